@@ -1,0 +1,122 @@
+"""Writes `generated/` from `protos/`, or with `--check` fails when it differs from what the protos say."""
+
+import argparse
+import filecmp
+import shutil
+import sys
+import tempfile
+from importlib import metadata, resources
+from pathlib import Path
+
+from grpc_tools import protoc
+
+ROOT = Path(__file__).resolve().parent.parent
+PROTOS = ROOT / "protos"
+GENERATED = ROOT / "generated"
+PACKAGE = Path("workflow_api") / "v1"
+VENDORED = Path("google") / "api"
+
+
+def generate(target: Path) -> None:
+    """Compiles every proto of the service into the folder `target`.
+
+    Raises:
+        SystemExit: protoc refused, after it has said why on standard error.
+    """
+    package = target / PACKAGE
+    package.mkdir(parents=True)
+    sources = sorted(str(path.relative_to(PROTOS)) for path in (PROTOS / PACKAGE).glob("*.proto"))
+    bundled = resources.files("grpc_tools") / "_proto"
+    # protoc looks for its plugins on the PATH, where an environment that was not activated is not.
+    tools = Path(sys.executable).parent
+    status = protoc.main(
+        [
+            "protoc",
+            f"--proto_path={PROTOS}",
+            f"--proto_path={bundled}",
+            f"--plugin={tools / 'protoc-gen-mypy'}",
+            f"--plugin={tools / 'protoc-gen-mypy_grpc'}",
+            f"--python_out={target}",
+            f"--grpc_python_out={target}",
+            f"--mypy_out=quiet:{target}",
+            f"--mypy_grpc_out=quiet:{target}",
+            f"--descriptor_set_out={package / 'descriptors.binpb'}",
+            "--include_imports",
+            "--include_source_info",
+            *sources,
+        ]
+    )
+    if status != 0:
+        sys.exit(f"protoc failed with status {status}")
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()
+    (package.parent / "py.typed").touch()
+
+
+def differences(expected: Path, actual: Path) -> list[str]:
+    """Names every file that is missing, left over or different in `actual`, one line each."""
+    ours, theirs = _files(expected), _files(actual)
+    return [
+        *(f"missing    {name}" for name in sorted(ours - theirs)),
+        *(f"left over  {name}" for name in sorted(theirs - ours)),
+        *(
+            f"differs    {name}"
+            for name in sorted(ours & theirs)
+            if not filecmp.cmp(expected / name, actual / name, shallow=False)
+        ),
+    ]
+
+
+def vendored_differences() -> list[str]:
+    """Names every proto under `protos/google/api` that is not byte for byte the installed googleapis-common-protos'."""
+    installed = {
+        Path(file).name: Path(str(file.locate()))
+        for file in metadata.files("googleapis-common-protos") or []
+        if Path(file).parent == VENDORED
+    }
+    return [
+        f"differs    {path.relative_to(ROOT)}"
+        for path in sorted((PROTOS / VENDORED).glob("*.proto"))
+        if path.name not in installed or installed[path.name].read_bytes() != path.read_bytes()
+    ]
+
+
+def _files(folder: Path) -> set[str]:
+    return {
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def _check(fresh: Path) -> None:
+    drift = differences(fresh, GENERATED)
+    if drift:
+        print("generated/ is not what protos/ say; run `make generate`:", *drift, sep="\n  ", file=sys.stderr)
+    vendored = vendored_differences()
+    if vendored:
+        print("not the installed googleapis-common-protos' files:", *vendored, sep="\n  ", file=sys.stderr)
+    if drift or vendored:
+        sys.exit(1)
+    print(f"generated/ matches protos/ ({len(_files(fresh))} files)")
+
+
+def main() -> None:
+    """Runs the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing, fail when something differs")
+    check = parser.parse_args().check
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = Path(folder) / "generated"
+        generate(fresh)
+        if check:
+            _check(fresh)
+            return
+        for name in _files(GENERATED) - _files(fresh):
+            (GENERATED / name).unlink()
+        shutil.copytree(fresh, GENERATED, dirs_exist_ok=True)
+    print(f"wrote {len(_files(GENERATED))} files to generated/")
+
+
+if __name__ == "__main__":
+    main()
