@@ -1,0 +1,86 @@
+# Everything a developer or CI does here. ARGS is passed on: make test ARGS="-k cursor", make run ARGS="--http 127.0.0.1:9000".
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(VENV)/installed-run
+DEV := $(VENV)/installed-dev
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command "make lock"
+CODE := $(wildcard backend edge deploy generated scripts tests benchmarks)
+# The contract that callers have: the newest release, before there is one what main holds.
+BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse --verify --quiet origin/main \
+	|| git rev-parse --verify --quiet main)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv run test lint lint-python lint-protos lint-breaking lint-generated format generate bench lock clean
+
+help: ## Say what there is to make
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+venv: $(DEV) ## Set up .venv with everything for development
+
+run: $(RUN) ## Start the whole service with example workflows and print calls to paste
+	@exec $(BIN)/workflow-api serve --demo $(ARGS)
+
+test: $(DEV) ## Run every test; under CI none may be left out
+	$(BIN)/pytest $(if $(CI),--no-skips) $(ARGS)
+
+lint: lint-python lint-protos lint-breaking lint-generated ## Run every check that executes nothing of ours
+
+lint-python: $(DEV)
+	$(BIN)/python -m pip check
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports --no-cache
+
+lint-protos: $(DEV)
+	$(BIN)/buf lint
+	$(BIN)/buf format --diff --exit-code --exclude-path protos/google
+
+lint-breaking: $(DEV)
+	@if git cat-file -e $(BASELINE):protos/workflow_api 2>/dev/null; then \
+		old=$$(mktemp -d) && trap "rm -r $$old" EXIT && \
+		git archive $(BASELINE) protos buf.yaml | tar -x -C $$old && \
+		echo "buf breaking --against $(BASELINE)" && $(BIN)/buf breaking --against $$old; \
+	else \
+		echo "no earlier contract to break"; \
+	fi
+
+lint-generated: $(DEV)
+	$(BIN)/python scripts/generate.py --check
+
+format: $(DEV) ## Rewrite Python and protos in the one layout
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+	$(BIN)/buf format --write --exclude-path protos/google
+
+generate: $(DEV) ## Write generated/ from protos/
+	$(BIN)/python scripts/generate.py
+
+bench: $(DEV) ## Compare the service with a bare server on this machine
+	$(BIN)/python -m benchmarks $(ARGS)
+
+lock: $(DEV) ## Pin dependencies again after a change of pyproject.toml; ARGS=--upgrade takes newer ones
+	$(COMPILE) $(ARGS) pyproject.toml --group build -o requirements/run.txt
+	$(COMPILE) $(ARGS) pyproject.toml --group build --group dev -c requirements/run.txt -o requirements/dev.txt
+
+clean: ## Remove .venv and what tools cached, not your data
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN): requirements/run.txt pyproject.toml | $(BIN)/python
+	$(INSTALL) --require-hashes -r $<
+	$(INSTALL) --no-build-isolation -e .
+	@touch $@
+
+$(DEV): requirements/dev.txt pyproject.toml | $(BIN)/python
+	$(INSTALL) --require-hashes -r $<
+	$(INSTALL) --no-build-isolation -e .
+	@touch $(RUN) $@
