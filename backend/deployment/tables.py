@@ -1,0 +1,36 @@
+"""Tables of the deployment record and the audit trail."""
+
+from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text
+
+from backend.storage.metadata import METADATA
+
+deployments = Table(
+    "deployments",
+    METADATA,
+    Column("deployment_id", Text, primary_key=True),
+    Column("governed", Integer, nullable=False),
+    Column("api_enabled", Integer, nullable=False),
+    Column("any_key_ever", Integer, nullable=False),
+    Column("licence_state", Text, nullable=False),
+    Column("licence_reason", Text),
+    Column("licence_enforcement_status", Text),
+    Column("license_id", Text),
+    Column("retention_days", Integer, nullable=False),
+    # Rises with every change of a key or a flag; the mirrors of the edges watch it.
+    Column("revision", BigInteger, nullable=False),
+    # Key of the authenticated cursors.
+    Column("cursor_secret", Text, nullable=False),
+)
+
+audit_records = Table(
+    "audit_records",
+    METADATA,
+    Column("audit_id", Text, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    Index(None, "at"),
+    Index(None, "target", "at"),
+)

@@ -1,0 +1,88 @@
+"""The one error that a refusal is raised as, and its one form on the wire."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import grpc
+from google.protobuf import any_pb2, duration_pb2
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2, status_pb2
+
+from backend.error_rules import RULES
+from workflow_api.v1 import errors_pb2
+
+DOMAIN: Final = "workflow-api"
+STATUS_TRAILER: Final = "grpc-status-details-bin"
+
+_CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
+
+
+class ApiError(Exception):
+    """A refusal: a reason with its data. It is raised where the cause is known and worded for a person.
+
+    Args:
+        reason: Why, a value of `ErrorReason`.
+        message: For a person; the reason's own message when none is given.
+        problems: `(name, reason)` pairs of a problem list.
+        metadata: Details as strings.
+        reasons: What keeps a workflow from running.
+        retry_after: Seconds until another try makes sense; the reason's own number when none is given.
+    """
+
+    def __init__(
+        self,
+        reason: errors_pb2.ErrorReason.ValueType,
+        message: str | None = None,
+        *,
+        problems: Sequence[tuple[str, str]] = (),
+        metadata: Mapping[str, str] | None = None,
+        reasons: Sequence[str] = (),
+        retry_after: int | None = None,
+    ) -> None:
+        rules = RULES[reason]
+        self.reason = reason
+        self.message = message if message is not None else rules.message
+        self.problems = tuple(problems)
+        self.metadata = dict(metadata or {})
+        self.reasons = tuple(reasons)
+        self.retry_after = retry_after if retry_after is not None else rules.retry_after_seconds or None
+        super().__init__(self.message)
+
+    @property
+    def grpc_code(self) -> grpc.StatusCode:
+        """The status code of the gRPC answer."""
+        return _CODES[RULES[self.reason].grpc_code]
+
+    def to_status(self) -> status_pb2.Status:
+        """The google.rpc.Status with ErrorInfo and, where there is something to say, the other standard details."""
+        name = errors_pb2.ErrorReason.Name(self.reason).removeprefix("ERROR_REASON_")
+        details: list[Message] = [error_details_pb2.ErrorInfo(reason=name, domain=DOMAIN, metadata=self.metadata)]
+        if self.problems:
+            violation = error_details_pb2.BadRequest.FieldViolation
+            details.append(
+                error_details_pb2.BadRequest(
+                    field_violations=[violation(field=field, description=why) for field, why in self.problems]
+                )
+            )
+        if self.reasons:
+            failure = error_details_pb2.PreconditionFailure.Violation
+            details.append(
+                error_details_pb2.PreconditionFailure(violations=[failure(description=why) for why in self.reasons])
+            )
+        if self.retry_after is not None:
+            delay = duration_pb2.Duration(seconds=self.retry_after)
+            details.append(error_details_pb2.RetryInfo(retry_delay=delay))
+        return status_pb2.Status(
+            code=RULES[self.reason].grpc_code, message=self.message, details=[_packed(detail) for detail in details]
+        )
+
+
+def _packed(detail: Message) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(detail, deterministic=True)
+    return packed
+
+
+def invalid(field: str, why: str) -> ApiError:
+    """The refusal of one field: `invalid_request` with the field and what is allowed."""
+    return ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=[(field, why)])

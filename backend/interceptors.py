@@ -1,0 +1,142 @@
+"""What holds for every call of every service: one wrapper, without which no RPC can be registered."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from backend.errors import STATUS_TRAILER, ApiError
+from backend.validation import validate
+from workflow_api.v1 import errors_pb2, options_pb2
+
+KEY_METADATA: Final = "workflow-api-key-id"
+ACTOR_METADATA: Final = "workflow-api-actor"
+REQUEST_METADATA: Final = "workflow-api-request-id"
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls: an API key that the edge admitted, or an internal service when `key_id` is None."""
+
+    key_id: str | None
+    actor: str
+    request_id: str
+
+    @property
+    def audit_name(self) -> str:
+        """The caller as the audit trail names it."""
+        return f"key:{self.key_id}" if self.key_id else self.actor
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """One RPC, wrapped: `call(request, context)` never raises and answers an error by status and trailer."""
+
+    call: Callable[[Any, grpc.ServicerContext], Any]
+    streaming: bool
+    no_side_effects: bool
+    request_class: type[Message]
+    response_class: type[Message]
+
+
+def caller_of(context: grpc.ServicerContext) -> Caller:
+    """Reads who calls from the call's metadata."""
+    metadata: dict[str, str] = dict(context.invocation_metadata() or ())  # type: ignore[arg-type]  # text, by our keys
+    return Caller(
+        key_id=metadata.get(KEY_METADATA) or None,
+        actor=metadata.get(ACTOR_METADATA, "internal"),
+        request_id=metadata.get(REQUEST_METADATA, ""),
+    )
+
+
+def handlers_of(servicer: object, service: ServiceDescriptor) -> dict[str, Handler]:
+    """Wraps every method of a servicer, keyed by `/package.Service/Method`.
+
+    Raises:
+        ValueError: an RPC declares no access, or the servicer does not implement it.
+    """
+    return {f"/{service.full_name}/{method.name}": _handler(servicer, method) for method in service.methods}
+
+
+def _handler(servicer: object, method: MethodDescriptor) -> Handler:
+    rules = method.GetOptions().Extensions[options_pb2.method]
+    if rules.access == options_pb2.ACCESS_UNSPECIFIED:
+        raise ValueError(f"{method.full_name} declares no access")
+    if method.name not in vars(type(servicer)):
+        raise ValueError(f"{type(servicer).__name__} does not implement {method.full_name}")
+    behaviour = getattr(servicer, method.name)
+    response_class = GetMessageClass(method.output_type)
+    wrap = _wrap_stream if method.server_streaming else _wrap_unary
+    level = method.GetOptions().idempotency_level
+    return Handler(
+        call=wrap(behaviour, response_class, method.full_name),
+        streaming=method.server_streaming,
+        no_side_effects=level == MethodOptions.NO_SIDE_EFFECTS,
+        request_class=GetMessageClass(method.input_type),
+        response_class=response_class,
+    )
+
+
+def _wrap_unary(
+    behaviour: Callable[[Any, grpc.ServicerContext], Message], empty: type[Message], name: str
+) -> Callable[[Any, grpc.ServicerContext], Message]:
+    def call(request: Message, context: grpc.ServicerContext) -> Message:
+        try:
+            validate(request)
+            return behaviour(request, context)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a status and nothing else
+            _refuse(context, error, name)
+            return empty()
+
+    return call
+
+
+def _wrap_stream(
+    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[Message]], _empty: type[Message], name: str
+) -> Callable[[Any, grpc.ServicerContext], Iterator[Message]]:
+    def call(request: Message, context: grpc.ServicerContext) -> Iterator[Message]:
+        try:
+            validate(request)
+            yield from behaviour(request, context)
+        except Exception as error:  # noqa: BLE001 - as above
+            _refuse(context, error, name)
+
+    return call
+
+
+def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> None:
+    if not isinstance(error, ApiError):
+        _LOG.error("%s failed, request %s", name, caller_of(context).request_id, exc_info=error)
+        error = ApiError(errors_pb2.ERROR_REASON_INTERNAL)
+    status = error.to_status()
+    context.set_trailing_metadata(((STATUS_TRAILER, status.SerializeToString(deterministic=True)),))
+    context.set_code(error.grpc_code)
+    context.set_details(error.message)
+
+
+def generic_handler(handlers: Mapping[str, Handler], stream_pool: object) -> grpc.GenericRpcHandler:
+    """The handlers as grpc takes them; streams run in a pool of their own so that open ones starve nobody."""
+    table = {path: _method_handler(handler, stream_pool) for path, handler in handlers.items()}
+
+    class _Handlers(grpc.GenericRpcHandler):
+        def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
+            return table.get(details.method)
+
+    return _Handlers()
+
+
+def _method_handler(handler: Handler, stream_pool: object) -> grpc.RpcMethodHandler[Any, Any]:
+    parse, serialize = handler.request_class.FromString, handler.response_class.SerializeToString
+    if not handler.streaming:
+        return grpc.unary_unary_rpc_method_handler(handler.call, parse, serialize)
+    # grpc looks for the pool on the behaviour itself.
+    handler.call.experimental_thread_pool = stream_pool  # type: ignore[attr-defined]
+    return grpc.unary_stream_rpc_method_handler(handler.call, parse, serialize)

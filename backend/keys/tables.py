@@ -1,0 +1,59 @@
+"""Tables of keys and of what was done with them."""
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
+
+from backend.storage.metadata import METADATA
+
+api_keys = Table(
+    "api_keys",
+    METADATA,
+    Column("key_id", Text, primary_key=True),
+    Column("deployment_id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("secret_sha256", Text, nullable=False),
+    Column("previous_secret_sha256", Text),
+    Column("previous_secret_expires_at", BigInteger),
+    Column("external_id_sha256", Text, nullable=False),
+    # JSON array of scope spellings.
+    Column("scopes", Text, nullable=False),
+    # `all_active` or `explicit`.
+    Column("access_mode", Text, nullable=False),
+    # JSON array of workflow ids; empty for `all_active`.
+    Column("access_workflow_ids", Text, nullable=False),
+    # JSON array of CIDR ranges.
+    Column("source_allow_list", Text, nullable=False),
+    Column("start_hour", Integer),
+    Column("end_hour", Integer),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("rate_limit_rpm", Integer, nullable=False),
+    Column("daily_run_quota", Integer, nullable=False),
+    Column("max_concurrent_runs", Integer, nullable=False),
+    Column("revoked_at", BigInteger),
+)
+
+daily_usage = Table(
+    "daily_usage",
+    METADATA,
+    Column("key_id", Text, ForeignKey(api_keys.c.key_id, ondelete="CASCADE"), primary_key=True),
+    Column("day", Integer, primary_key=True),
+    Column("runs_started", Integer, nullable=False),
+)
+
+usage_records = Table(
+    "usage_records",
+    METADATA,
+    Column("batch_id", Text, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("key_id", Text, nullable=False),
+    Column("method", Text, nullable=False),
+    Column("route", Text, nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("request_id", Text, nullable=False),
+    Index(None, "key_id", "at"),
+    Index(None, "at"),
+)

@@ -1,0 +1,1 @@
+"""Outputs: what a finished run gives out."""

@@ -1,0 +1,32 @@
+"""Tables of promoted outputs and of the objects that hold their bytes."""
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Table, Text, UniqueConstraint
+
+from backend.runs.tables import runs
+from backend.storage.metadata import METADATA
+
+outputs = Table(
+    "outputs",
+    METADATA,
+    Column("output_id", Text, primary_key=True),
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), nullable=False),
+    Column("path", Text, nullable=False),
+    # Null for `result.json`.
+    Column("step", Text),
+    Column("media_type", Text, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    # Name of the stored object, below the run's own prefix.
+    Column("object_key", Text, nullable=False),
+    UniqueConstraint("run_id", "path"),
+)
+
+# Objects of a run that still have to be removed: written with the erasure, so that a crash leaves none behind.
+pending_removals = Table(
+    "pending_removals",
+    METADATA,
+    Column("run_id", Text, primary_key=True),
+    Column("requested_at", BigInteger, nullable=False),
+    Index(None, "requested_at"),
+)

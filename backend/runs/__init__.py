@@ -1,0 +1,1 @@
+"""Runs: starts, reads, cancels and erasures."""

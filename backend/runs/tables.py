@@ -1,0 +1,168 @@
+"""Tables of runs: the truth that an engine only executes."""
+
+from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, Table, Text, text
+
+from backend.storage.metadata import METADATA
+
+runs = Table(
+    "runs",
+    METADATA,
+    Column("run_id", Text, primary_key=True),
+    # The key that started it; empty for a run that no key started.
+    Column("key_id", Text, nullable=False),
+    Column("workflow_id", Text, nullable=False),
+    Column("workflow_name", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    # `queued`, `running`, `waiting_for_approval`, `completed`, `failed` or `cancelled`.
+    Column("status", Text, nullable=False),
+    Column("triggered_by", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("started_at", BigInteger),
+    Column("finished_at", BigInteger),
+    Column("cancel_requested_at", BigInteger),
+    Column("cancel_reason", Text),
+    Column("client_reference", Text),
+    # JSON object.
+    Column("labels", Text, nullable=False),
+    # Counters kept with the changes they count.
+    Column("steps_total", Integer, nullable=False),
+    Column("steps_completed", Integer, nullable=False),
+    Column("steps_failed", Integer, nullable=False),
+    Column("steps_skipped", Integer, nullable=False),
+    Column("approvals_pending", Integer, nullable=False),
+    Column("outputs_count", Integer, nullable=False),
+    # JSON array of strings.
+    Column("warnings", Text, nullable=False),
+    # JSON object of effective values; null once erased.
+    Column("parameters", Text),
+    Column("input_text", Text),
+    # JSON array; null until copied in, and once erased.
+    Column("inputs_manifest", Text),
+    Column("error_code", Text),
+    Column("error_message", Text),
+    Column("max_run_hours", Float),
+    Column("summary_markdown", Text),
+    # JSON text up to 262,144 bytes; a larger result is only an output.
+    Column("result", Text),
+    Column("result_error_code", Text),
+    Column("result_error_message", Text),
+    Column("result_schema_version", Text),
+    Column("result_output_id", Text),
+    Column("result_size_bytes", BigInteger),
+    Column("result_sha256", Text),
+    Column("data_purged_at", BigInteger),
+    # JSON object.
+    Column("pii_policy", Text, nullable=False),
+    # The redaction manifest as JSON; null when the policy is off.
+    Column("pii_redaction", Text),
+    # `none` (policy off), `pending` or `done`.
+    Column("redaction_state", Text, nullable=False),
+    Index(None, "key_id", "created_at", "run_id"),
+    Index(
+        "ix_runs_active",
+        "key_id",
+        sqlite_where=text("status IN ('queued', 'running', 'waiting_for_approval')"),
+        postgresql_where=text("status IN ('queued', 'running', 'waiting_for_approval')"),
+    ),
+)
+
+idempotency_records = Table(
+    "idempotency_records",
+    METADATA,
+    Column("key_id", Text, primary_key=True),
+    Column("idempotency_key", Text, primary_key=True),
+    # SHA-256 of workflow id and canonical body.
+    Column("fingerprint", Text, nullable=False),
+    # Null while every start with it was refused.
+    Column("run_id", Text),
+    Column("first_used_at", BigInteger, nullable=False),
+    Index(None, "first_used_at"),
+)
+
+# A segment in state `queued` that was not handed over is the outbox of the launcher.
+segments = Table(
+    "segments",
+    METADATA,
+    Column("segment_id", Text, primary_key=True),
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), nullable=False),
+    Column("ordinal", Integer, nullable=False),
+    # `queued`, `running` or `ended`.
+    Column("state", Text, nullable=False),
+    # The process that runs it: an id made at its start and never used again.
+    Column("owner", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("handed_over_at", BigInteger),
+    Column("started_at", BigInteger),
+    Column("ended_at", BigInteger),
+    Column("last_seq", Integer, nullable=False),
+    Index(None, "run_id", "ordinal", unique=True),
+    Index(
+        "ix_segments_open",
+        "state",
+        "created_at",
+        sqlite_where=text("state <> 'ended'"),
+        postgresql_where=text("state <> 'ended'"),
+    ),
+)
+
+# The board.
+steps = Table(
+    "steps",
+    METADATA,
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("step", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    # `agent` or `approval`.
+    Column("kind", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    # JSON array of handles.
+    Column("needs", Text, nullable=False),
+    Column("agent_id", Text),
+    Column("segment_id", Text),
+    Column("attempt", Integer, nullable=False),
+    Column("optional", Integer, nullable=False),
+    Column("started_at", BigInteger),
+    Column("finished_at", BigInteger),
+    Column("error_code", Text),
+    Column("error_message", Text),
+    # The step's return value as JSON; later segments read it.
+    Column("value", Text),
+)
+
+events = Table(
+    "events",
+    METADATA,
+    Column("segment_id", Text, ForeignKey(segments.c.segment_id, ondelete="CASCADE"), primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("type", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("step", Text),
+    # JSON object.
+    Column("data", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+approvals = Table(
+    "approvals",
+    METADATA,
+    Column("approval_id", Text, primary_key=True),
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), nullable=False),
+    Column("segment_id", Text, nullable=False),
+    Column("step", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("instructions", Text),
+    # `pending`, `approved`, `rejected` or `withdrawn`.
+    Column("state", Text, nullable=False),
+    Column("requested_at", BigInteger, nullable=False),
+    Column("decided_at", BigInteger),
+    Column("decided_by", Text),
+    Column("comment", Text),
+    Index(None, "run_id", "requested_at"),
+    Index(
+        "ix_approvals_pending",
+        "requested_at",
+        sqlite_where=text("state = 'pending'"),
+        postgresql_where=text("state = 'pending'"),
+    ),
+)

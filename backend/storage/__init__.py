@@ -1,0 +1,1 @@
+"""Where everything rests: SQL tables and stored objects."""

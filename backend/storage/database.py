@@ -1,0 +1,94 @@
+"""Reading and writing: what every store uses, whatever the database."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import Dialect
+
+from backend.errors import ApiError
+from backend.storage.statements import Statement
+
+T = TypeVar("T")
+
+
+class DriverConnection(Protocol):
+    """What a database driver's connection offers."""
+
+    def execute(self, sql: str, arguments: Any, /) -> Any:
+        """Runs a statement and returns its cursor."""
+
+    def executemany(self, sql: str, arguments: Iterable[Any], /) -> Any:
+        """Runs a statement once for each set of arguments."""
+
+
+class Tx:
+    """Runs statements on one connection; a row is a named tuple of its columns."""
+
+    __slots__ = ("_after_commit", "_connection", "_dialect")
+
+    def __init__(self, connection: DriverConnection, dialect: Dialect) -> None:
+        self._connection = connection
+        self._dialect = dialect
+        self._after_commit: list[Callable[[], None]] = []
+
+    def one(self, statement: Statement, **params: object) -> Any:
+        """The first row, or None."""
+        text, arguments = statement.prepare(self._dialect, params)
+        cursor = self._connection.execute(text, arguments)
+        row = cursor.fetchone()
+        if row is None:
+            return None
+        return statement.row_maker(column[0] for column in cursor.description)(row)
+
+    def all(self, statement: Statement, **params: object) -> list[Any]:
+        """Every row."""
+        text, arguments = statement.prepare(self._dialect, params)
+        cursor = self._connection.execute(text, arguments)
+        rows = cursor.fetchall()
+        if not rows:
+            return rows  # type: ignore[no-any-return]  # the driver's own empty list
+        make = statement.row_maker(column[0] for column in cursor.description)
+        return [make(row) for row in rows]
+
+    def run(self, statement: Statement, **params: object) -> int:
+        """Runs a change and returns how many rows it touched."""
+        text, arguments = statement.prepare(self._dialect, params)
+        return int(self._connection.execute(text, arguments).rowcount)
+
+    def many(self, statement: Statement, rows: Iterable[Mapping[str, object]]) -> None:
+        """Runs a change once for each set of parameters."""
+        prepared = [statement.prepare(self._dialect, row) for row in rows]
+        if prepared:
+            self._connection.executemany(prepared[0][0], [arguments for _, arguments in prepared])
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Has `action` run once this change is durable; it must be quick and must not raise."""
+        self._after_commit.append(action)
+
+    def take_after_commit(self) -> list[Callable[[], None]]:
+        """Hands over the actions that wait for the commit."""
+        actions, self._after_commit = self._after_commit, []
+        return actions
+
+
+class Database(Protocol):
+    """A database that stores read from and write to."""
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        """Runs reads on this thread's connection, each statement by itself."""
+
+    def snapshot(self, work: Callable[[Tx], T]) -> T:
+        """Runs reads that must agree with one another in one read transaction."""
+
+    def write(self, work: Callable[[Tx], T | ApiError]) -> T:
+        """Runs changes in a transaction and returns after they are durable.
+
+        Work that returns an ApiError keeps what it wrote, and the error is raised here; work that raises leaves
+        nothing.
+        """
+
+    def healthy(self) -> bool:
+        """Whether the database answers."""
+
+    def close(self) -> None:
+        """Ends every connection; changes that wait are done first."""

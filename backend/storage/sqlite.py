@@ -1,0 +1,196 @@
+"""SQLite with one writer thread that commits together whatever has queued."""
+
+import contextlib
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
+
+from backend.errors import ApiError
+from backend.storage.database import Tx
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+_MOST_JOBS_A_COMMIT: Final = 128
+_PRAGMAS: Final = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA busy_timeout = 10000",
+    "PRAGMA temp_store = MEMORY",
+)
+
+
+@dataclass(slots=True)
+class _Job:
+    work: Callable[[Tx], Any]
+    done: Future[Any]
+
+
+class _TransactionLostError(Exception):
+    """The database ended the whole transaction by itself, as it does when the disk is full."""
+
+
+class SqliteDatabase:
+    """The embedded database: many readers, one writer, group commit with full durability."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._dialect = sqlite_dialect(paramstyle="qmark")
+        self._local = threading.local()
+        self._connections: list[sqlite3.Connection] = []
+        self._connections_lock = threading.Lock()
+        self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._closed = False
+        self._writer = threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True)
+        self._writer.start()
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        """Runs reads on this thread's connection, each statement by itself."""
+        return work(self._reader())
+
+    def snapshot(self, work: Callable[[Tx], T]) -> T:
+        """Runs reads that must agree with one another in one read transaction."""
+        tx = self._reader()
+        connection: sqlite3.Connection = self._local.connection
+        connection.execute("BEGIN")
+        try:
+            return work(tx)
+        finally:
+            connection.execute("COMMIT")
+
+    def write(self, work: Callable[[Tx], T | ApiError]) -> T:
+        """Runs changes in the next group commit and returns after it; see `Database.write`."""
+        if self._closed:
+            raise RuntimeError("the database is closed")
+        done: Future[Any] = Future()
+        self._queue.put(_Job(work, done))
+        outcome = done.result()
+        if isinstance(outcome, ApiError):
+            raise outcome
+        return outcome  # type: ignore[no-any-return]  # what `work` returned
+
+    def healthy(self) -> bool:
+        """Whether a trivial read answers."""
+        try:
+            self._reader()
+            self._local.connection.execute("SELECT 1").fetchone()
+        except sqlite3.Error:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Commits what has queued, then ends every connection."""
+        self._closed = True
+        self._queue.put(None)
+        self._writer.join()
+        with self._connections_lock:
+            for connection in self._connections:
+                connection.close()
+            self._connections.clear()
+
+    def _reader(self) -> Tx:
+        tx: Tx | None = getattr(self._local, "tx", None)
+        if tx is None:
+            connection = self._connect()
+            connection.execute("PRAGMA query_only = ON")
+            self._local.connection = connection
+            tx = self._local.tx = Tx(connection, self._dialect)
+        return tx
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, isolation_level=None, check_same_thread=False, cached_statements=512, timeout=10
+        )
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        with self._connections_lock:
+            self._connections.append(connection)
+        return connection
+
+    def _write_forever(self) -> None:
+        connection: sqlite3.Connection | None = None
+        last = False
+        while not last:
+            batch, last = self._next_batch()
+            try:
+                connection = connection or self._connect()
+            except sqlite3.Error as error:
+                _fail(batch, error)
+                continue
+            self._commit_batch(connection, batch)
+
+    def _next_batch(self) -> tuple[list[_Job], bool]:
+        """The jobs that have queued, at least one, and whether the writer must end after them."""
+        batch: list[_Job] = []
+        job = self._queue.get()
+        while job is not None:
+            batch.append(job)
+            if len(batch) >= _MOST_JOBS_A_COMMIT:
+                return batch, False
+            try:
+                job = self._queue.get_nowait()
+            except queue.Empty:
+                return batch, False
+        return batch, True
+
+    def _commit_batch(self, connection: sqlite3.Connection, batch: list[_Job]) -> None:
+        """Runs the jobs in one transaction and tells nobody anything before the commit."""
+        outcomes: list[tuple[_Job, Any, Exception | None]] = []
+        actions: list[Callable[[], None]] = []
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for job in batch:
+                tx = Tx(connection, self._dialect)
+                result, error = _run_job(connection, tx, job)
+                outcomes.append((job, result, error))
+                if error is None:
+                    actions += tx.take_after_commit()
+            connection.execute("COMMIT")
+        except Exception as error:  # noqa: BLE001 - every caller of the batch must hear of it
+            _LOG.exception("A group commit of %d changes failed", len(batch))
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            _fail(batch, error)
+            return
+        for action in actions:
+            action()
+        for job, result, failure in outcomes:
+            if failure is not None:
+                job.done.set_exception(failure)
+            else:
+                job.done.set_result(result)
+
+
+def _run_job(connection: sqlite3.Connection, tx: Tx, job: _Job) -> tuple[Any, Exception | None]:
+    """Runs one job under a savepoint; a job that raises leaves nothing, the others of the batch stay.
+
+    Raises:
+        _TransactionLostError: the database gave up the whole transaction, so no job of the batch holds.
+    """
+    connection.execute("SAVEPOINT job")
+    try:
+        result = job.work(tx)
+    except Exception as error:
+        if not connection.in_transaction:
+            raise _TransactionLostError from error
+        connection.execute("ROLLBACK TO job")
+        connection.execute("RELEASE job")
+        return None, error
+    if not connection.in_transaction:
+        raise _TransactionLostError
+    connection.execute("RELEASE job")
+    return result, None
+
+
+def _fail(batch: list[_Job], error: Exception) -> None:
+    for job in batch:
+        job.done.set_exception(error)

@@ -1,0 +1,75 @@
+"""Tables of workflows and of the resources that their steps use."""
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
+
+from backend.storage.metadata import METADATA
+
+workflows = Table(
+    "workflows",
+    METADATA,
+    Column("workflow_id", Text, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("name_folded", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    # `draft`, `active` or `inactive`.
+    Column("status", Text, nullable=False),
+    # Null until a version was active.
+    Column("active_version", Integer),
+    Column("newest_version", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    Index(None, "name", "workflow_id"),
+)
+
+workflow_versions = Table(
+    "workflow_versions",
+    METADATA,
+    Column("workflow_id", Text, ForeignKey(workflows.c.workflow_id, ondelete="CASCADE"), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    # The manifest with its defaults, as canonical JSON.
+    Column("definition", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+# Agents, connectors, environments and knowledge graphs, as they are now.
+resources = Table(
+    "resources",
+    METADATA,
+    Column("resource_id", Text, primary_key=True),
+    # `agent`, `connector`, `environment` or `knowledge_graph`.
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("definition", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("updated_at", BigInteger, nullable=False),
+    UniqueConstraint("kind", "name"),
+)
+
+resource_versions = Table(
+    "resource_versions",
+    METADATA,
+    Column("resource_id", Text, ForeignKey(resources.c.resource_id, ondelete="CASCADE"), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("definition", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+# The last test of each version of a connector.
+connector_tests = Table(
+    "connector_tests",
+    METADATA,
+    Column("connector_id", Text, ForeignKey(resources.c.resource_id, ondelete="CASCADE"), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("passed", Integer, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("tested_at", BigInteger, nullable=False),
+)
+
+# One row: rises with every change of a workflow, a resource or a connector test, so that readiness can be cached.
+resource_revision = Table(
+    "resource_revision",
+    METADATA,
+    Column("only", Integer, primary_key=True),
+    Column("revision", BigInteger, nullable=False),
+)
