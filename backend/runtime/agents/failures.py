@@ -1,0 +1,88 @@
+"""Words the ways in which a step fails, for the person who reads the run."""
+
+import json
+import signal
+from typing import Any
+
+from backend.runtime.agents.base import StepFailed
+from backend.runtime.sandbox import Limits
+from backend.runtime.sandbox.runner import MAX_MESSAGE_CHARACTERS
+
+PROTOCOL_MESSAGE = "the step's process sent something other than a result"
+
+
+def plain(text: Any, most: int = MAX_MESSAGE_CHARACTERS) -> str:
+    """Text from a step as storable text: no lone surrogates, no NUL, at most `most` characters."""
+    return str(text)[:most].encode(errors="replace").decode().replace("\0", "\ufffd")
+
+
+def memory_limit(limits: Limits) -> StepFailed:
+    """A step that asked for more memory than it may have."""
+    return StepFailed(
+        "MemoryLimit", f"the step needs more memory than its environment's memory_mb of {limits.memory_mb}"
+    )
+
+
+def time_limit(limits: Limits) -> StepFailed:
+    """A step that ran into the wall clock."""
+    return StepFailed("TimeLimit", f"the step ran longer than its environment's {limits.timeout_seconds:g} seconds")
+
+
+def workspace_limit(limits: Limits) -> StepFailed:
+    """A step that filled its workspace."""
+    return StepFailed(
+        "WorkspaceLimit",
+        f"the step's workspace is full: its environment's workspace_mb is {limits.workspace_mb}, outputs included",
+    )
+
+
+def protocol_failure(reason: object) -> StepFailed:
+    """A step that sent what the runner never sends; the reason is for the log."""
+    return StepFailed("ProtocolError", PROTOCOL_MESSAGE, f"{plain(reason)}\n".encode())
+
+
+def reported(payload: bytes, limits: Limits) -> StepFailed:
+    """The failure that the runner reports: `{kind, type, message, traceback}`."""
+    try:
+        report = json.loads(payload)
+        kind, name, message = report["kind"], plain(report["type"]), plain(report["message"])
+        trace = plain(report["traceback"], len(payload)).encode()
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        return protocol_failure(error)
+    by_kind = {
+        "exception": lambda: StepFailed(name, f"{name}: {message}" if message else name),
+        "memory": lambda: memory_limit(limits),
+        "workspace": lambda: workspace_limit(limits),
+        "not_json": lambda: StepFailed("InvalidResult", message),
+        "no_run": lambda: StepFailed("InvalidAgent", message),
+        "outputs": lambda: StepFailed("InvalidOutputs", message),
+    }
+    if kind not in by_kind:
+        return protocol_failure(f"unknown kind of failure {kind!r}")
+    failure = by_kind[kind]()
+    failure.log = trace
+    return failure
+
+
+def died(status: int | None, limits: Limits) -> StepFailed:
+    """A step whose process was gone before it had answered; `status` is negative for a signal, None while it ran on."""
+    if status == -signal.SIGKILL:
+        return StepFailed(
+            "ProcessDied",
+            f"the step's process was killed, most likely for want of memory (memory_mb is {limits.memory_mb})",
+        )
+    if status == -signal.SIGXCPU:
+        return time_limit(limits)
+    if status is not None and status < 0:
+        return StepFailed(
+            "ProcessDied", f"the step's process died of {_signal_name(-status)} before run(context) returned"
+        )
+    how = "closed its connection" if status is None else f"ended with exit status {status}"
+    return StepFailed("ProcessDied", f"the step's process {how} before run(context) returned")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,150 @@
+import asyncio
+import shutil
+from typing import Any, Final
+
+import orjson
+
+from backend.runtime.agents import failures
+from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult
+from backend.runtime.agents.values import NotJsonError, parse, parse_replacing_nul
+from backend.runtime.sandbox import Sandbox
+from backend.runtime.sandbox.frames import EndOfStepError, Frames, HostileFrameError
+from backend.runtime.sandbox.outputs import OutputFolder
+from backend.runtime.sandbox.process import StepProcess
+from backend.runtime.sandbox.runner import (
+    FAILURE,
+    FILE,
+    MAX_PROGRESS_BYTES,
+    MAX_PROGRESS_EVENTS,
+    MAX_RESULT_BYTES,
+    PROGRESS,
+    READY,
+    RESULT,
+)
+
+START_SECONDS = 30
+EXIT_SECONDS = 0.5
+CONNECTOR_FIELDS = ("type", "bucket", "prefixes")
+
+# The kinds of frame that are allowed at each point, with the most bytes of each.
+WHILE_STARTING: Final = {READY: 0}
+WHILE_RUNNING: Final = {PROGRESS: MAX_PROGRESS_BYTES, FILE: 8 * 1024, RESULT: MAX_RESULT_BYTES, FAILURE: 1024 * 1024}
+AFTER_A_FILE: Final = {kind: most for kind, most in WHILE_RUNNING.items() if kind != PROGRESS}
+
+
+async def run_python_step(sandbox: Sandbox, request: StepRequest, on_progress: OnProgress) -> StepResult:
+    """Run the agent's `run(context)` in a sandbox of its own, within the environment's limits (DECISIONS.md §9).
+
+    When this returns or raises, also by cancellation, every process of the step is dead and reaped. Raises StepFailed;
+    what `on_progress` raises passes through.
+    """
+    try:
+        process = await sandbox.start(request.limits, request.inputs)
+    except OSError as error:
+        raise StepFailed("SandboxFailed", "the step's sandbox could not be started", f"{error}\n".encode()) from error
+    process.log.start()
+    try:
+        try:
+            value = await _run(process, request, on_progress)
+        finally:
+            await sandbox.end(process)
+        return StepResult(value, process.log.text())
+    except BaseException as error:
+        if isinstance(error, StepFailed):
+            error.log = process.log.text() + error.log
+        await asyncio.to_thread(shutil.rmtree, request.outputs, ignore_errors=True)
+        raise
+    finally:
+        sandbox.release(process)
+
+
+async def _run(process: StepProcess, request: StepRequest, on_progress: OnProgress) -> Any:
+    frames = Frames(process.channel)
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            await frames.next(WHILE_STARTING)
+        process.find_namespace()
+    except (TimeoutError, EndOfStepError, HostileFrameError) as error:
+        raise StepFailed("SandboxFailed", "the step's sandbox did not start", f"{error!r}\n".encode()) from error
+    try:
+        async with asyncio.timeout(request.limits.timeout_seconds) as clock:
+            await frames.send_request(_payload(process, request))
+            return await _converse(frames, request, on_progress)
+    except TimeoutError as error:
+        if clock.expired():
+            raise failures.time_limit(request.limits) from error
+        raise
+    except HostileFrameError as error:
+        raise failures.protocol_failure(error) from error
+    except EndOfStepError as error:
+        status = await asyncio.to_thread(process.exit_status, EXIT_SECONDS)
+        raise failures.died(status, request.limits) from error
+
+
+def _payload(process: StepProcess, request: StepRequest) -> bytes:
+    layout = process.layout
+    return orjson.dumps(
+        {
+            "code": request.code,
+            "parameters": dict(request.parameters),
+            "input_text": request.input_text,
+            "needs": dict(request.needs),
+            "connectors": {
+                name: {field: declared.get(field) for field in CONNECTOR_FIELDS}
+                for name, declared in request.connectors.items()
+            },
+            "folders": {"workspace": layout.workspace, "outputs": layout.outputs, "inputs": layout.inputs},
+            "limits": request.limits.for_runner(processes=process.processes),
+        }
+    )
+
+
+async def _converse(frames: Frames, request: StepRequest, on_progress: OnProgress) -> Any:
+    """Read what the step sends until its result, which is returned."""
+    allowed = WHILE_RUNNING
+    outputs = OutputFolder(request.outputs, request.limits.workspace_bytes)
+    events = 0
+    while True:
+        kind, payload = await frames.next(allowed)
+        if kind == RESULT:
+            return _result(payload)
+        if kind == FAILURE:
+            raise failures.reported(payload, request.limits)
+        if kind == FILE:
+            allowed = AFTER_A_FILE
+            await _store(outputs, payload, frames)
+        else:
+            events += 1
+            if events > MAX_PROGRESS_EVENTS:
+                raise HostileFrameError("more progress events than the runner lets through")
+            await _report(payload, on_progress)
+
+
+def _result(payload: bytes) -> Any:
+    try:
+        return parse(payload)
+    except NotJsonError as error:
+        raise StepFailed("InvalidResult", f"the return value is not JSON: {failures.plain(error)}") from error
+
+
+async def _store(outputs: OutputFolder, payload: bytes, frames: Frames) -> None:
+    try:
+        await outputs.receive(parse(payload), frames)
+    except NotJsonError as error:
+        raise HostileFrameError(f"a file's announcement is not JSON: {error}") from error
+    except OSError as error:
+        raise StepFailed("OutputsNotStored", "the step's outputs could not be stored", f"{error}\n".encode()) from error
+
+
+async def _report(payload: bytes, on_progress: OnProgress) -> None:
+    try:
+        progress = parse_replacing_nul(payload)
+    except NotJsonError as error:
+        raise HostileFrameError(f"a progress event is not JSON: {error}") from error
+    match progress:
+        case {"message": str(message), "data": dict(data), **rest} if not rest:
+            awaitable = on_progress(failures.plain(message), data)
+        case _:
+            raise HostileFrameError("a progress event is a message with data")
+    if awaitable is not None:
+        await awaitable

@@ -1,0 +1,35 @@
+"""Judges the JSON that a step sends: it is stored and sent on, so it must be JSON to everyone."""
+
+import json
+import re
+from typing import Any
+
+import orjson
+
+# A NUL escape that is not itself escaped. PostgreSQL stores no NUL.
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+
+
+class NotJsonError(ValueError):
+    """The bytes are no JSON that can be kept; the text says why."""
+
+
+def parse(payload: bytes) -> Any:
+    """The value of strict JSON: no NaN, no lone surrogates, no NUL, integers within 64 bits, bounded nesting."""
+    if _NUL.search(payload):
+        raise NotJsonError("it holds the character U+0000")
+    try:
+        value = json.loads(payload.decode(), parse_constant=_refuse)
+        orjson.dumps(value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise NotJsonError(str(error)) from error
+    return value
+
+
+def parse_replacing_nul(payload: bytes) -> Any:
+    """As `parse`, with U+0000 shown as U+FFFD."""
+    return parse(_NUL.sub(rb"\1\\ufffd", payload))
+
+
+def _refuse(constant: str) -> Any:
+    raise NotJsonError(f"{constant} is not a JSON number")

@@ -1,0 +1,78 @@
+import asyncio
+import socket
+from collections.abc import Mapping
+from typing import BinaryIO
+
+from backend.runtime.sandbox.runner import HEADER_BYTES, REQUEST
+
+_READ_BYTES = 256 * 1024
+_INLINE_WRITE_BYTES = 64 * 1024
+
+
+class EndOfStepError(Exception):
+    """The step closed its socket, mostly by dying, before it was done."""
+
+
+class HostileFrameError(Exception):
+    """The step sent what the runner never sends."""
+
+
+class Frames:
+    """The worker's side of a step's socket: reads frames and believes nothing about them.
+
+    Who calls bounds the time; every length is checked before a byte of the payload is read.
+    """
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._loop = asyncio.get_running_loop()
+
+    async def send_request(self, payload: bytes) -> None:
+        """Send the one request of the step."""
+        try:
+            await self._loop.sock_sendall(self._channel, REQUEST.to_bytes() + len(payload).to_bytes(4, "big") + payload)
+        except ConnectionError as error:
+            raise EndOfStepError from error
+
+    async def next(self, most: Mapping[int, int]) -> tuple[int, bytes]:
+        """The next frame as (kind, payload); `most` holds the kinds allowed now and the most bytes of each."""
+        kind, *size = await self._exactly(HEADER_BYTES)
+        length = int.from_bytes(size, "big")
+        if kind not in most:
+            raise HostileFrameError(f"a frame of kind {kind} is not allowed here")
+        if length > most[kind]:
+            raise HostileFrameError(f"a frame of kind {kind} has {length} bytes")
+        return kind, await self._exactly(length)
+
+    async def copy(self, size: int, file: BinaryIO) -> None:
+        """Write the next `size` bytes to `file`, with constant memory and large writes off the loop."""
+        view = memoryview(bytearray(min(size, _READ_BYTES)))
+        while size:
+            count = await self._receive_into(view[: min(size, len(view))])
+            if count < _INLINE_WRITE_BYTES:
+                file.write(view[:count])
+            else:
+                await asyncio.to_thread(file.write, view[:count])
+            size -= count
+
+    async def _exactly(self, count: int) -> bytes:
+        # Grows with what arrives: a length alone reserves no memory.
+        payload = bytearray()
+        while len(payload) < count:
+            try:
+                part = await self._loop.sock_recv(self._channel, min(count - len(payload), _READ_BYTES))
+            except ConnectionError as error:
+                raise EndOfStepError from error
+            if not part:
+                raise EndOfStepError
+            payload += part
+        return bytes(payload)
+
+    async def _receive_into(self, view: memoryview) -> int:
+        try:
+            count = await self._loop.sock_recv_into(self._channel, view)
+        except ConnectionError as error:
+            raise EndOfStepError from error
+        if count == 0:
+            raise EndOfStepError
+        return count

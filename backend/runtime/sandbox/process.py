@@ -1,0 +1,161 @@
+import contextlib
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+from backend.runtime.sandbox import interpreter
+from backend.runtime.sandbox.layer import Launch, Layer
+from backend.runtime.sandbox.limits import Limits
+from backend.runtime.sandbox.log import StepLog
+
+REAP_SECONDS = 5.0
+
+
+class StepProcess:
+    """A started sandbox whose runner waits for its one request on `channel`.
+
+    `end` kills and reaps everything that the step ever started, and may run on any thread; `close` gives back what the
+    worker holds, on the thread whose loop used it.
+    """
+
+    def __init__(
+        self, popen: subprocess.Popen[bytes], launch: Launch, channel: socket.socket, log: StepLog, info_fd: int
+    ) -> None:
+        self.layout = launch.layout
+        self.processes = launch.processes
+        self.channel = channel
+        self.log = log
+        self._popen = popen
+        self._launch = launch
+        self._info_fd = info_fd
+        self._namespace: int | None = None
+        """A pidfd of the first process of the step's process namespace: when it has exited, all in there are dead."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process that was started still runs."""
+        return self._popen.poll() is None
+
+    def exit_status(self, wait_seconds: float) -> int | None:
+        """The exit status, negative for a signal; None if it still runs after that time."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = self._popen.wait(wait_seconds)
+            return 128 - status if status > 128 else status
+        return None
+
+    def end(self) -> None:
+        """Kill and reap the step and all that it started, and remove what it left on the host."""
+        self.find_namespace()
+        if self._namespace is not None:
+            # The sandbox's own parent process then reaps it, and exits by itself.
+            signal.pidfd_send_signal(self._namespace, signal.SIGKILL)
+            waiting = select.poll()
+            waiting.register(self._namespace, select.POLLIN)
+            waiting.poll(REAP_SECONDS * 1000)
+        elif self.alive:
+            _kill_family(self._popen.pid)
+        try:
+            self._popen.wait(REAP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait(REAP_SECONDS)
+        self._launch.discard()
+
+    def close(self) -> None:
+        """Close the worker's ends of socket and log."""
+        self.channel.close()
+        self.log.close()
+        os.close(self._info_fd)
+        if self._namespace is not None:
+            os.close(self._namespace)
+
+    def find_namespace(self) -> None:
+        """Get hold of the namespace's first process, once the layer has told its id."""
+        if self._namespace is not None:
+            return
+        try:
+            told = os.read(self._info_fd, 4096)
+        except BlockingIOError:
+            return
+        found = re.search(rb'"child-pid": (\d+)', told)
+        if found is None:
+            return
+        pid = int(found[1])
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            fd = os.pidfd_open(pid)
+            # While the parent is ours and not reaped, the id cannot have passed to another process.
+            if _parent(pid) == self._popen.pid:
+                self._namespace = fd
+            else:
+                os.close(fd)
+
+
+def spawn(layer: Layer, limits: Limits, inputs: Path | None, runner_fd: int) -> StepProcess:
+    """Start a runner in a sandbox of these limits; to be called on the spawner's thread only.
+
+    Raises OSError when the machine cannot start a process.
+    """
+    with contextlib.ExitStack() as undo:
+        ours, theirs = socket.socketpair()
+        undo.callback(ours.close)
+        log_read, log_write = os.pipe()
+        undo.callback(os.close, log_read)
+        info_read, info_write = os.pipe()
+        undo.callback(os.close, info_read)
+        with theirs, contextlib.ExitStack() as handed_over:
+            handed_over.callback(os.close, log_write)
+            handed_over.callback(os.close, info_write)
+            runner = [f"/proc/self/fd/{runner_fd}", str(theirs.fileno())]
+            command = [str(interpreter.executable()), *interpreter.FLAGS, *runner]
+            launch = layer.launch(command, limits, inputs, info_write)
+            undo.callback(launch.discard)
+            popen = subprocess.Popen(
+                launch.argv,
+                env=launch.environment,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log_write,
+                stderr=log_write,
+                pass_fds=(theirs.fileno(), runner_fd, info_write),
+                start_new_session=True,
+            )
+        undo.pop_all()
+    ours.setblocking(False)
+    os.set_blocking(info_read, False)
+    return StepProcess(popen, launch, ours, StepLog(log_read), info_read)
+
+
+def _kill_family(pid: int) -> None:
+    """Kill a process that has no namespace, with its session and all of its descendants that can be found."""
+    family = [pid]
+    children = defaultdict(list)
+    for child, parent in _parents().items():
+        children[parent].append(child)
+    for member in family:
+        family += children[member]
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    for member in family[1:]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(member, signal.SIGKILL)
+
+
+def _parents() -> dict[int, int]:
+    """The parent of every process, by id."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                parents[int(entry.name)] = _parent(int(entry.name))
+    return parents
+
+
+def _parent(pid: int) -> int:
+    # The command's name is in brackets and may hold anything.
+    after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2]
+    return int(after_name.split()[1])

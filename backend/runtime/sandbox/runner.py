@@ -1,0 +1,301 @@
+"""Runs one agent inside the sandbox: standard library only, started as a program, never imported by the step's code.
+
+Everything goes over one inherited socket as frames: a byte for the kind, four bytes for the length (big-endian), the
+payload. One request comes in. Out go READY, then any number of PROGRESS, and at the end either FAILURE, or for every
+output FILE followed by the file's bytes as they are, and then RESULT. The worker reads all of it as hostile.
+"""
+
+import _thread
+import errno
+import json
+import os
+import resource
+import stat
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+READY, REQUEST, PROGRESS, FILE, RESULT, FAILURE = 1, 2, 3, 4, 5, 6
+HEADER_BYTES = 5
+
+MAX_RESULT_BYTES = 8 * 1024 * 1024
+MAX_PROGRESS_BYTES = 64 * 1024
+MAX_PROGRESS_EVENTS = 10_000
+MAX_MESSAGE_CHARACTERS = 2_000
+MAX_TRACEBACK_CHARACTERS = 64 * 1024
+MAX_FILES = 10_000
+MAX_PATH_BYTES = 1_024
+
+_SPARE_MEMORY_BYTES = 64 * 1024 * 1024
+_SOURCE_NAME = "agent.py"
+
+
+class _StepError(Exception):
+    """A failure that the runner itself words; `kind` says to the worker what it is about."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def _note(text: str) -> None:
+    """A line in the step's log, whatever the agent did to its own streams."""
+    os.write(2, f"{text}\n".encode(errors="backslashreplace"))
+
+
+class _Channel:
+    def __init__(self, fd: int) -> None:
+        os.set_inheritable(fd, False)
+        self._fd = fd
+        self._lock = _thread.allocate_lock()
+
+    def receive(self) -> Any:
+        kind, *length = self._exactly(HEADER_BYTES)
+        if kind != REQUEST:
+            raise SystemExit(f"expected a request, not a frame of kind {kind}")
+        return json.loads(self._exactly(int.from_bytes(length, "big")))
+
+    def send(self, kind: int, payload: bytes = b"") -> None:
+        with self._lock:
+            self._write(kind.to_bytes() + len(payload).to_bytes(4, "big") + payload)
+
+    def send_file(self, path: str, fd: int, size: int) -> None:
+        self.send(FILE, encode({"path": path, "size": size}))
+        sent = 0
+        while sent < size:
+            part = os.sendfile(self._fd, fd, sent, size - sent)
+            if part == 0:
+                raise SystemExit(f"{path} shrank while it was read")
+            sent += part
+
+    def _write(self, payload: bytes) -> None:
+        view = memoryview(payload)
+        while view:
+            view = view[os.write(self._fd, view) :]
+
+    def _exactly(self, count: int) -> bytes:
+        parts = []
+        while count:
+            part = os.read(self._fd, min(count, 1024 * 1024))
+            if not part:
+                raise SystemExit(0)
+            parts.append(part)
+            count -= len(part)
+        return b"".join(parts)
+
+
+def encode(value: Any) -> bytes:
+    """The value as UTF-8 JSON; raises ValueError, TypeError or RecursionError when it is none."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+class Connector:
+    """What the workflow declares about a connector of this step."""
+
+    def __init__(self, name: str, declared: dict[str, Any]) -> None:
+        self.name = name
+        self.type: str | None = declared.get("type")
+        self.bucket: str | None = declared.get("bucket")
+        self.prefixes: list[str] = list(declared.get("prefixes") or [])
+
+    def __repr__(self) -> str:
+        return f"Connector({self.name!r}, type={self.type!r}, bucket={self.bucket!r}, prefixes={self.prefixes!r})"
+
+
+class Context:
+    """What an agent's `run(context)` gets (DECISIONS.md §9)."""
+
+    def __init__(self, channel: _Channel, request: dict[str, Any]) -> None:
+        self.parameters: dict[str, Any] = request["parameters"]
+        self.input_text: str | None = request["input_text"]
+        self.needs: dict[str, Any] = request["needs"]
+        self.inputs = Path(request["folders"]["inputs"])
+        self.workspace = Path(request["folders"]["workspace"])
+        self.outputs = Path(request["folders"]["outputs"])
+        self._connectors: dict[str, dict[str, Any]] = request["connectors"]
+        self._channel = channel
+        self._process = os.getpid()
+        self._events = 0
+
+    def progress(self, message: Any, **data: Any) -> None:
+        """Report progress as an event of the run; events beyond the 10,000th are dropped."""
+        if os.getpid() != self._process:
+            raise RuntimeError("only the step's first process can report progress")
+        if not isinstance(message, str) or len(message) > MAX_MESSAGE_CHARACTERS:
+            raise ValueError(f"a progress message is a string of at most {MAX_MESSAGE_CHARACTERS} characters")
+        try:
+            payload = encode({"message": message, "data": data})
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ValueError(f"progress data must be JSON: {error}") from error
+        if len(payload) > MAX_PROGRESS_BYTES:
+            raise ValueError(f"a progress event holds at most {MAX_PROGRESS_BYTES} bytes of JSON")
+        self._events += 1
+        if self._events <= MAX_PROGRESS_EVENTS:
+            self._channel.send(PROGRESS, payload)
+        elif self._events == MAX_PROGRESS_EVENTS + 1:
+            _note(f"progress events after the {MAX_PROGRESS_EVENTS}th are dropped")
+
+    def connector(self, name: str) -> Connector:
+        """One of the connectors that the step declares."""
+        if name not in self._connectors:
+            declared = ", ".join(sorted(self._connectors)) or "none"
+            raise LookupError(f"the step declares no connector {name!r} (declared: {declared})")
+        return Connector(name, self._connectors[name])
+
+
+def _limit(what: int, soft: int, hard: int) -> None:
+    ceiling = resource.getrlimit(what)[1]
+    if ceiling != resource.RLIM_INFINITY:
+        soft, hard = min(soft, ceiling), min(hard, ceiling)
+    resource.setrlimit(what, (soft, hard))
+
+
+def _apply_limits(limits: dict[str, Any]) -> None:
+    # Soft below hard: CPU time ends in SIGXCPU, and after a MemoryError there is room to tell of it.
+    memory = limits["memory_bytes"]
+    _limit(resource.RLIMIT_AS, memory, memory + _SPARE_MEMORY_BYTES)
+    _limit(resource.RLIMIT_CPU, limits["cpu_seconds"], limits["cpu_seconds"] + 5)
+    _limit(resource.RLIMIT_FSIZE, limits["file_bytes"], limits["file_bytes"])
+    _limit(resource.RLIMIT_NOFILE, 1024, 1024)
+    _limit(resource.RLIMIT_CORE, 0, 0)
+    if limits["processes"] is not None:
+        _limit(resource.RLIMIT_NPROC, limits["processes"], limits["processes"])
+
+
+def _load(code: str) -> Callable[[Context], Any]:
+    module = types.ModuleType("agent")
+    module.__file__ = _SOURCE_NAME
+    sys.modules["agent"] = module
+    exec(compile(code, _SOURCE_NAME, "exec"), module.__dict__)  # noqa: S102 - this is what the sandbox is for
+    run = getattr(module, "run", None)
+    if not callable(run):
+        raise _StepError("no_run", "the agent's code defines no function run(context)")
+    return run  # type: ignore[no-any-return]
+
+
+def _finish(value: Any) -> Any:
+    if not hasattr(value, "__await__"):
+        return value
+    import asyncio
+
+    async def finished() -> Any:
+        return await value
+
+    return asyncio.run(finished())
+
+
+def _encode_result(value: Any) -> bytes:
+    try:
+        payload = encode(value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _StepError("not_json", f"the return value is not JSON: {error}") from error
+    if len(payload) > MAX_RESULT_BYTES:
+        raise _StepError("not_json", f"the return value is larger than {MAX_RESULT_BYTES} bytes of JSON")
+    return payload
+
+
+def _regular_files(root: str) -> Iterator[tuple[str, str]]:
+    """Every regular file below `root`, as (path, path relative to it), links and devices left out."""
+    folders = [""]
+    while folders:
+        inside = folders.pop()
+        for entry in sorted(os.scandir(os.path.join(root, inside)), key=lambda entry: entry.name):  # noqa: PTH118 - names may be bytes beyond UTF-8
+            relative = f"{inside}/{entry.name}" if inside else entry.name
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(relative)
+            elif entry.is_file(follow_symlinks=False):
+                yield entry.path, relative
+            else:
+                _note(f"output {relative!r} is not a regular file and was left out")
+
+
+def _send_outputs(channel: _Channel, root: str) -> None:
+    for count, (path, relative) in enumerate(_regular_files(root), start=1):
+        if count > MAX_FILES:
+            raise _StepError("outputs", f"the step wrote more than {MAX_FILES} output files")
+        try:
+            length = len(relative.encode())
+        except UnicodeEncodeError:
+            raise _StepError("outputs", f"the name of the output {relative!r} is not UTF-8") from None
+        if length > MAX_PATH_BYTES:
+            raise _StepError("outputs", f"the path of the output {relative!r} is longer than {MAX_PATH_BYTES} bytes")
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            status = os.fstat(fd)
+            if stat.S_ISREG(status.st_mode):
+                channel.send_file(relative, fd, status.st_size)
+        finally:
+            os.close(fd)
+
+
+def _describe(error: BaseException, code: str) -> dict[str, str]:
+    import linecache
+    import traceback
+
+    kind = "exception"
+    if isinstance(error, _StepError):
+        kind = error.kind
+    elif isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        kind = "memory"
+    elif isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}:
+        kind = "workspace"
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - an exception's own text may fail
+        message = ""
+    linecache.cache[_SOURCE_NAME] = (len(code), None, code.splitlines(keepends=True), _SOURCE_NAME)
+    # The runner's own frames tell the reader nothing.
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != _SOURCE_NAME:
+        trace = trace.tb_next
+    lines = traceback.format_exception(type(error), error, trace)
+    return {
+        "kind": kind,
+        "type": type(error).__name__[:200],
+        "message": message[:MAX_MESSAGE_CHARACTERS],
+        "traceback": "".join(lines)[-MAX_TRACEBACK_CHARACTERS:],
+    }
+
+
+def _send_failure(channel: _Channel, error: BaseException, code: str) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    report = _describe(error, code)
+    channel.send(FAILURE, json.dumps(report, separators=(",", ":")).encode())
+
+
+def main(fd: int) -> NoReturn:
+    """Say ready, wait for the request, run it, answer, and leave without waiting for threads."""
+    channel = _Channel(fd)
+    channel.send(READY)
+    request = channel.receive()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    sys.argv = [_SOURCE_NAME]
+    _apply_limits(request["limits"])
+    code: str = request["code"]
+    status = 0
+    try:
+        result = _encode_result(_finish(_load(code)(Context(channel, request))))
+        _send_outputs(channel, request["folders"]["outputs"])
+        _flush()
+        channel.send(RESULT, result)
+    except BaseException as error:  # noqa: BLE001 - SystemExit of the agent is a failure like any other
+        status = 1
+        _flush()
+        _send_failure(channel, error, code)
+    os._exit(status)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # the agent may have closed it
+            continue
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
