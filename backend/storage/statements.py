@@ -55,7 +55,8 @@ class Statement:
     def row_maker(self, names: Iterable[str]) -> Callable[[Iterable[Any]], Any]:
         """Makes a named tuple of one result row whose columns have these names."""
         if self._row is None:
-            row: Any = namedtuple("Row", list(names), rename=True)  # noqa: PYI024 - columns are known at run time only
+            make_class: Any = namedtuple  # noqa: PYI024 - the columns are known at run time only
+            row = make_class("Row", list(names), rename=True)
             self._row = row._make
         return self._row
 

@@ -1,0 +1,77 @@
+"""Puts the backend together; the one place where its parts are wired."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from backend.clock import Clock, system_clock
+from backend.cursors import Cursors
+from backend.deployment import store as deployment_store
+from backend.deployment.servicer import DeploymentServicer
+from backend.grpc_server import GrpcServer
+from backend.interceptors import Handler, handlers_of
+from backend.keys.changes import KeyChanges
+from backend.keys.servicer import KeysServicer
+from backend.outputs.servicer import OutputsServicer
+from backend.runs.servicer import RunsServicer
+from backend.runtime.runtime import LocalRuntime
+from backend.services import Services
+from backend.settings import BackendSettings
+from backend.storage.objects import FolderObjects
+from backend.storage.opening import DataFolder
+from backend.workflows.servicer import WorkflowsServicer
+from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, workflows_pb2
+
+_GRACE_SECONDS: Final = 5.0
+
+
+class Backend:
+    """Every domain service on one database, with the runtime that makes runs go."""
+
+    def __init__(self, settings: BackendSettings, clock: Clock = system_clock) -> None:
+        self._folder = DataFolder(settings.data)
+        self._database = self._folder.open_database()
+        deployment = self._database.write(lambda tx: deployment_store.ensure(tx, settings.deployment_id))
+        services = Services(
+            database=self._database,
+            clock=clock,
+            deployment_id=deployment.deployment_id,
+            cursors=Cursors(bytes.fromhex(deployment.cursor_secret)),
+        )
+        objects = FolderObjects(settings.data / "objects")
+        changes = KeyChanges()
+        self._runtime = LocalRuntime(settings, services, objects)
+        self._server: GrpcServer | None = None
+        self.handlers: Mapping[str, Handler] = {
+            **handlers_of(
+                DeploymentServicer(services, changes), deployment_pb2.DESCRIPTOR.services_by_name["DeploymentService"]
+            ),
+            **handlers_of(
+                KeysServicer(services, changes, settings.watch_poll_seconds),
+                keys_pb2.DESCRIPTOR.services_by_name["KeysService"],
+            ),
+            **handlers_of(WorkflowsServicer(services), workflows_pb2.DESCRIPTOR.services_by_name["WorkflowsService"]),
+            **handlers_of(
+                RunsServicer(services, self._runtime, objects), runs_pb2.DESCRIPTOR.services_by_name["RunsService"]
+            ),
+            **handlers_of(
+                OutputsServicer(services, objects), outputs_pb2.DESCRIPTOR.services_by_name["OutputsService"]
+            ),
+        }
+
+    def start(self) -> None:
+        """Starts the runtime: what an earlier process left running is orphaned before anything new runs."""
+        self._runtime.start()
+
+    def serve_grpc(self, address: str) -> int:
+        """Serves gRPC on a loopback address and returns the port."""
+        self._server = GrpcServer(self.handlers, self._database, address)
+        self._server.start()
+        return self._server.port
+
+    def stop(self) -> None:
+        """Stops in the order in which nothing acknowledged is lost: calls, runtime, database."""
+        if self._server is not None:
+            self._server.stop(_GRACE_SECONDS)
+        self._runtime.stop()
+        self._database.close()
+        self._folder.close()

@@ -1,0 +1,96 @@
+"""DeploymentService over gRPC."""
+
+from typing import Any
+
+import grpc
+
+from backend.deployment import audit, store
+from backend.interceptors import caller_of
+from backend.keys.changes import KeyChanges
+from backend.release import API_VERSION, RELEASE
+from backend.services import Services
+from backend.storage.database import Tx
+from workflow_api.v1 import deployment_pb2, deployment_pb2_grpc
+
+_FLAGS = ("governed", "api_enabled")
+_DEFAULT_AUDIT_LIMIT = 50
+
+
+class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
+    """Reads and changes the deployment record."""
+
+    def __init__(self, services: Services, changes: KeyChanges) -> None:
+        self._services = services
+        self._changes = changes
+
+    def GetHealth(
+        self, request: deployment_pb2.GetHealthRequest, context: grpc.ServicerContext
+    ) -> deployment_pb2.Health:
+        """Whether keys are accepted, as the flags are at this moment."""
+        row = self._services.database.read(store.get)
+        served = row.governed and row.api_enabled
+        return deployment_pb2.Health(
+            status=deployment_pb2.Health.STATUS_OK if served else deployment_pb2.Health.STATUS_DISABLED,
+            deployment_id=row.deployment_id,
+            api_version=API_VERSION,
+        )
+
+    def GetDeployment(
+        self, request: deployment_pb2.GetDeploymentRequest, context: grpc.ServicerContext
+    ) -> deployment_pb2.Deployment:
+        """The deployment record."""
+        return _message(self._services.database.read(store.get))
+
+    def UpdateDeployment(
+        self, request: deployment_pb2.UpdateDeploymentRequest, context: grpc.ServicerContext
+    ) -> deployment_pb2.Deployment:
+        """Changes what is set, audits it, and wakes the watchers."""
+        changes = {field.name: value for field, value in request.ListFields()}
+        columns = {name: int(value) if name in _FLAGS else value for name, value in changes.items()}
+        actor = caller_of(context).audit_name
+
+        def work(tx: Tx) -> Any:
+            row = store.change(tx, columns)
+            at = self._services.clock()
+            audit.record(tx, at=at, actor=actor, action="deployment.changed", target=row.deployment_id, details=changes)
+            tx.after_commit(self._changes.notify)
+            return row
+
+        return _message(self._services.database.write(work))
+
+    def ListAuditRecords(
+        self, request: deployment_pb2.ListAuditRecordsRequest, context: grpc.ServicerContext
+    ) -> deployment_pb2.ListAuditRecordsResponse:
+        """Audit records, newest first."""
+        rows = self._services.database.read(
+            lambda tx: store.audit_trail(
+                tx,
+                since=request.since_ms,
+                target=request.target if request.HasField("target") else None,
+                limit=request.limit or _DEFAULT_AUDIT_LIMIT,
+            )
+        )
+        return deployment_pb2.ListAuditRecordsResponse(
+            items=[
+                deployment_pb2.AuditRecord(
+                    at_ms=row.at, actor=row.actor, action=row.action, target=row.target, details=row.details
+                )
+                for row in rows
+            ]
+        )
+
+
+def _message(row: Any) -> deployment_pb2.Deployment:
+    return deployment_pb2.Deployment(
+        deployment_id=row.deployment_id,
+        release=RELEASE,
+        governed=bool(row.governed),
+        api_enabled=bool(row.api_enabled),
+        licence=deployment_pb2.Licence(
+            state=row.licence_state,
+            reason=row.licence_reason,
+            enforcement_status=row.licence_enforcement_status,
+            license_id=row.license_id,
+        ),
+        retention_days=row.retention_days,
+    )

@@ -1,0 +1,88 @@
+"""SQL of the deployment record and the audit trail."""
+
+import secrets
+from typing import Any
+
+from sqlalchemy import bindparam, insert, literal_column, select, update
+
+from backend.deployment.tables import audit_records, deployments
+from backend.storage.database import Tx
+from backend.storage.statements import sql
+
+_INSERT = sql(insert(deployments), [column.name for column in deployments.columns])
+_SELECT = sql(select(deployments))
+_CHANGEABLE = (
+    "governed",
+    "api_enabled",
+    "licence_state",
+    "licence_reason",
+    "licence_enforcement_status",
+    "license_id",
+    "retention_days",
+)
+_UPDATE = sql(
+    update(deployments).values(
+        {name: bindparam(f"new_{name}") for name in _CHANGEABLE}
+        | {"revision": deployments.c.revision + literal_column("1")}
+    )
+)
+_TOUCH = sql(update(deployments).values(revision=deployments.c.revision + literal_column("1")))
+_FIRST_KEY = sql(update(deployments).values(any_key_ever=literal_column("1")))
+_AUDIT = (
+    select(audit_records).order_by(audit_records.c.at.desc(), audit_records.c.audit_id.desc()).limit(bindparam("limit"))
+)
+_AUDIT_ALL = sql(_AUDIT.where(audit_records.c.at >= bindparam("since")))
+_AUDIT_OF_TARGET = sql(
+    _AUDIT.where(audit_records.c.at >= bindparam("since"), audit_records.c.target == bindparam("target"))
+)
+
+
+def ensure(tx: Tx, deployment_id: str) -> Any:
+    """The deployment's row; a fresh one is governed, enabled and licensed (DECISIONS.md, 2)."""
+    row = tx.one(_SELECT)
+    if row is None:
+        tx.run(
+            _INSERT,
+            deployment_id=deployment_id,
+            governed=1,
+            api_enabled=1,
+            any_key_ever=0,
+            licence_state="active",
+            licence_reason=None,
+            licence_enforcement_status=None,
+            license_id=None,
+            retention_days=90,
+            revision=1,
+            cursor_secret=secrets.token_hex(32),
+        )
+        row = tx.one(_SELECT)
+    return row
+
+
+def get(tx: Tx) -> Any:
+    """The deployment's row."""
+    return tx.one(_SELECT)
+
+
+def change(tx: Tx, changes: dict[str, object]) -> Any:
+    """Writes the given columns and returns the row as it is then."""
+    row = tx.one(_SELECT)
+    tx.run(_UPDATE, **{f"new_{name}": changes.get(name, getattr(row, name)) for name in _CHANGEABLE})
+    return tx.one(_SELECT)
+
+
+def touch(tx: Tx) -> None:
+    """Raises the revision, so that every edge hears of a change of a key."""
+    tx.run(_TOUCH)
+
+
+def note_first_key(tx: Tx) -> None:
+    """Keeps that a key was made once, whatever becomes of it."""
+    tx.run(_FIRST_KEY)
+
+
+def audit_trail(tx: Tx, *, since: int, target: str | None, limit: int) -> list[Any]:
+    """Audit records, newest first."""
+    if target is None:
+        return tx.all(_AUDIT_ALL, since=since, limit=limit)
+    return tx.all(_AUDIT_OF_TARGET, since=since, target=target, limit=limit)

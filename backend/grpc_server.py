@@ -1,0 +1,81 @@
+"""The gRPC server: every service, their health, and reflection."""
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from backend.interceptors import Handler, generic_handler
+from backend.storage.database import Database
+
+_UNARY_THREADS: Final = 8
+_STREAM_THREADS: Final = 64
+_HEALTH_SECONDS: Final = 2.0
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_OPTIONS: Final = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+)
+
+
+class GrpcServer:
+    """Serves the handlers on a loopback address.
+
+    Raises:
+        ValueError: the address is not loopback, or it cannot be bound.
+    """
+
+    def __init__(self, handlers: Mapping[str, Handler], database: Database, address: str) -> None:
+        host = address.rpartition(":")[0]
+        if host not in _LOOPBACK:
+            raise ValueError(f"gRPC listens on loopback only, not on {address}: use 127.0.0.1 and a port.")
+        self._database = database
+        self._services = sorted({path.split("/")[1] for path in handlers})
+        self._streams = ThreadPoolExecutor(_STREAM_THREADS, thread_name_prefix="grpc-stream")
+        unary = ThreadPoolExecutor(_UNARY_THREADS, thread_name_prefix="grpc")
+        self._server = grpc.server(unary, options=_OPTIONS)
+        self._server.add_generic_rpc_handlers((generic_handler(handlers, self._streams),))
+        self._health = health.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection(
+            (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
+        )
+        try:
+            self.port = self._server.add_insecure_port(address)
+        except RuntimeError:
+            self.port = 0
+        if not self.port:
+            raise ValueError(f"The gRPC address {address} is in use or cannot be bound.")
+        self._stopping = threading.Event()
+        self._watch = threading.Thread(target=self._watch_health, name="grpc-health", daemon=True)
+
+    def start(self) -> None:
+        """Begins to serve."""
+        self._server.start()
+        self._watch.start()
+
+    def stop(self, grace_seconds: float) -> None:
+        """Takes no new call, gives open ones the grace, then ends them."""
+        self._stopping.set()
+        self._health.enter_graceful_shutdown()
+        self._server.stop(grace_seconds).wait()
+        self._streams.shutdown(wait=False, cancel_futures=True)
+
+    def _watch_health(self) -> None:
+        """A service is serving only while its store answers."""
+        while True:
+            state = (
+                health_pb2.HealthCheckResponse.SERVING
+                if self._database.healthy()
+                else health_pb2.HealthCheckResponse.NOT_SERVING
+            )
+            for service in ("", *self._services):
+                self._health.set(service, state)
+            if self._stopping.wait(_HEALTH_SECONDS):
+                return

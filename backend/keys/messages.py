@@ -1,0 +1,78 @@
+"""Rows of keys as messages."""
+
+import json
+from typing import Any
+
+from backend.clock import to_timestamp
+from backend.keys.rules import scope_numbers, state_of
+from workflow_api.v1 import keys_pb2
+
+_MODES = {
+    "all_active": keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE,
+    "explicit": keys_pb2.WorkflowAccess.MODE_EXPLICIT,
+}
+MODE_NAMES = {number: name for name, number in _MODES.items()}
+
+
+def api_key(row: Any) -> keys_pb2.ApiKey:
+    """The key as its caller sees it (SPEC.md, API key)."""
+    return keys_pb2.ApiKey(
+        key_id=row.key_id,
+        name=row.name,
+        deployment_id=row.deployment_id,
+        scopes=scope_numbers(json.loads(row.scopes)),
+        workflow_access=keys_pb2.WorkflowAccess(
+            mode=_MODES[row.access_mode], workflow_ids=json.loads(row.access_workflow_ids)
+        ),
+        expires_at=to_timestamp(row.expires_at),
+        rate_limit_rpm=row.rate_limit_rpm,
+        daily_run_quota=row.daily_run_quota,
+        quota_used_today=row.quota_used_today,
+        max_concurrent_runs=row.max_concurrent_runs,
+        active_runs=row.active_runs,
+    )
+
+
+def key_record(row: Any, now: int) -> keys_pb2.KeyRecord:
+    """The key as the administrator sees it."""
+    state = state_of(
+        revoked_at=row.revoked_at,
+        expires_at=row.expires_at,
+        previous_secret_expires_at=row.previous_secret_expires_at,
+        now=now,
+    )
+    return keys_pb2.KeyRecord(
+        key=api_key(row),
+        description=row.description,
+        source_allow_list=json.loads(row.source_allow_list),
+        allowed_hours=_hours(row),
+        state=state,
+        created_at=to_timestamp(row.created_at),
+        rotating_until=to_timestamp(row.previous_secret_expires_at) if state == "rotating" else None,
+        revoked_at=to_timestamp(row.revoked_at) if row.revoked_at is not None else None,
+    )
+
+
+def mirrored_key(row: Any) -> keys_pb2.MirroredKey:
+    """The key as an edge mirrors it: hashes and rules."""
+    previous = row.previous_secret_sha256 is not None
+    return keys_pb2.MirroredKey(
+        key_id=row.key_id,
+        deployment_id=row.deployment_id,
+        secret_sha256=bytes.fromhex(row.secret_sha256),
+        previous_secret_sha256=bytes.fromhex(row.previous_secret_sha256) if previous else b"",
+        previous_secret_expires_at=to_timestamp(row.previous_secret_expires_at) if previous else None,
+        external_id_sha256=bytes.fromhex(row.external_id_sha256),
+        scopes=scope_numbers(json.loads(row.scopes)),
+        source_allow_list=json.loads(row.source_allow_list),
+        allowed_hours=_hours(row),
+        expires_at=to_timestamp(row.expires_at),
+        rate_limit_rpm=row.rate_limit_rpm,
+        revoked=row.revoked_at is not None,
+    )
+
+
+def _hours(row: Any) -> keys_pb2.AllowedHours | None:
+    if row.start_hour is None:
+        return None
+    return keys_pb2.AllowedHours(start_hour=row.start_hour, end_hour=row.end_hour)

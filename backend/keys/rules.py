@@ -1,0 +1,99 @@
+"""The bounds of a key's properties that a proto cannot state (SPEC.md, Key properties)."""
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from backend.errors import ApiError
+from workflow_api.v1 import errors_pb2, keys_pb2, options_pb2
+
+Problem = tuple[str, str]
+
+EXPIRY_DAYS: Final = (30, 90, 180, 365)
+OVERLAP_HOURS: Final = (1, 24, 72, 168)
+
+_SCOPES: Final = {
+    value.number: value.GetOptions().Extensions[options_pb2.spelling]
+    for value in options_pb2.Scope.DESCRIPTOR.values
+    if value.number
+}
+_SCOPE_NUMBERS: Final = {spelling: number for number, spelling in _SCOPES.items()}
+
+
+def scope_spellings(scopes: Iterable[int]) -> list[str]:
+    """Scopes as SPEC.md spells them, each once, in the order of its list."""
+    wanted = set(scopes)
+    return [spelling for number, spelling in _SCOPES.items() if number in wanted]
+
+
+def scope_numbers(spellings: Iterable[str]) -> list[options_pb2.Scope.ValueType]:
+    """Scopes as the protos number them."""
+    return [options_pb2.Scope.ValueType(_SCOPE_NUMBERS[spelling]) for spelling in spellings]
+
+
+def scope_problems(scopes: Sequence[int]) -> Iterator[Problem]:
+    """What is wrong with a key's scopes."""
+    allowed = ", ".join(_SCOPES.values())
+    if not scopes:
+        yield "scopes", f"must name at least one of: {allowed}"
+    if any(scope not in _SCOPES for scope in scopes):
+        yield "scopes", f"must be among: {allowed}"
+    if options_pb2.SCOPE_RUNS_CREATE in scopes and options_pb2.SCOPE_WORKFLOWS_READ not in scopes:
+        yield "scopes", "runs:create must be granted together with workflows:read"
+
+
+def access_problems(access: keys_pb2.WorkflowAccess) -> Iterator[Problem]:
+    """What is wrong with a key's choice of workflows."""
+    if access.mode == keys_pb2.WorkflowAccess.MODE_UNSPECIFIED:
+        yield "workflow_access.mode", "must be all_active or explicit"
+    if access.mode == keys_pb2.WorkflowAccess.MODE_EXPLICIT and not access.workflow_ids:
+        yield "workflow_access.workflow_ids", "must name 1 to 50 workflows"
+    if access.mode == keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE and access.workflow_ids:
+        yield "workflow_access.workflow_ids", "must be empty when mode is all_active"
+    if len(set(access.workflow_ids)) != len(access.workflow_ids):
+        yield "workflow_access.workflow_ids", "must name each workflow once"
+
+
+def allow_list_problems(ranges: Iterable[str]) -> Iterator[Problem]:
+    """What is wrong with a source allow-list: each entry is a CIDR range without host bits."""
+    for entry in ranges:
+        try:
+            ipaddress.ip_network(entry, strict=True)
+        except ValueError as error:
+            yield "source_allow_list", f"must be CIDR ranges such as 203.0.113.0/24 or 2001:db8::/32: {error}"
+
+
+def hours_problems(hours: keys_pb2.AllowedHours) -> Iterator[Problem]:
+    """What is wrong with allowed hours."""
+    if hours.start_hour == hours.end_hour:
+        yield "allowed_hours", "start and end must differ"
+
+
+def expiry_problems(days: int) -> Iterator[Problem]:
+    """What is wrong with an expiry in days."""
+    if days not in EXPIRY_DAYS:
+        yield "expires_days", "must be 30, 90, 180 or 365"
+
+
+def overlap_problems(hours: int) -> Iterator[Problem]:
+    """What is wrong with a rotation overlap in hours."""
+    if hours not in OVERLAP_HOURS:
+        yield "overlap_hours", "must be 1, 24, 72 or 168"
+
+
+def refuse(problems: Iterable[Problem]) -> None:
+    """Raises ApiError `invalid_request` when there is a problem."""
+    found = list(problems)
+    if found:
+        raise ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=found)
+
+
+def state_of(*, revoked_at: int | None, expires_at: int, previous_secret_expires_at: int | None, now: int) -> str:
+    """Where a key stands in its life, as the administrator sees it (SPEC.md, API key lifecycle)."""
+    if revoked_at is not None:
+        return "revoked"
+    if now >= expires_at:
+        return "expired"
+    if previous_secret_expires_at is not None and now < previous_secret_expires_at:
+        return "rotating"
+    return "active"

@@ -1,0 +1,76 @@
+"""SQL of keys and their live counters."""
+
+from typing import Any
+
+from sqlalchemy import bindparam, delete, func, insert, select, text, update
+
+from backend.keys.tables import api_keys, daily_usage
+from backend.runs.tables import runs
+from backend.storage.database import Tx
+from backend.storage.statements import sql
+from backend.workflows.tables import workflows
+
+_COLUMNS = [column.name for column in api_keys.columns]
+
+# The statuses stand in the text, because only then does the partial index over runs in flight serve the count.
+_ACTIVE_RUNS = (
+    select(func.count())
+    .select_from(runs)
+    .where(runs.c.key_id == api_keys.c.key_id, text("runs.status IN ('queued', 'running', 'waiting_for_approval')"))
+    .scalar_subquery()
+)
+_STARTED_TODAY = (
+    select(daily_usage.c.runs_started)
+    .where(daily_usage.c.key_id == api_keys.c.key_id, daily_usage.c.day == bindparam("day"))
+    .scalar_subquery()
+)
+_RECORD = select(
+    api_keys, func.coalesce(_STARTED_TODAY, 0).label("quota_used_today"), _ACTIVE_RUNS.label("active_runs")
+)
+_GET = sql(_RECORD.where(api_keys.c.key_id == bindparam("key_id")))
+_LIST = sql(_RECORD.order_by(api_keys.c.created_at.desc(), api_keys.c.key_id.desc()))
+_MIRROR = sql(select(api_keys))
+_INSERT = sql(insert(api_keys), _COLUMNS)
+_EDIT = sql(
+    update(api_keys)
+    .where(api_keys.c.key_id == bindparam("of_key_id"))
+    .values({name: bindparam(f"new_{name}") for name in _COLUMNS if name not in {"key_id", "deployment_id"}})
+)
+_DELETE = sql(delete(api_keys).where(api_keys.c.key_id == bindparam("key_id")))
+_WORKFLOW_KNOWN = sql(select(workflows.c.workflow_id).where(workflows.c.workflow_id == bindparam("workflow_id")))
+
+
+def get(tx: Tx, key_id: str, day: int) -> Any:
+    """A key with its counters of the UTC day, or None."""
+    return tx.one(_GET, key_id=key_id, day=day)
+
+
+def all_records(tx: Tx, day: int) -> list[Any]:
+    """Every key with its counters, newest first."""
+    return tx.all(_LIST, day=day)
+
+
+def mirror(tx: Tx) -> list[Any]:
+    """Every key as the edges mirror it."""
+    return tx.all(_MIRROR)
+
+
+def add(tx: Tx, columns: dict[str, object]) -> None:
+    """Writes a new key."""
+    tx.run(_INSERT, **columns)
+
+
+def edit(tx: Tx, row: Any, changes: dict[str, object]) -> None:
+    """Writes the changed columns of a key that was read as `row` in the same transaction."""
+    values = {f"new_{name}": changes.get(name, getattr(row, name)) for name in _COLUMNS}
+    tx.run(_EDIT, of_key_id=row.key_id, **values)
+
+
+def remove(tx: Tx, key_id: str) -> None:
+    """Removes a key with its counters; runs, usage records and the audit trail stay."""
+    tx.run(_DELETE, key_id=key_id)
+
+
+def workflow_known(tx: Tx, workflow_id: str) -> bool:
+    """Whether a workflow of this id exists."""
+    return tx.one(_WORKFLOW_KNOWN, workflow_id=workflow_id) is not None

@@ -1,0 +1,50 @@
+"""Opens the embedded database in a data folder that no other process uses."""
+
+import fcntl
+from pathlib import Path
+from typing import Final, TextIO
+
+from sqlalchemy import create_engine
+
+from backend.storage.migrate import upgrade
+from backend.storage.sqlite import SqliteDatabase
+
+_DATABASE: Final = "workflow-api.sqlite3"
+_LOCK: Final = "workflow-api.lock"
+
+
+class DataFolderError(Exception):
+    """The data folder cannot be used; the message says why, in one sentence."""
+
+
+class DataFolder:
+    """The data folder of one process, locked for as long as it is open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock: TextIO = (path / _LOCK).open("w")
+        except OSError as error:
+            raise DataFolderError(f"The data folder {path} cannot be written: {error.strerror}.") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise DataFolderError(f"The data folder {path} is in use by another workflow-api process.") from None
+
+    def open_database(self) -> SqliteDatabase:
+        """The database with the newest schema."""
+        file = self.path / _DATABASE
+        engine = create_engine(f"sqlite:///{file}")
+        try:
+            upgrade(engine)
+        except RuntimeError as error:
+            raise DataFolderError(str(error)) from error
+        finally:
+            engine.dispose()
+        return SqliteDatabase(file)
+
+    def close(self) -> None:
+        """Lets another process use the folder."""
+        self._lock.close()
