@@ -1,0 +1,91 @@
+"""From manifest files to definitions: every problem of all files at once, or all their documents (DECISIONS.md, 9)."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from backend.errors import ApiError
+from backend.workflows.manifests.kinds import DOCUMENT, LARGEST_DEFINITION_BYTES
+from backend.workflows.manifests.nodes import Node, Problem, read_documents
+from backend.workflows.manifests.rules import workflow_problems
+from workflow_api.v1 import errors_pb2
+
+_MOST_PROBLEMS_TOLD = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One sound document: kind, name, and its definition with defaults as canonical JSON.
+
+    `status` is a workflow's status where the document gives one; it is not part of the definition, so that switching
+    a workflow on or off makes no new version.
+    """
+
+    kind: str
+    name: str
+    definition: str
+    status: str | None
+    file: str
+    line: int
+
+
+def canonical(value: Any) -> str:
+    """JSON text that is equal for equal values."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def load_manifests(files: Iterable[tuple[str, str]]) -> list[Manifest]:
+    """Reads files, each a name for messages and YAML text, in order.
+
+    Raises:
+        ApiError: `invalid_request` with every problem of all files, each named `file:line: field`.
+    """
+    manifests: list[Manifest] = []
+    problems: list[tuple[str, str]] = []
+    for file, text in files:
+        found: list[Problem] = []
+        documents = read_documents(text, found)
+        manifests.extend(_manifests(file, documents, found))
+        problems.extend((f"{file}:{line}: {field}", reason) for line, field, reason in sorted(found))
+    problems.extend(_repeated(manifests))
+    if not manifests and not problems:
+        problems.append(("files", "must hold at least one document"))
+    if problems:
+        raise refused(problems)
+    return manifests
+
+
+def refused(problems: list[tuple[str, str]]) -> ApiError:
+    """The refusal of manifests with their problems, cut where they are endless."""
+    told = problems[:_MOST_PROBLEMS_TOLD]
+    if len(problems) > len(told):
+        told.append(("files", f"have {len(problems) - len(told):,} more problems"))
+    message = "The manifests are not valid; nothing of them was applied."
+    return ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, message, problems=told)
+
+
+def _manifests(file: str, documents: Iterable[Node], problems: list[Problem]) -> Iterator[Manifest]:
+    for node in documents:
+        found: list[Problem] = []
+        value = DOCUMENT.read(node, "", found)
+        if value is not None and value["kind"] == "Workflow":
+            found += workflow_problems(value, node)
+        if not found:
+            kind = value.pop("kind")
+            status = value.pop("status") if kind == "Workflow" else None
+            definition = canonical(value)
+            if len(definition.encode()) <= LARGEST_DEFINITION_BYTES:
+                yield Manifest(kind, value["name"], definition, status, file, node.line)
+            else:
+                found.append(Problem(node.line, "document", f"must have at most {LARGEST_DEFINITION_BYTES:,} bytes"))
+        problems.extend(found)
+
+
+def _repeated(manifests: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
+    first: dict[tuple[str, str], Manifest] = {}
+    for manifest in manifests:
+        other = first.setdefault((manifest.kind, manifest.name), manifest)
+        if other is not manifest:
+            place = f"{manifest.file}:{manifest.line}: name"
+            yield place, f"must be unique among the {manifest.kind} documents; {other.file}:{other.line} has it too"

@@ -1,0 +1,206 @@
+"""YAML as a tree of plain values that know their lines.
+
+Only what JSON can say is accepted: no tags, no objects, and plain scalars by YAML 1.2's core rules, so that `no` and
+`off` stay text. Aliases are resolved, but a tree may not grow without bound through them.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, NoReturn
+
+import yaml
+
+_MOST_NODES: Final = 100_000
+_DEEPEST: Final = 64
+_LONGEST_KEY_SHOWN: Final = 80
+_LARGEST_INTEGER: Final = 2**63 - 1
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_PLAIN_SCALARS: Final[tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...]] = (
+    (re.compile(r"~|null|Null|NULL|"), lambda _: None),
+    (re.compile(r"true|True|TRUE"), lambda _: True),
+    (re.compile(r"false|False|FALSE"), lambda _: False),
+    (re.compile(r"[-+]?[0-9]{1,19}"), int),
+    (re.compile(r"0x[0-9a-fA-F]{1,16}"), lambda text: int(text, 16)),
+    (re.compile(r"0o[0-7]{1,21}"), lambda text: int(text, 8)),
+    (re.compile(r"[-+]?(\.[0-9]{1,400}|[0-9]{1,400}(\.[0-9]{0,400})?)([eE][-+]?[0-9]{1,9})?"), float),
+)
+
+
+class Problem(NamedTuple):
+    """What is wrong at one place of a file: line from 1, field as `steps[0].needs`, and what is allowed."""
+
+    line: int
+    field: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value with the line it begins on.
+
+    `value` is None, a bool, int, float or str, a list of nodes, or a dict of nodes by name. `size` counts the nodes in
+    it, an alias as often as it stands. `literal` marks a `|` block, whose text begins on the next line.
+    """
+
+    value: Any
+    line: int
+    size: int = 1
+    literal: bool = False
+
+    def plain(self) -> Any:
+        """The value without lines, as JSON would hold it."""
+        if isinstance(self.value, dict):
+            return {name: node.plain() for name, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]
+        return self.value
+
+    def line_of(self, *path: str | int) -> int:
+        """The line of the value at a path, or of the deepest part of the path that exists."""
+        node = self
+        for part in path:
+            try:
+                node = node.value[part]
+            except (KeyError, IndexError, TypeError):
+                break
+        return node.line
+
+
+def member(field: str, name: str) -> str:
+    """The field `name` within `field`, shortened where a file holds an endless name."""
+    shown = name if len(name) <= _LONGEST_KEY_SHOWN else f"{name[:_LONGEST_KEY_SHOWN]}…"
+    return f"{field}.{shown}" if field else shown
+
+
+def read_documents(text: str, problems: list[Problem]) -> list[Node]:
+    """Reads every document of a file; empty ones are left out.
+
+    A syntax error, or a tree beyond the bounds, ends the file there and is added to `problems`.
+    """
+    documents: list[Node] = []
+    reader = _Reader(text, problems)
+    try:
+        for document in reader.documents():
+            if document.value is not None:
+                documents.append(document)  # noqa: PERF401 - those before an error are kept
+    except _UnreadableError as error:
+        problems.append(error.problem)
+    except yaml.MarkedYAMLError as error:
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        problems.append(Problem(_line(error.problem_mark or error.context_mark), "document", f"must be YAML: {what}"))
+    except yaml.YAMLError as error:
+        line = text.count("\n", 0, getattr(error, "position", 0) or 0) + 1
+        problems.append(Problem(line, "document", f"must be YAML: {getattr(error, 'reason', 'not readable')}"))
+    return documents
+
+
+class _UnreadableError(Exception):
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(problem.reason)
+
+
+def _line(mark: Any) -> int:
+    return mark.line + 1 if mark else 1
+
+
+def _stop(event: yaml.Event, field: str, reason: str) -> NoReturn:
+    raise _UnreadableError(Problem(_line(event.start_mark), field or "document", reason))
+
+
+class _Reader:
+    def __init__(self, text: str, problems: list[Problem]) -> None:
+        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
+        self._problems = problems
+        self._anchors: dict[str, Node] = {}
+
+    def documents(self) -> Iterator[Node]:
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._anchors = {}
+                yield self._node(next(self._events), "", 0)
+
+    def _node(self, event: yaml.Event, field: str, depth: int) -> Node:
+        if depth > _DEEPEST:
+            _stop(event, field, f"must not be nested more than {_DEEPEST} deep")
+        if isinstance(event, yaml.AliasEvent):
+            known = self._anchors.get(event.anchor or "")
+            if known is None:
+                _stop(event, field, "must not use an alias before its anchor is complete")
+            return Node(known.value, _line(event.start_mark), known.size)
+        if getattr(event, "tag", None) not in {None, "!"}:
+            _stop(event, field, "must not have a YAML tag")
+        if isinstance(event, yaml.MappingStartEvent):
+            node = self._mapping(event, field, depth)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            node = self._sequence(event, field, depth)
+        else:
+            assert isinstance(event, yaml.ScalarEvent)
+            node = self._scalar(event, field)
+        if node.size > _MOST_NODES:
+            _stop(event, field, f"must not hold more than {_MOST_NODES:,} values")
+        if event.anchor is not None:
+            self._anchors[event.anchor] = node
+        return node
+
+    def _mapping(self, start: yaml.Event, field: str, depth: int) -> Node:
+        entries: dict[str, Node] = {}
+        size = 1
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            if not isinstance(event, yaml.ScalarEvent):
+                _stop(event, field, "must have text as the name of each field")
+            name = event.value
+            inner = member(field, name)
+            line = _line(event.start_mark)
+            if "\0" in name:
+                _stop(event, field, "must not contain U+0000")
+            if name in entries:
+                self._problems.append(Problem(line, inner, "must not be given twice"))
+            node = self._node(next(self._events), inner, depth + 1)
+            size = self._grown(start, field, size + node.size)
+            entries.setdefault(name, node)
+        return Node(entries, _line(start.start_mark), size)
+
+    def _sequence(self, start: yaml.Event, field: str, depth: int) -> Node:
+        items: list[Node] = []
+        size = 1
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            node = self._node(event, f"{field}[{len(items)}]", depth + 1)
+            size = self._grown(start, field, size + node.size)
+            items.append(node)
+        return Node(items, _line(start.start_mark), size)
+
+    @staticmethod
+    def _grown(start: yaml.Event, field: str, size: int) -> int:
+        if size > _MOST_NODES:
+            _stop(start, field, f"must not hold more than {_MOST_NODES:,} values")
+        return size
+
+    def _scalar(self, event: yaml.ScalarEvent, field: str) -> Node:
+        line = _line(event.start_mark)
+        value: Any = event.value
+        if event.style is None or event.style == "":
+            value = _plain_scalar(event.value)
+        if isinstance(value, str) and "\0" in value:
+            self._problems.append(Problem(line, field or "document", "must not contain U+0000"))
+        if _out_of_range(value):
+            self._problems.append(Problem(line, field or "document", "must be a number of at most 64 bits"))
+            value = 0
+        return Node(value, line, literal=event.style == "|")
+
+
+def _plain_scalar(text: str) -> Any:
+    if len(text) > 1000:
+        return text
+    for pattern, make in _PLAIN_SCALARS:
+        if pattern.fullmatch(text):
+            return make(text)
+    return text
+
+
+def _out_of_range(value: Any) -> bool:
+    if isinstance(value, float):
+        return value in {float("inf"), float("-inf")}
+    return isinstance(value, int) and abs(value) > _LARGEST_INTEGER

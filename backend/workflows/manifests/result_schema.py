@@ -1,0 +1,54 @@
+"""The JSON Schema of a workflow's result (SPEC.md, product limits: 32 KB)."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+_LARGEST_BYTES: Final = 32_768
+
+
+def check_result_schema(schema: Any) -> Any:
+    """Returns the schema.
+
+    Raises:
+        ValueError: it is too large, no JSON Schema, or refers to something outside of itself; worded for a person.
+    """
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+    from referencing import Registry, Resource
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    if not isinstance(schema, dict):
+        raise ValueError("must be a JSON Schema: an object")  # noqa: TRY004 - a value that is not allowed, like the others
+    if len(json.dumps(schema, ensure_ascii=False, separators=(",", ":")).encode()) > _LARGEST_BYTES:
+        raise ValueError(f"must have at most {_LARGEST_BYTES:,} bytes as JSON")
+    validator = validator_for(schema, default=Draft202012Validator)
+    try:
+        validator.check_schema(schema)
+    except SchemaError as error:
+        where = "/".join(str(part) for part in error.absolute_path)
+        raise ValueError(f"must be a JSON Schema: {where or 'schema'}: {error.message[:200]}") from None
+    resource: Resource[Any] = Resource.from_contents(schema, default_specification=DRAFT202012)
+    resolver = Registry().with_resource("", resource).resolver()
+    for reference in _references(schema):
+        if not reference.startswith("#"):
+            raise ValueError("must refer to nothing outside of itself: $ref begins with #")
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            raise ValueError(f"must hold what it refers to: {reference[:200]}") from None
+    return schema
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        for name, value in schema.items():
+            if name in {"$ref", "$dynamicRef", "$recursiveRef"} and isinstance(value, str):
+                yield value
+            else:
+                yield from _references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _references(value)

@@ -1,0 +1,213 @@
+"""The shapes that a manifest's fields may have: each reads a node and says what is allowed where it does not fit."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from backend.workflows.manifests.nodes import Node, Problem, member
+
+INVALID: Final = None
+"""What a shape returns in place of a value that did not fit; a problem was added."""
+
+
+class Shape(Protocol):
+    """Reads a node of one field, adding to `problems` what does not fit."""
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """The value as JSON would hold it, with defaults filled in."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text of `shortest` to `longest` code points that `pattern`, worded by `must_be`, matches as a whole."""
+
+    longest: int
+    shortest: int = 1
+    pattern: re.Pattern[str] | None = None
+    must_be: str = ""
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """Reads text."""
+        value = node.value
+        if not isinstance(value, str):
+            reason = "must be text"
+            if isinstance(value, int | float):
+                reason += "; put it in quotes"
+        elif not self.shortest <= len(value) <= self.longest:
+            reason = f"must have {self.shortest:,} to {self.longest:,} characters"
+        elif self.pattern and not self.pattern.fullmatch(value):
+            reason = f"must be {self.must_be}"
+        else:
+            return value
+        problems.append(Problem(node.line, name, reason))
+        return INVALID
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An integer within bounds; booleans and 1.0 are none."""
+
+    minimum: int
+    maximum: int
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """Reads an integer."""
+        value = node.value
+        if isinstance(value, int) and not isinstance(value, bool) and self.minimum <= value <= self.maximum:
+            return value
+        problems.append(Problem(node.line, name, f"must be an integer from {self.minimum:,} to {self.maximum:,}"))
+        return INVALID
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or false."""
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """Reads a boolean."""
+        if isinstance(node.value, bool):
+            return node.value
+        problems.append(Problem(node.line, name, "must be true or false"))
+        return INVALID
+
+
+class OneOf:
+    """One of a few words."""
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """Reads one of the words."""
+        if isinstance(node.value, str) and node.value in self._words:
+            return node.value
+        problems.append(Problem(node.line, name, f"must be one of: {', '.join(self._words)}"))
+        return INVALID
+
+
+@dataclass(frozen=True)
+class Anything:
+    """Any JSON value."""
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:  # noqa: ARG002 - a Shape like the others
+        """Reads whatever stands there."""
+        return node.plain()
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A value that a function accepts and normalises, or refuses with a ValueError that says what is allowed."""
+
+    check: Callable[[Any], Any]
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """Reads what the function accepts."""
+        try:
+            return self.check(node.plain())
+        except ValueError as error:
+            problems.append(Problem(node.line, name, str(error)))
+            return INVALID
+
+
+@dataclass(frozen=True)
+class ListOf:
+    """A list of up to `most` members, all different where `unique`; a member that does not fit leaves its place."""
+
+    member: Shape
+    most: int
+    least: int = 0
+    unique: bool = False
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """Reads a list."""
+        if not isinstance(node.value, list):
+            problems.append(Problem(node.line, name, "must be a list"))
+            return INVALID
+        if not self.least <= len(node.value) <= self.most:
+            allowed = f"at most {self.most:,}" if not self.least else f"{self.least:,} to {self.most:,}"
+            problems.append(Problem(node.line, name, f"must have {allowed} entries"))
+            return INVALID
+        values: list[Any] = []
+        for index, item in enumerate(node.value):
+            inner = f"{name}[{index}]"
+            value = self.member.read(item, inner, problems)
+            if self.unique and value is not INVALID and value in values:
+                problems.append(Problem(item.line, inner, "must not be there twice"))
+            values.append(value)
+        return values
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a record: its shape, and whether it must be there or else what it counts as."""
+
+    shape: Shape
+    required: bool = False
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """An object of known fields; an unknown field is refused, and null counts as absent."""
+
+    fields: Mapping[str, Field]
+    also: tuple[str, ...] = ()
+    """Fields that the enclosing shapes read."""
+
+    def beside(self, name: str) -> "Record":
+        """The same, with one more known field that the enclosing shape reads."""
+        return Record(self.fields, (*self.also, name))
+
+    def defaults(self) -> dict[str, Any]:
+        """What an empty object counts as."""
+        return {name: entry.default for name, entry in self.fields.items()}
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """Reads an object; a field that does not fit is left out of it."""
+        if not isinstance(node.value, dict):
+            problems.append(Problem(node.line, name or "document", "must be an object"))
+            return INVALID
+        for given, inner in node.value.items():
+            if given not in self.fields and given not in self.also:
+                known = ", ".join((*self.also, *self.fields))
+                problems.append(Problem(inner.line, member(name, given), f"is not a known field; known are: {known}"))
+        values: dict[str, Any] = {}
+        for expected, entry in self.fields.items():
+            inner = node.value.get(expected)
+            if inner is not None and inner.value is not None:
+                values[expected] = entry.shape.read(inner, member(name, expected), problems)
+            elif entry.required:
+                problems.append(Problem(node.line, member(name, expected), "is required"))
+            else:
+                values[expected] = entry.default
+        return values
+
+
+class Variant:
+    """An object whose field `tag` says which record it is."""
+
+    def __init__(self, tag: str, records: "Mapping[str, Record | Variant]") -> None:
+        self._tag = tag
+        self._word = OneOf(*records)
+        self._records = {word: record.beside(tag) for word, record in records.items()}
+
+    def beside(self, name: str) -> "Variant":
+        """The same, with one more known field that the enclosing shape reads."""
+        return Variant(self._tag, {word: record.beside(name) for word, record in self._records.items()})
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """Reads the tag, then the record that it names; the tag stands first in the value."""
+        if not isinstance(node.value, dict):
+            problems.append(Problem(node.line, name or "document", "must be an object"))
+            return INVALID
+        inner = member(name, self._tag)
+        tag = node.value.get(self._tag)
+        if tag is None:
+            problems.append(Problem(node.line, inner, "is required"))
+            return INVALID
+        word = self._word.read(tag, inner, problems)
+        if word is INVALID:
+            return INVALID
+        values = self._records[word].read(node, name, problems)
+        return INVALID if values is INVALID else {self._tag: word, **values}

@@ -1,0 +1,181 @@
+"""Run inputs: what a workflow version declares, and what a start gives (DECISIONS.md, 3 and 4).
+
+A declaration is one entry of the definition's `parameters`: name, type, description, required, default, and where set
+enum, minimum, maximum, min_length, max_length, pattern; for `s3_prefix` connector, max_objects, max_bytes.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from backend.errors import ApiError
+from backend.workflows.patterns import matches
+from workflow_api.v1 import errors_pb2
+
+Declaration = Mapping[str, Any]
+
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_S3_PREFIX: Final = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/((?s:.*))")
+_LONGEST_S3_KEY: Final = 1_024
+_MOST_SHOWN: Final = 20
+_LONGEST_NAME_SHOWN: Final = 200
+
+
+def effective_parameters(declared: Iterable[Declaration], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a start with defaults filled in, in the order of the declaration.
+
+    A parameter that is not required, has no default and was not given is left out; null counts as not given. An
+    `s3_prefix` declaration that holds `bucket` and `prefixes` binds the value to them.
+
+    Raises:
+        ApiError: `invalid_parameters` with every problem at once.
+    """
+    problems: list[tuple[str, str]] = []
+    values: dict[str, Any] = {}
+    names = set()
+    for declaration in declared:
+        name = declaration["name"]
+        names.add(name)
+        value = given.get(name)
+        if value is None:
+            if declaration.get("default") is not None:
+                value = declaration["default"]
+            elif declaration.get("required"):
+                problems.append((name, "is required"))
+                continue
+            else:
+                continue
+        reasons = value_problems(declaration, value)
+        problems.extend((name, reason) for reason in reasons)
+        values[name] = value
+    undeclared = [name for name in given if name not in names]
+    problems.extend((name[:_LONGEST_NAME_SHOWN], "is not a parameter of this workflow version") for name in undeclared)
+    if problems:
+        raise ApiError(errors_pb2.ERROR_REASON_INVALID_PARAMETERS, problems=problems)
+    return values
+
+
+def value_problems(declaration: Declaration, value: Any) -> list[str]:
+    """What keeps a value from fitting its declaration, each worded to complete "the value …"; empty when it fits."""
+    wrong_type = _TYPES[declaration["type"]](value)
+    if wrong_type:
+        return [wrong_type]
+    return [
+        reason
+        for name, rule in _RULES.items()
+        if declaration.get(name) is not None
+        for reason in rule(declaration, value)
+    ]
+
+
+def parse_s3_prefix(uri: str) -> tuple[str, str]:
+    """Bucket and key prefix of `s3://bucket/prefix/`; the prefix may be empty.
+
+    Raises:
+        ValueError: it is no such address; worded for a person.
+    """
+    match = _S3_PREFIX.fullmatch(uri)
+    if not match or (match[2] and not match[2].endswith("/")):
+        raise ValueError("must be of the form s3://bucket/prefix/")
+    if len(match[2].encode()) > _LONGEST_S3_KEY:
+        raise ValueError(f"must have a prefix of at most {_LONGEST_S3_KEY:,} bytes")
+    if {".", ".."} & set(match[2].split("/")):
+        raise ValueError("must not have . or .. as a part of the prefix")
+    return match[1], match[2]
+
+
+def _is_text(value: Any) -> str | None:
+    return None if isinstance(value, str) else "must be a string"
+
+
+def _is_integer(value: Any) -> str | None:
+    return None if isinstance(value, int) and not isinstance(value, bool) else "must be an integer"
+
+
+def _is_number(value: Any) -> str | None:
+    return None if isinstance(value, int | float) and not isinstance(value, bool) else "must be a number"
+
+
+def _is_boolean(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "must be true or false"
+
+
+def _is_date(value: Any) -> str | None:
+    try:
+        if isinstance(value, str) and _DATE.fullmatch(value):
+            dt.date.fromisoformat(value)
+            return None
+    except ValueError:
+        pass
+    return "must be a date of the form 2026-09-24"
+
+
+def _is_s3_prefix(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return "must be of the form s3://bucket/prefix/"
+    try:
+        parse_s3_prefix(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _inside_connector(declaration: Declaration, value: Any) -> Iterable[str]:
+    bucket, prefix = parse_s3_prefix(value)
+    allowed = declaration["prefixes"]
+    if bucket != declaration["bucket"] or (allowed and not prefix.startswith(tuple(allowed))):
+        yield "must lie inside what the workflow's connector may read"
+
+
+def _in_enum(declaration: Declaration, value: Any) -> Iterable[str]:
+    allowed = declaration["enum"]
+    if value not in allowed:
+        shown = ", ".join(str(one) for one in allowed[:_MOST_SHOWN])
+        yield f"must be one of: {shown}{', …' if len(allowed) > _MOST_SHOWN else ''}"
+
+
+def _at_least(declaration: Declaration, value: Any) -> Iterable[str]:
+    if value < declaration["minimum"]:
+        yield f"must be at least {declaration['minimum']}"
+
+
+def _at_most(declaration: Declaration, value: Any) -> Iterable[str]:
+    if value > declaration["maximum"]:
+        yield f"must be at most {declaration['maximum']}"
+
+
+def _long_enough(declaration: Declaration, value: Any) -> Iterable[str]:
+    if len(value) < declaration["min_length"]:
+        yield f"must have at least {declaration['min_length']:,} characters"
+
+
+def _short_enough(declaration: Declaration, value: Any) -> Iterable[str]:
+    if len(value) > declaration["max_length"]:
+        yield f"must have at most {declaration['max_length']:,} characters"
+
+
+def _in_pattern(declaration: Declaration, value: Any) -> Iterable[str]:
+    if not matches(declaration["pattern"], value):
+        yield f"must match the pattern {declaration['pattern']}"
+
+
+_TYPES: Final[Mapping[str, Callable[[Any], str | None]]] = {
+    "string": _is_text,
+    "integer": _is_integer,
+    "number": _is_number,
+    "boolean": _is_boolean,
+    "date": _is_date,
+    "json": lambda _: None,
+    "s3_prefix": _is_s3_prefix,
+}
+
+_RULES: Final[Mapping[str, Callable[[Declaration, Any], Iterable[str]]]] = {
+    "enum": _in_enum,
+    "minimum": _at_least,
+    "maximum": _at_most,
+    "min_length": _long_enough,
+    "max_length": _short_enough,
+    "pattern": _in_pattern,
+    "bucket": _inside_connector,
+}

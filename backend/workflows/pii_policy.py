@@ -1,0 +1,143 @@
+"""The PII policy of a workflow, and the overrides of a start, which may only tighten it (DECISIONS.md, 6).
+
+A policy is `{mode, categories, stages, min_confidence, model, max_model_calls, parquet_sample_rows}`, every field
+present; `categories` is "all" or a list of Presidio's entity types.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from backend.errors import ApiError
+from backend.workflows.entity_types import ENTITY_TYPES
+from workflow_api.v1 import errors_pb2
+
+Policy = dict[str, Any]
+
+MODES: Final = ("off", "detect", "redact")
+STAGES: Final = ("inputs", "steps", "outputs")
+
+_LONGEST_NAME_SHOWN: Final = 200
+_MODEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyField:
+    """One field of a policy: its default, its form, and when a new value is at least as tight as the present one.
+
+    `normalise` raises ValueError, worded for a person, where the value is not valid.
+    """
+
+    default: Any
+    normalise: Callable[[Any], Any]
+    tightens: Callable[[Any, Any], bool]
+
+
+def normalise(policy: Mapping[str, Any] | None) -> Policy:
+    """A manifest's policy with its defaults; none at all means mode `off`.
+
+    Raises:
+        ValueError: a field is unknown or not valid; worded for a person.
+    """
+    given = policy or {}
+    unknown = [name for name in given if name not in FIELDS]
+    if unknown:
+        raise ValueError(f"{unknown[0]} is not a field of a PII policy")
+    return {
+        name: field.default if given.get(name) is None else field.normalise(given[name])
+        for name, field in FIELDS.items()
+    }
+
+
+def apply_override(policy: Mapping[str, Any], override: Any) -> Policy:
+    """The effective policy of a run: `policy` with the fields that the override names; null counts as absent.
+
+    Raises:
+        ApiError: `invalid_pii_policy` with the first field that is not valid, in the order of the policy's fields and
+            then the unknown ones; else `policy_not_tightening` with the first that loosens.
+    """
+    if override is None:
+        return dict(policy)
+    if not isinstance(override, Mapping):
+        raise _refusal(errors_pb2.ERROR_REASON_INVALID_PII_POLICY, "pii_policy_override", "must be an object")
+    changes: Policy = {}
+    for name, field in FIELDS.items():
+        value = override.get(name)
+        if value is not None:
+            try:
+                changes[name] = field.normalise(value)
+            except ValueError as error:
+                raise _refusal(errors_pb2.ERROR_REASON_INVALID_PII_POLICY, name, str(error)) from None
+    for name in override:
+        if name not in FIELDS:
+            unknown = name[:_LONGEST_NAME_SHOWN]
+            raise _refusal(errors_pb2.ERROR_REASON_INVALID_PII_POLICY, unknown, "is not a field of a PII policy")
+    for name, value in changes.items():
+        if not FIELDS[name].tightens(policy[name], value):
+            raise _refusal(
+                errors_pb2.ERROR_REASON_POLICY_NOT_TIGHTENING, name, "must not be looser than in the workflow's policy"
+            )
+    return {**policy, **changes}
+
+
+def _refusal(reason: errors_pb2.ErrorReason.ValueType, field: str, why: str) -> ApiError:
+    return ApiError(reason, f"The PII policy override is refused: {field} {why}.", metadata={"field": field})
+
+
+def _mode(value: Any) -> str:
+    if not isinstance(value, str) or value not in MODES:
+        raise ValueError(f"must be one of: {', '.join(MODES)}")
+    return value
+
+
+def _categories(value: Any) -> str | list[str]:
+    if value == "all":
+        return "all"
+    if not isinstance(value, list) or not all(isinstance(one, str) and one in ENTITY_TYPES for one in value):
+        raise ValueError('must be "all" or a list of Presidio\'s entity types, as EMAIL_ADDRESS')
+    return sorted(set(value))
+
+
+def _stages(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one in STAGES for one in value):
+        raise ValueError(f"must be a list of: {', '.join(STAGES)}")
+    return [stage for stage in STAGES if stage in value]
+
+
+def _confidence(value: Any) -> float:
+    steps = value * 20 if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+    if not 10 <= steps <= 20 or abs(steps - round(steps)) > 1e-9:
+        raise ValueError("must be from 0.5 to 1 in steps of 0.05")
+    return round(steps) / 20
+
+
+def _model(value: Any) -> str:
+    if not isinstance(value, str) or not _MODEL.fullmatch(value):
+        raise ValueError("must be the name of a model, as openai:gpt-5")
+    return value
+
+
+def _whole(minimum: int, maximum: int) -> Callable[[Any], int]:
+    def check(value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+            raise ValueError(f"must be an integer from {minimum:,} to {maximum:,}")
+        return value
+
+    return check
+
+
+def _covers(present: str | list[str], new: str | list[str]) -> bool:
+    return new == "all" or (present != "all" and set(new) >= set(present))
+
+
+FIELDS: Final[Mapping[str, PolicyField]] = {
+    "mode": PolicyField("off", _mode, lambda present, new: MODES.index(new) >= MODES.index(present)),
+    "categories": PolicyField("all", _categories, _covers),
+    "stages": PolicyField(list(STAGES), _stages, _covers),
+    "min_confidence": PolicyField(0.8, _confidence, lambda present, new: new <= present),
+    # Another model may find less than the one that the workflow chose; one where there was none only adds.
+    "model": PolicyField(None, _model, lambda present, new: present in {None, new}),
+    "max_model_calls": PolicyField(200, _whole(0, 100_000), lambda present, new: new >= present),
+    "parquet_sample_rows": PolicyField(50_000, _whole(1, 50_000), lambda present, new: new >= present),
+}
