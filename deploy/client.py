@@ -1,0 +1,62 @@
+"""The administrator's side of the internal gRPC services."""
+
+import os
+import pwd
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from deploy.failures import failure_of
+from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub
+from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
+from workflow_api.v1.outputs_pb2_grpc import OutputsServiceStub
+from workflow_api.v1.runs_pb2_grpc import RunsServiceStub
+from workflow_api.v1.workflows_pb2_grpc import WorkflowsServiceStub
+
+TIMEOUT_SECONDS: Final = 60.0
+
+# A definition may have 8 MiB (SPEC.md, Workflow and resource limits), which is more than gRPC takes by itself.
+_CHANNEL_OPTIONS: Final = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+
+Request = TypeVar("Request", bound=Message)
+Answer = TypeVar("Answer", bound=Message)
+
+
+class Backend:
+    """The services behind one address, called in the name of the person at the terminal."""
+
+    def __init__(self, channel: grpc.Channel, actor: str) -> None:
+        self.deployment = DeploymentServiceStub(channel)
+        self.keys = KeysServiceStub(channel)
+        self.outputs = OutputsServiceStub(channel)
+        self.runs = RunsServiceStub(channel)
+        self.workflows = WorkflowsServiceStub(channel)
+        self._metadata = (("workflow-api-actor", actor),)
+
+    def call(self, method: "grpc.UnaryUnaryMultiCallable[Request, Answer]", request: Request) -> Answer:
+        """Call one of the stubs' methods; the change is audited under the actor's name."""
+        return method(request, metadata=self._metadata, timeout=TIMEOUT_SECONDS)
+
+
+@contextmanager
+def connected(address: str, actor: str | None = None) -> Iterator[Backend]:
+    """Give the services at `address` (`HOST:PORT`); a call that fails inside raises CommandFailed."""
+    with grpc.insecure_channel(address, options=_CHANNEL_OPTIONS) as channel:
+        try:
+            yield Backend(channel, actor or os_user())
+        except grpc.RpcError as error:
+            raise failure_of(error, address) from None
+
+
+def os_user() -> str:
+    """The name of the operating system's user, for the audit; the number where it has no name."""
+    uid = os.geteuid()
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        name = f"uid:{uid}"
+    # Metadata values are ASCII.
+    return name.encode("ascii", "backslashreplace").decode()

@@ -1,0 +1,58 @@
+"""`workflow-api apply`: manifests of agents, connectors, environments, knowledge graphs and workflows."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from deploy.client import connected
+from deploy.commands.options import DEFAULT_GRPC, Grpc, Json
+from deploy.failures import CommandFailed
+from deploy.printing import Column, print_json, print_table
+from deploy.records import record_of
+from workflow_api.v1 import workflows_pb2
+
+STANDARD_INPUT: Final = "-"
+
+
+def command(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="YAML files; `-` reads standard input.")],
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Apply manifests, all of them or nothing; a new version becomes the active one."""
+    manifests = read_manifests(files)
+    with connected(grpc) as backend:
+        request = workflows_pb2.ApplyManifestsRequest(files=manifests)
+        items = record_of(backend.call(backend.workflows.ApplyManifests, request))["items"]
+    if as_json:
+        print_json({"items": items})
+    else:
+        print_table(items, APPLIED_COLUMNS, none="The files hold no document.")
+
+
+def read_manifests(names: list[str]) -> list[workflows_pb2.ManifestFile]:
+    """Read the files; every file that cannot be read is told at once."""
+    manifests = []
+    problems = []
+    for name in names:
+        try:
+            data = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
+            manifests.append(workflows_pb2.ManifestFile(name=name, content=data.decode()))
+        except OSError as error:
+            problems.append({"name": name, "reason": f"cannot be read: {error.strerror}"})
+        except UnicodeDecodeError as error:
+            problems.append({"name": name, "reason": f"is not UTF-8 at byte {error.start}"})
+    if problems:
+        raise CommandFailed("A file cannot be read.", code="invalid_request", details=problems)
+    return manifests
+
+
+APPLIED_COLUMNS: Final = (
+    Column("KIND", "kind"),
+    Column("NAME", "name"),
+    Column("VERSION", "version"),
+    Column("OUTCOME", "outcome"),
+    Column("ID", "id"),
+)

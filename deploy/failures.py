@@ -1,0 +1,60 @@
+"""How a command fails: one line a problem for people, the error envelope's fields for machines."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import grpc
+
+
+class CommandFailed(Exception):  # noqa: N818 - it ends the command as `typer.Exit` does; the command was right
+    """Ends a command with exit code 1.
+
+    `code`, `message` and `details` are those of SPEC.md's error envelope. `details` may be a list of
+    `{name, reason}` problems, or an object; `None` for nothing.
+    """
+
+    def __init__(self, message: str, *, code: str = "command_failed", details: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+    def for_people(self) -> str:
+        """One line a problem; without a list of problems the message alone."""
+        match self.details:
+            case [_, *_] as problems:
+                return "\n".join(f"{problem['name']}: {problem['reason']}" for problem in problems)
+            case {"reasons": [_, *_] as reasons}:
+                return "\n".join([self.message, *reasons])
+            case _:
+                return self.message
+
+    def for_machines(self) -> str:
+        """The JSON object `{"error": {code, message, details?}}`."""
+        error: dict[str, object] = {"code": self.code, "message": self.message}
+        if self.details is not None:
+            error["details"] = self.details
+        return json.dumps({"error": error}, ensure_ascii=False)
+
+
+def failure_of(error: "grpc.RpcError", address: str) -> CommandFailed:
+    """Return what a failed call of the backend at `address` means for the person who made it."""
+    import grpc
+    from grpc_status import rpc_status
+
+    from edge.errors import refusal_from_status
+
+    if error.code() is grpc.StatusCode.UNAVAILABLE:
+        return CommandFailed(
+            f"No backend answers at {address}: is `workflow-api serve` running, and is that its gRPC address?",
+            code="runtime_unreachable",
+        )
+    try:
+        status = rpc_status.from_call(error)
+    except ValueError:
+        status = None
+    if status is None:
+        return CommandFailed(f"The backend answered {error.code().name}: {error.details()}", code="runtime_error")
+    refusal = refusal_from_status(status)
+    return CommandFailed(refusal.message, code=refusal.code, details=refusal.details)

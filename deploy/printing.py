@@ -1,0 +1,109 @@
+"""What a command prints: JSON for machines, tables for people, both made from the same record."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table, or one row of a record's sheet.
+
+    `value` is the name of a field, with dots for nested ones, or a function of the whole record.
+    """
+
+    title: str
+    value: str | Callable[[Record], object]
+
+    def cell(self, record: Record) -> str:
+        """The text of one cell; a dash where there is nothing."""
+        if callable(self.value):
+            return _text(self.value(record))
+        found: Any = record
+        for name in self.value.split("."):
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return _text(found)
+
+
+def print_json(value: object) -> None:
+    """Print one JSON document."""
+    print(json.dumps(value, ensure_ascii=False, indent=2), flush=True)
+
+
+def print_json_line(value: object) -> None:
+    """Print one JSON document in one line, for output that goes on."""
+    print(json.dumps(value, ensure_ascii=False, separators=(",", ":")), flush=True)
+
+
+def print_table(items: Sequence[Record], columns: Sequence[Column], *, none: str) -> None:
+    """Print one row an item, or the sentence `none` when there is no item."""
+    from rich.table import Table
+
+    if not items:
+        print(none)
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column.title, overflow="fold")
+    for item in items:
+        table.add_row(*(_plain(column.cell(item)) for column in columns))
+    _print_rich(table)
+
+
+def print_sheet(record: Record, rows: Sequence[Column]) -> None:
+    """Print one record as a sheet of names and values."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(_plain(row.title), _plain(row.cell(record)))
+    _print_rich(table)
+
+
+def at(name: str) -> Callable[[Record], str]:
+    """A column's value: the time in the field `name`, milliseconds since the epoch, as people read it."""
+
+    def read(record: Record) -> str:
+        return datetime.fromtimestamp(record[name] / 1000, UTC).isoformat(timespec="milliseconds")
+
+    return read
+
+
+def _text(value: object) -> str:
+    match value:
+        case None | "" | [] | {}:
+            return "-"
+        case True:
+            return "yes"
+        case False:
+            return "no"
+        case str():
+            return value
+        case list() if all(isinstance(member, str) for member in value):
+            return ", ".join(value)
+        case dict() | list():
+            return json.dumps(value, ensure_ascii=False)
+        case _:
+            return str(value)
+
+
+def _plain(text: str) -> Any:
+    from rich.text import Text
+
+    # What callers named may hold square brackets, which are no markup, and control characters, which are no layout.
+    return Text("".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text))
+
+
+def _print_rich(table: Any) -> None:
+    from rich.console import Console
+
+    # Into a pipe or a file nothing is folded: `grep` and `cut` see whole lines.
+    width = None if sys.stdout.isatty() else 10_000
+    Console(width=width, highlight=False, soft_wrap=False).print(table)

@@ -1,0 +1,155 @@
+"""Reads the settings from one TOML file, the environment and the command line, the later over the earlier."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Any, Final, get_args, get_type_hints
+
+from deploy.failures import CommandFailed
+from deploy.settings import CHECK, Settings
+
+PREFIX: Final = "WORKFLOW_API_"
+CONFIG_VARIABLE: Final = "WORKFLOW_API_CONFIG"
+
+# Variables with our prefix that are no settings: the file itself, where administrators find the backend, and tests.
+_RESERVED: Final = frozenset({CONFIG_VARIABLE, "WORKFLOW_API_GRPC"})
+_RESERVED_PREFIX: Final = "WORKFLOW_API_TEST_"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as a file and the environment name it."""
+
+    name: str
+    kind: type
+    default: object
+    check: Any
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return PREFIX + self.name.upper().replace(".", "_")
+
+    def read(self, value: object) -> object:
+        """Return the value to keep; raises ValueError with what is allowed."""
+        if self.kind is Path:
+            value = Path(_string(value)).expanduser()
+        elif self.kind is float:
+            value = _number(value, float)
+        elif self.kind is int:
+            value = _number(value, int)
+        else:
+            value = _string(value)
+        return self.check(value) if self.check else value
+
+
+def known_settings(section: Any = Settings, prefix: str = "") -> Iterator[Setting]:
+    """Give every setting there is, named with the sections it stands in."""
+    hints = get_type_hints(section)
+    for field in fields(section):
+        kind = next((part for part in get_args(hints[field.name]) if part is not NoneType), hints[field.name])
+        if is_dataclass(kind) and CHECK not in field.metadata:
+            yield from known_settings(kind, f"{prefix}{field.name}.")
+        else:
+            yield Setting(prefix + field.name, kind, field.default, field.metadata.get(CHECK))
+
+
+def read_settings(
+    environment: Mapping[str, str], *, config: Path | None = None, given: Mapping[str, object] | None = None
+) -> Settings:
+    """Read all settings.
+
+    Args:
+        environment: The process's variables.
+        config: The TOML file; otherwise the one that `WORKFLOW_API_CONFIG` names, if any.
+        given: Values of the command line by setting name; `None` counts as not given.
+
+    Raises:
+        CommandFailed: With every unknown name and every value that is not allowed.
+    """
+    known = {setting.name: setting for setting in known_settings()}
+    problems: list[dict[str, str]] = []
+    values: dict[str, object] = {}
+    config = config or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
+    sources = (
+        [(name, name, value) for name, value in _flat(_toml(config))] if config else [],
+        _variables(environment, known, problems),
+        [(name, f"--{name.rpartition('.')[2]}", value) for name, value in (given or {}).items() if value is not None],
+    )
+    for source in sources:
+        for name, told_as, value in source:
+            setting = known.get(name)
+            if setting is None:
+                problems.append({"name": told_as, "reason": f"is no setting; settings are {', '.join(known)}"})
+                continue
+            try:
+                values[name] = setting.read(value)
+            except ValueError as error:
+                problems.append({"name": told_as, "reason": str(error)})
+    if problems:
+        raise CommandFailed("A setting is not valid.", code="invalid_settings", details=problems)
+    settings: Settings = _tree(Settings, values)
+    return settings
+
+
+def _variables(
+    environment: Mapping[str, str], known: Mapping[str, Setting], problems: list[dict[str, str]]
+) -> list[tuple[str, str, object]]:
+    by_variable = {setting.variable: name for name, setting in known.items()}
+    found: list[tuple[str, str, object]] = []
+    for variable, value in sorted(environment.items()):
+        if not variable.startswith(PREFIX) or variable in _RESERVED or variable.startswith(_RESERVED_PREFIX):
+            continue
+        if variable in by_variable:
+            found.append((by_variable[variable], variable, value))
+        else:
+            allowed = ", ".join(by_variable)
+            problems.append({"name": variable, "reason": f"is no setting; variables of settings are {allowed}"})
+    return found
+
+
+def _toml(path: Path) -> Mapping[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CommandFailed(f"The settings file {path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise CommandFailed(f"The settings file {path} is not TOML: {error}.") from None
+
+
+def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _tree(section: type, values: Mapping[str, object], prefix: str = "") -> Any:
+    hints = get_type_hints(section)
+    given: dict[str, object] = {}
+    for field in fields(section):
+        name = prefix + field.name
+        if name in values:
+            given[field.name] = values[name]
+        elif is_dataclass(hints[field.name]) and CHECK not in field.metadata:
+            given[field.name] = _tree(hints[field.name], values, f"{name}.")
+    return section(**given)
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a text that is not empty")
+    return value
+
+
+def _number(value: object, kind: type[int] | type[float]) -> float:
+    # Environment variables are texts, values of a TOML file have kinds of their own.
+    if isinstance(value, bool) or not isinstance(value, (str, int, kind)):
+        value = ""
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError("must be a whole number" if kind is int else "must be a number") from None
