@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
+from google.protobuf.descriptor import FileDescriptor
+
 from backend.clock import Clock, system_clock
 from backend.cursors import Cursors
 from backend.deployment import store as deployment_store
@@ -41,21 +43,18 @@ class Backend:
         changes = KeyChanges()
         self._runtime = LocalRuntime(settings, services, objects)
         self._server: GrpcServer | None = None
+        servicers: tuple[tuple[FileDescriptor, object], ...] = (
+            (deployment_pb2.DESCRIPTOR, DeploymentServicer(services, changes)),
+            (keys_pb2.DESCRIPTOR, KeysServicer(services, changes, settings.watch_poll_seconds)),
+            (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services)),
+            (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, objects)),
+            (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
+        )
         self.handlers: Mapping[str, Handler] = {
-            **handlers_of(
-                DeploymentServicer(services, changes), deployment_pb2.DESCRIPTOR.services_by_name["DeploymentService"]
-            ),
-            **handlers_of(
-                KeysServicer(services, changes, settings.watch_poll_seconds),
-                keys_pb2.DESCRIPTOR.services_by_name["KeysService"],
-            ),
-            **handlers_of(WorkflowsServicer(services), workflows_pb2.DESCRIPTOR.services_by_name["WorkflowsService"]),
-            **handlers_of(
-                RunsServicer(services, self._runtime, objects), runs_pb2.DESCRIPTOR.services_by_name["RunsService"]
-            ),
-            **handlers_of(
-                OutputsServicer(services, objects), outputs_pb2.DESCRIPTOR.services_by_name["OutputsService"]
-            ),
+            path: handler
+            for file, servicer in servicers
+            for service in file.services_by_name.values()
+            for path, handler in handlers_of(servicer, service).items()
         }
 
     def start(self) -> None:

@@ -127,13 +127,13 @@ def generic_handler(handlers: Mapping[str, Handler], stream_pool: object) -> grp
     table = {path: _method_handler(handler, stream_pool) for path, handler in handlers.items()}
 
     class _Handlers(grpc.GenericRpcHandler):
-        def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
+        def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
             return table.get(details.method)
 
     return _Handlers()
 
 
-def _method_handler(handler: Handler, stream_pool: object) -> grpc.RpcMethodHandler[Any, Any]:
+def _method_handler(handler: Handler, stream_pool: object) -> "grpc.RpcMethodHandler[Any, Any]":
     parse, serialize = handler.request_class.FromString, handler.response_class.SerializeToString
     if not handler.streaming:
         return grpc.unary_unary_rpc_method_handler(handler.call, parse, serialize)

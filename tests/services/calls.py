@@ -1,0 +1,106 @@
+"""Calls a servicer as grpc would, by grpcio-testing, through the wrapper that production uses."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import grpc_testing
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2, status_pb2
+
+from backend.errors import STATUS_TRAILER
+from backend.interceptors import ACTOR_METADATA, KEY_METADATA, handlers_of
+
+_DETAILS: tuple[type[Message], ...] = (
+    error_details_pb2.ErrorInfo,
+    error_details_pb2.BadRequest,
+    error_details_pb2.PreconditionFailure,
+    error_details_pb2.RetryInfo,
+)
+
+
+@dataclass(eq=False)
+class RefusedError(Exception):
+    """A refused call: its reason and details as they were on the wire."""
+
+    reason: str
+    message: str
+    code: grpc.StatusCode
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+    retry_after: int | None = None
+
+
+class Caller:
+    """Calls one service; a refused call raises `RefusedError`."""
+
+    def __init__(self, servicer: object, service: ServiceDescriptor) -> None:
+        self._service = service
+        wrapped = {path.rpartition("/")[2]: handler.call for path, handler in handlers_of(servicer, service).items()}
+        self._server = grpc_testing.server_from_dictionary(
+            {service: SimpleNamespace(**wrapped)}, grpc_testing.strict_real_time()
+        )
+
+    def __call__(self, method: str, request: Message, key_id: str | None = None, actor: str = "tester") -> Any:
+        metadata = [(ACTOR_METADATA, actor)] + ([(KEY_METADATA, key_id)] if key_id else [])
+        descriptor = self._service.methods_by_name[method]
+        rpc = self._server.invoke_unary_unary(descriptor, metadata, request, None)
+        response, trailers, code, details = rpc.termination()
+        if code not in {None, grpc.StatusCode.OK}:
+            raise _refused(dict(trailers), code, details)
+        return response
+
+    def stream(self, method: str, request: Message, key_id: str | None = None) -> "Stream":
+        metadata = [(KEY_METADATA, key_id)] if key_id else []
+        rpc = self._server.invoke_unary_stream(self._service.methods_by_name[method], metadata, request, None)
+        return Stream(rpc)
+
+
+class Stream:
+    """An open server stream."""
+
+    def __init__(self, rpc: Any) -> None:
+        self._rpc = rpc
+
+    def take(self) -> Any:
+        """The next message."""
+        return self._rpc.take_response()
+
+    def cancel(self) -> None:
+        """Ends the call from the caller's side."""
+        self._rpc.cancel()
+
+    def rest(self) -> list[Any]:
+        """Every message until the end; a refusal raises `RefusedError`."""
+        trailers, code, details = self._rpc.termination()
+        if code not in {None, grpc.StatusCode.OK}:
+            raise _refused(dict(trailers), code, details)
+        # grpcio-testing has no public way to drain what was sent before the end.
+        return list(self._rpc._handler._responses)
+
+
+def _refused(trailers: Mapping[str, bytes], code: grpc.StatusCode, details: str) -> RefusedError:
+    status = status_pb2.Status.FromString(trailers[STATUS_TRAILER])
+    unpacked: dict[type[Message], Any] = {}
+    for kind in _DETAILS:
+        for packed in status.details:
+            if packed.TypeName() == kind.DESCRIPTOR.full_name:
+                unpacked[kind] = kind.FromString(packed.value)
+    info = unpacked[error_details_pb2.ErrorInfo]
+    bad = unpacked.get(error_details_pb2.BadRequest)
+    failure = unpacked.get(error_details_pb2.PreconditionFailure)
+    retry = unpacked.get(error_details_pb2.RetryInfo)
+    assert status.message == details
+    return RefusedError(
+        reason=info.reason.lower(),
+        message=status.message,
+        code=code,
+        metadata=dict(info.metadata),
+        problems={each.field: each.description for each in bad.field_violations} if bad else {},
+        reasons=tuple(each.description for each in failure.violations) if failure else (),
+        retry_after=retry.retry_delay.seconds if retry else None,
+    )

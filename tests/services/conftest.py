@@ -1,0 +1,41 @@
+"""A real database for every test of a service."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backend.cursors import Cursors
+from backend.deployment import store as deployment_store
+from backend.services import Services
+from backend.storage.opening import DataFolder
+
+
+class TestClock:
+    """A clock that stands until it is told to move."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.now = 1_790_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+    def advance(self, *, seconds: float = 0, days: float = 0) -> None:
+        self.now += int((seconds + days * 86_400) * 1000)
+
+
+@pytest.fixture
+def clock() -> TestClock:
+    return TestClock()
+
+
+@pytest.fixture
+def services(tmp_path: Path, clock: TestClock) -> Iterator[Services]:
+    folder = DataFolder(tmp_path / "data")
+    database = folder.open_database()
+    deployment = database.write(lambda tx: deployment_store.ensure(tx, "dep-test"))
+    yield Services(database, clock, deployment.deployment_id, Cursors(bytes.fromhex(deployment.cursor_secret)))
+    database.close()
+    folder.close()

@@ -1,0 +1,295 @@
+"""KeysService: the life of a key and its bounds (SPEC.md, Key properties and API key lifecycle)."""
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from backend.deployment.servicer import DeploymentServicer
+from backend.keys.changes import KeyChanges
+from backend.keys.servicer import KeysServicer
+from backend.services import Services
+from tests.services.calls import Caller, RefusedError
+from tests.services.conftest import TestClock
+from workflow_api.v1 import deployment_pb2, keys_pb2, options_pb2
+
+READ = options_pb2.SCOPE_WORKFLOWS_READ
+CREATE = options_pb2.SCOPE_RUNS_CREATE
+EXPLICIT = keys_pb2.WorkflowAccess.MODE_EXPLICIT
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def changes() -> KeyChanges:
+    return KeyChanges()
+
+
+@pytest.fixture
+def keys(services: Services, changes: KeyChanges) -> Caller:
+    service = keys_pb2.DESCRIPTOR.services_by_name["KeysService"]
+    return Caller(KeysServicer(services, changes, poll_seconds=0.01), service)
+
+
+@pytest.fixture
+def deployment(services: Services, changes: KeyChanges) -> Caller:
+    return Caller(
+        DeploymentServicer(services, changes), deployment_pb2.DESCRIPTOR.services_by_name["DeploymentService"]
+    )
+
+
+def create(keys: Caller, **fields: Any) -> keys_pb2.KeyCredentials:
+    request = keys_pb2.CreateKeyRequest(**({"name": "caller", "scopes": [READ]} | fields))
+    answer: keys_pb2.KeyCredentials = keys("CreateKey", request)
+    return answer
+
+
+def mirrored(keys: Caller, key_id: str) -> keys_pb2.MirroredKey:
+    mirror: keys_pb2.KeyMirror = keys("GetKeyMirror", keys_pb2.GetKeyMirrorRequest())
+    return next(key for key in mirror.keys if key.key_id == key_id)
+
+
+def sha256(value: str) -> bytes:
+    return hashlib.sha256(value.encode()).digest()
+
+
+def test_issued_credentials_have_the_contracts_form(keys: Caller) -> None:
+    made = create(keys)
+    key_id, _, secret = made.key_value.partition(".")
+    assert key_id == made.record.key.key_id
+    assert len(key_id) == 15
+    assert key_id.startswith("ak_")
+    assert int(key_id[3:], 16) >= 0
+    assert 16 <= len(secret) <= 256
+    assert len(made.external_id) == 36
+    assert made.external_id.startswith("ake_")
+    assert int(made.external_id[4:], 16) >= 0
+
+
+def test_only_hashes_of_credentials_are_kept(keys: Caller, services: Services) -> None:
+    made = create(keys)
+    secret = made.key_value.partition(".")[2]
+    mirror = mirrored(keys, made.record.key.key_id)
+    assert mirror.secret_sha256 == sha256(secret)
+    assert mirror.external_id_sha256 == sha256(made.external_id)
+    audit = services.database.read(lambda tx: str(tx._connection.execute("SELECT * FROM audit_records", ()).fetchall()))
+    stored = services.database.read(lambda tx: str(tx._connection.execute("SELECT * FROM api_keys", ()).fetchall()))
+    for value in (secret, made.external_id):
+        assert value not in audit + stored
+
+
+def test_defaults_of_a_key_are_the_contracts(keys: Caller, clock: TestClock) -> None:
+    key = create(keys).record.key
+    assert (key.rate_limit_rpm, key.daily_run_quota, key.max_concurrent_runs) == (60, 100, 10)
+    assert key.expires_at.ToMilliseconds() == clock.now + 90 * DAY_MS
+    assert key.workflow_access.mode == keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "n" * 101}, "name"),
+        ({"description": "d" * 501}, "description"),
+        ({"scopes": []}, "scopes"),
+        ({"scopes": [CREATE]}, "scopes"),
+        ({"expires_days": 31}, "expires_days"),
+        ({"expires_days": 366}, "expires_days"),
+        ({"rate_limit_rpm": 0}, "rate_limit_rpm"),
+        ({"rate_limit_rpm": 10_001}, "rate_limit_rpm"),
+        ({"daily_run_quota": 0}, "daily_run_quota"),
+        ({"daily_run_quota": 100_001}, "daily_run_quota"),
+        ({"max_concurrent_runs": 101}, "max_concurrent_runs"),
+        ({"source_allow_list": ["10.0.0.1/8"]}, "source_allow_list"),
+        ({"source_allow_list": ["somewhere"]}, "source_allow_list"),
+        ({"source_allow_list": [f"10.0.{n}.0/24" for n in range(33)]}, "source_allow_list"),
+        ({"allowed_hours": keys_pb2.AllowedHours(start_hour=8, end_hour=8)}, "allowed_hours"),
+        ({"allowed_hours": keys_pb2.AllowedHours(start_hour=8, end_hour=24)}, "allowed_hours.end_hour"),
+        ({"workflow_access": keys_pb2.WorkflowAccess(mode=EXPLICIT)}, "workflow_access.workflow_ids"),
+        (
+            {"workflow_access": keys_pb2.WorkflowAccess(mode=EXPLICIT, workflow_ids=[f"wf_{n}" for n in range(51)])},
+            "workflow_access.workflow_ids",
+        ),
+        (
+            {"workflow_access": keys_pb2.WorkflowAccess(mode=EXPLICIT, workflow_ids=["wf_unknown"])},
+            "workflow_access.workflow_ids",
+        ),
+    ],
+)
+def test_a_property_out_of_bounds_is_refused_by_name_and_makes_no_key(
+    keys: Caller, fields: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(RefusedError) as refused:
+        create(keys, **fields)
+    assert refused.value.reason == "invalid_request"
+    assert problem in refused.value.problems
+    assert not keys("ListKeys", keys_pb2.ListKeysRequest()).items
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "n" * 100, "description": "d" * 500},
+        {"expires_days": 365},
+        {"rate_limit_rpm": 10_000, "daily_run_quota": 100_000, "max_concurrent_runs": 100},
+        {"source_allow_list": [f"10.0.{n}.0/24" for n in range(31)] + ["2001:db8::/32"]},
+        {"allowed_hours": keys_pb2.AllowedHours(start_hour=22, end_hour=6)},
+        {"scopes": [READ, CREATE]},
+    ],
+)
+def test_a_property_at_its_bound_is_accepted(keys: Caller, fields: dict[str, Any]) -> None:
+    assert create(keys, **fields).record.state == "active"
+
+
+def test_rotation_keeps_the_old_secret_for_the_overlap_and_the_ids_for_good(keys: Caller, clock: TestClock) -> None:
+    made = create(keys)
+    key_id = made.record.key.key_id
+    rotated = keys("RotateKey", keys_pb2.RotateKeyRequest(key_id=key_id, overlap_hours=1))
+    mirror = mirrored(keys, key_id)
+    assert mirror.secret_sha256 == sha256(rotated.key_value.partition(".")[2])
+    assert mirror.previous_secret_sha256 == sha256(made.key_value.partition(".")[2])
+    assert mirror.previous_secret_expires_at.ToMilliseconds() == clock.now + 3_600_000
+    assert mirror.external_id_sha256 == sha256(made.external_id)
+    assert rotated.record.state == "rotating"
+    clock.advance(seconds=3600)
+    assert keys("GetKey", keys_pb2.GetKeyRequest(key_id=key_id)).state == "active"
+
+
+def test_rotating_again_ends_the_older_overlap(keys: Caller) -> None:
+    made = create(keys)
+    key_id = made.record.key.key_id
+    second = keys("RotateKey", keys_pb2.RotateKeyRequest(key_id=key_id))
+    keys("RotateKey", keys_pb2.RotateKeyRequest(key_id=key_id))
+    mirror = mirrored(keys, key_id)
+    assert mirror.previous_secret_sha256 == sha256(second.key_value.partition(".")[2])
+
+
+@pytest.mark.parametrize("hours", [0, 2, 25, 169])
+def test_an_overlap_is_one_of_four(keys: Caller, hours: int) -> None:
+    key_id = create(keys).record.key.key_id
+    with pytest.raises(RefusedError) as refused:
+        keys("RotateKey", keys_pb2.RotateKeyRequest(key_id=key_id, overlap_hours=hours))
+    assert refused.value.problems == {"overlap_hours": "must be 1, 24, 72 or 168"}
+
+
+def test_a_new_external_id_has_no_overlap_and_leaves_the_secret(keys: Caller) -> None:
+    made = create(keys)
+    key_id = made.record.key.key_id
+    issued = keys("IssueExternalId", keys_pb2.IssueExternalIdRequest(key_id=key_id))
+    mirror = mirrored(keys, key_id)
+    assert mirror.external_id_sha256 == sha256(issued.external_id) != sha256(made.external_id)
+    assert mirror.secret_sha256 == sha256(made.key_value.partition(".")[2])
+
+
+def test_a_revoked_key_stays_revoked_and_only_then_can_be_deleted(keys: Caller) -> None:
+    key_id = create(keys).record.key.key_id
+    with pytest.raises(RefusedError):
+        keys("DeleteKey", keys_pb2.DeleteKeyRequest(key_id=key_id))
+    assert keys("RevokeKey", keys_pb2.RevokeKeyRequest(key_id=key_id)).state == "revoked"
+    for method, request in (
+        ("EditKey", keys_pb2.EditKeyRequest(key_id=key_id, name="again")),
+        ("RotateKey", keys_pb2.RotateKeyRequest(key_id=key_id)),
+        ("IssueExternalId", keys_pb2.IssueExternalIdRequest(key_id=key_id)),
+    ):
+        with pytest.raises(RefusedError) as refused:
+            keys(method, request)
+        assert "key_id" in refused.value.problems
+    keys("DeleteKey", keys_pb2.DeleteKeyRequest(key_id=key_id))
+    with pytest.raises(RefusedError) as refused:
+        keys("GetKey", keys_pb2.GetKeyRequest(key_id=key_id))
+    assert refused.value.reason == "not_found"
+
+
+def test_the_audit_trail_outlives_the_key(keys: Caller, deployment: Caller) -> None:
+    key_id = create(keys).record.key.key_id
+    keys("RevokeKey", keys_pb2.RevokeKeyRequest(key_id=key_id), actor="grace")
+    keys("DeleteKey", keys_pb2.DeleteKeyRequest(key_id=key_id))
+    trail = deployment("ListAuditRecords", deployment_pb2.ListAuditRecordsRequest(target=key_id)).items
+    assert sorted(record.action for record in trail) == ["key.created", "key.deleted", "key.revoked"]
+    assert next(record.actor for record in trail if record.action == "key.revoked") == "grace"
+
+
+def test_a_key_expires_at_its_date(keys: Caller, clock: TestClock) -> None:
+    key_id = create(keys, expires_days=30).record.key.key_id
+    clock.advance(days=30)
+    assert keys("GetKey", keys_pb2.GetKeyRequest(key_id=key_id)).state == "expired"
+
+
+def test_every_field_but_the_deployment_can_be_edited(keys: Caller) -> None:
+    made = create(keys, allowed_hours=keys_pb2.AllowedHours(start_hour=1, end_hour=2))
+    request = keys_pb2.EditKeyRequest(
+        key_id=made.record.key.key_id,
+        name="new",
+        description="text",
+        scopes=keys_pb2.ScopeList(scopes=[READ, CREATE]),
+        source_allow_list=keys_pb2.SourceAllowList(ranges=["10.0.0.0/8"]),
+        clear_allowed_hours=True,
+        expires_days=365,
+        rate_limit_rpm=1,
+        daily_run_quota=2,
+        max_concurrent_runs=3,
+    )
+    edited = keys("EditKey", request)
+    assert (edited.key.name, edited.description) == ("new", "text")
+    assert list(edited.key.scopes) == [READ, CREATE]
+    assert list(edited.source_allow_list) == ["10.0.0.0/8"]
+    assert not edited.HasField("allowed_hours")
+    assert edited.key.expires_at.ToMilliseconds() == edited.created_at.ToMilliseconds() + 365 * DAY_MS
+    limits = (edited.key.rate_limit_rpm, edited.key.daily_run_quota, edited.key.max_concurrent_runs)
+    assert limits == (1, 2, 3)
+    assert mirrored(keys, made.record.key.key_id).secret_sha256 == sha256(made.key_value.partition(".")[2])
+
+
+def test_me_answers_the_calling_key_with_its_live_counters(keys: Caller) -> None:
+    key_id = create(keys).record.key.key_id
+    me = keys("GetMe", keys_pb2.GetMeRequest(), key_id=key_id)
+    assert (me.key_id, me.quota_used_today, me.active_runs) == (key_id, 0, 0)
+
+
+def test_a_watcher_hears_of_a_change_and_gets_a_sign_of_life(keys: Caller, clock: TestClock) -> None:
+    stream = keys.stream("WatchKeys", keys_pb2.WatchKeysRequest())
+    assert not stream.take().any_key_ever
+    key_id = create(keys).record.key.key_id
+    second = stream.take()
+    assert second.any_key_ever
+    assert [key.key_id for key in second.keys] == [key_id]
+    clock.advance(seconds=6)
+    assert stream.take().unchanged
+    keys("RevokeKey", keys_pb2.RevokeKeyRequest(key_id=key_id))
+    assert stream.take().keys[0].revoked
+    stream.cancel()
+
+
+def test_deleting_every_key_leaves_the_deployment_enabled(keys: Caller) -> None:
+    key_id = create(keys).record.key.key_id
+    keys("RevokeKey", keys_pb2.RevokeKeyRequest(key_id=key_id))
+    keys("DeleteKey", keys_pb2.DeleteKeyRequest(key_id=key_id))
+    mirror = keys("GetKeyMirror", keys_pb2.GetKeyMirrorRequest())
+    assert mirror.any_key_ever
+    assert not mirror.keys
+
+
+def test_a_usage_batch_is_kept_once(keys: Caller) -> None:
+    record = keys_pb2.UsageRecord(
+        at_ms=5, key_id="ak_1", method="GET", route="/me", status=403, address="10.0.0.1", reason="forbidden"
+    )
+    for _ in range(2):
+        keys("RecordUsage", keys_pb2.RecordUsageRequest(batch_id="b1", records=[record, record]))
+    kept = keys("ListUsage", keys_pb2.ListUsageRequest(key_id="ak_1")).items
+    assert list(kept) == [record, record]
+    assert not keys("ListUsage", keys_pb2.ListUsageRequest(key_id="ak_2")).items
+
+
+def test_a_change_of_the_deployment_is_audited_and_heard(keys: Caller, deployment: Caller) -> None:
+    before = keys("GetKeyMirror", keys_pb2.GetKeyMirrorRequest())
+    deployment("UpdateDeployment", deployment_pb2.UpdateDeploymentRequest(api_enabled=False), actor="ada")
+    after = keys("GetKeyMirror", keys_pb2.GetKeyMirrorRequest())
+    assert before.api_enabled
+    assert not after.api_enabled
+    assert after.revision > before.revision
+    trail = deployment("ListAuditRecords", deployment_pb2.ListAuditRecordsRequest()).items
+    assert (trail[0].actor, trail[0].action) == ("ada", "deployment.changed")
+    assert json.loads(trail[0].details) == {"api_enabled": False}
+    health = deployment("GetHealth", deployment_pb2.GetHealthRequest())
+    assert health.status == deployment_pb2.Health.STATUS_DISABLED
+    assert health.api_version == "2026-09-24"
