@@ -1,0 +1,59 @@
+"""Rows and terms of workflows as the messages of WorkflowsService."""
+
+import json
+from typing import Any, Final
+
+from backend.clock import to_timestamp
+from backend.workflows.readiness import Definition
+from backend.workflows.terms import WorkflowTerms
+from workflow_api.v1 import workflows_pb2
+
+STATUSES: Final = {
+    "draft": workflows_pb2.WORKFLOW_STATUS_DRAFT,
+    "active": workflows_pb2.WORKFLOW_STATUS_ACTIVE,
+    "inactive": workflows_pb2.WORKFLOW_STATUS_INACTIVE,
+}
+
+_JSON_FIELDS: Final = ("default", "enum", "minimum", "maximum")
+_PLAIN_FIELDS: Final = (
+    "name",
+    "type",
+    "description",
+    "required",
+    "min_length",
+    "max_length",
+    "pattern",
+    "connector_id",
+    "max_objects",
+    "max_bytes",
+)
+
+
+def workflow_message(row: Any, terms: WorkflowTerms) -> workflows_pb2.Workflow:
+    """A workflow with the readiness and settings of the version that `terms` hold."""
+    return workflows_pb2.Workflow(
+        workflow_id=row.workflow_id,
+        name=row.name,
+        description=row.description,
+        status=STATUSES[row.status],
+        version=terms.version or row.newest_version,
+        readiness=workflows_pb2.Readiness(ready=not terms.reasons, reasons=terms.reasons),
+        max_run_hours=terms.max_run_hours,
+        parallel_steps=terms.parallel_steps,
+        pii_policy=json_text(terms.pii_policy),
+        result_schema_version=terms.result_schema_version,
+        created_at=to_timestamp(row.created_at),
+        updated_at=to_timestamp(row.updated_at),
+    )
+
+
+def parameter_message(declaration: Definition) -> workflows_pb2.Parameter:
+    """A declared parameter; what is not set in the declaration is not set in the message."""
+    fields: dict[str, Any] = {name: declaration[name] for name in _PLAIN_FIELDS if declaration.get(name) is not None}
+    fields |= {name: json_text(declaration[name]) for name in _JSON_FIELDS if declaration.get(name) is not None}
+    return workflows_pb2.Parameter(**fields)
+
+
+def json_text(value: Any) -> str:
+    """JSON as the API sends it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

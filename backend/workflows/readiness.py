@@ -1,0 +1,98 @@
+"""What keeps a workflow from running (SPEC.md, POST /workflows/{workflow_id}/runs, rule 7)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+Definition = Mapping[str, Any]
+ResourceKey = tuple[str, str]
+"""Kind as the table of resources has it, and name."""
+
+_OF_STATUS: Final[Mapping[str, tuple[str, ...]]] = {
+    "active": (),
+    "draft": ("The workflow is a draft.",),
+    "inactive": ("The workflow is inactive.",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """The newest version of a resource, with what is known of its connection tests.
+
+    `newest_passed` is the outcome of the last test of this version, None when it had none; `ever_passed` tells whether
+    any version's recorded test passed.
+    """
+
+    resource_id: str
+    version: int
+    definition: Definition
+    newest_passed: bool | None = None
+    ever_passed: bool = False
+
+
+Resources = Mapping[ResourceKey, Resource]
+
+
+def readiness(definition: Definition, resources: Resources, status: str) -> list[str]:
+    """The reasons that keep a workflow version from running, each worded for a person; empty when it is ready."""
+    return [
+        *_OF_STATUS[status],
+        *_of_steps(definition, resources),
+        *_of_connectors(definition, resources),
+        *_of_environments(definition, resources),
+    ]
+
+
+def referred_resources(definition: Definition) -> set[ResourceKey]:
+    """Every resource that a definition refers to by name."""
+    steps = definition["steps"]
+    return {
+        *(("agent", step["agent"]) for step in steps if step["agent"] is not None),
+        *(("environment", name) for name in environments(definition)),
+        *(("connector", name) for name in connectors(definition)),
+        *(("knowledge_graph", entry["knowledge_graph"]) for entry in definition["publish"]),
+    }
+
+
+def connectors(definition: Definition) -> list[str]:
+    """The connectors that steps and `s3_prefix` parameters name, each once, in order."""
+    named = [name for step in definition["steps"] for name in step["connectors"]]
+    named += [parameter["connector"] for parameter in definition["parameters"] if parameter["type"] == "s3_prefix"]
+    return list(dict.fromkeys(named))
+
+
+def environments(definition: Definition) -> list[str]:
+    """The environments that steps name, each once, in order."""
+    return list(dict.fromkeys(step["environment"] for step in definition["steps"] if step["environment"] is not None))
+
+
+def _of_steps(definition: Definition, resources: Resources) -> Iterator[str]:
+    if not definition["steps"]:
+        yield "The workflow has no steps."
+    for step in definition["steps"]:
+        if step["approval"] is not None:
+            continue
+        if step["agent"] is None:
+            yield f"Step '{step['step']}' has no agent."
+        elif ("agent", step["agent"]) not in resources:
+            yield f"Step '{step['step']}' has no agent: there is no agent named '{step['agent']}'."
+
+
+def _of_connectors(definition: Definition, resources: Resources) -> Iterator[str]:
+    for name in connectors(definition):
+        connector = resources.get(("connector", name))
+        if connector is None:
+            yield f"Connector '{name}' is missing."
+        elif connector.newest_passed is False:
+            yield f"Connector '{name}' needs attention: its last connection test failed."
+        elif not connector.ever_passed:
+            yield f"Connector '{name}' has no recorded passing connection test."
+
+
+def _of_environments(definition: Definition, resources: Resources) -> Iterator[str]:
+    for name in environments(definition):
+        environment = resources.get(("environment", name))
+        if environment is None:
+            yield f"Environment '{name}' is not active: it does not exist."
+        elif environment.definition["status"] != "active":
+            yield f"Environment '{name}' is not active."

@@ -1,0 +1,285 @@
+"""SQL of workflows, the resources of their steps, and connection tests."""
+
+import json
+import secrets
+from collections.abc import Iterable
+from typing import Any, Final
+
+from sqlalchemy import bindparam, func, insert, select, update
+
+from backend.ids import new_id
+from backend.storage.database import Tx
+from backend.storage.statements import sql
+from backend.workflows.readiness import Resource, ResourceKey, referred_resources
+from backend.workflows.tables import (
+    connector_tests,
+    resource_revision,
+    resource_versions,
+    resources,
+    workflow_versions,
+    workflows,
+)
+from backend.workflows.terms import WorkflowTerms, resolve
+
+_ID_PREFIXES: Final = {"environment": "env", "connector": "con", "agent": "agt", "knowledge_graph": "kg"}
+_MOST_TERMS_KEPT: Final = 1_024
+
+_REVISION = sql(select(resource_revision.c.revision))
+_FIRST_REVISION = sql(insert(resource_revision), ["only", "revision"])
+_NEXT_REVISION = sql(
+    update(resource_revision).values(revision=resource_revision.c.revision + bindparam("step", required=True))
+)
+
+_WORKFLOW = select(workflows)
+_ALL = sql(_WORKFLOW)
+_BY_ID = sql(_WORKFLOW.where(workflows.c.workflow_id == bindparam("workflow_id")))
+_BY_NAME = sql(_WORKFLOW.where(workflows.c.name == bindparam("name")))
+_DEFINITION = sql(
+    select(workflow_versions.c.definition).where(
+        workflow_versions.c.workflow_id == bindparam("workflow_id"),
+        workflow_versions.c.version == bindparam("version"),
+    )
+)
+_ADD_WORKFLOW = sql(insert(workflows), [column.name for column in workflows.columns])
+_ADD_WORKFLOW_VERSION = sql(insert(workflow_versions), [column.name for column in workflow_versions.columns])
+_CHANGE_WORKFLOW = sql(
+    update(workflows)
+    .where(workflows.c.workflow_id == bindparam("of_workflow_id"))
+    .values(
+        {
+            name: bindparam(f"new_{name}")
+            for name in ("description", "status", "active_version", "newest_version", "updated_at")
+        }
+    )
+)
+
+_TEST_OF_VERSION = (
+    select(connector_tests.c.passed)
+    .where(
+        connector_tests.c.connector_id == resources.c.resource_id,
+        connector_tests.c.version == resources.c.version,
+    )
+    .scalar_subquery()
+)
+_BEST_TEST = (
+    select(func.max(connector_tests.c.passed))
+    .where(connector_tests.c.connector_id == resources.c.resource_id)
+    .scalar_subquery()
+)
+_RESOURCE = sql(
+    select(resources, _TEST_OF_VERSION.label("newest_passed"), _BEST_TEST.label("ever_passed")).where(
+        resources.c.kind == bindparam("kind"), resources.c.name == bindparam("name")
+    )
+)
+_COUNTS = sql(select(resources.c.kind, func.count().label("count")).group_by(resources.c.kind))
+_ADD_RESOURCE = sql(insert(resources), [column.name for column in resources.columns])
+_ADD_RESOURCE_VERSION = sql(insert(resource_versions), [column.name for column in resource_versions.columns])
+_CHANGE_RESOURCE = sql(
+    update(resources)
+    .where(resources.c.resource_id == bindparam("of_resource_id"))
+    .values({name: bindparam(f"new_{name}") for name in ("version", "definition", "updated_at")})
+)
+_CHANGE_TEST = sql(
+    update(connector_tests)
+    .where(
+        connector_tests.c.connector_id == bindparam("of_connector_id"),
+        connector_tests.c.version == bindparam("of_version"),
+    )
+    .values({name: bindparam(f"new_{name}") for name in ("passed", "message", "tested_at")})
+)
+_ADD_TEST = sql(insert(connector_tests), [column.name for column in connector_tests.columns])
+
+# By (workflow id, version asked for): the revision they were resolved at, and the terms. Ids are unique over all
+# databases and revisions never come twice, so no entry can be mistaken for another.
+_terms_kept: dict[tuple[str, int | None], tuple[int, WorkflowTerms]] = {}
+
+
+def load_for_start(tx: Tx, workflow_id: str, version: int | None = None) -> WorkflowTerms | None:
+    """Everything that a start, or the runtime, needs of a workflow version; None when there is no such workflow.
+
+    `version` None means the active one. One small statement while nothing changes: the rest is kept per revision of
+    the resources. `WorkflowTerms.refusal()` says why it cannot be started.
+    """
+    revision = _revision(tx)
+    kept = _terms_kept.get((workflow_id, version))
+    if kept is not None and kept[0] == revision:
+        return kept[1]
+    row = get(tx, workflow_id)
+    if row is None:
+        return None
+    wanted = row.active_version or row.newest_version if version is None else version
+    text = definition_text(tx, workflow_id, wanted)
+    if text is None:
+        terms = WorkflowTerms(workflow_id, row.name, row.status, None)
+    else:
+        definition = json.loads(text)
+        found = _resources(tx, referred_resources(definition))
+        terms = resolve(workflow_id, row.name, row.status, wanted, definition, found)
+        if len(_terms_kept) >= _MOST_TERMS_KEPT:
+            _terms_kept.clear()
+        _terms_kept[workflow_id, version] = (revision, terms)
+    return terms
+
+
+def get(tx: Tx, workflow_id: str) -> Any:
+    """A workflow's row by id, or None."""
+    return tx.one(_BY_ID, workflow_id=workflow_id)
+
+
+def find(tx: Tx, id_or_name: str) -> Any:
+    """A workflow's row by id, else by name, or None."""
+    return tx.one(_BY_ID, workflow_id=id_or_name) or tx.one(_BY_NAME, name=id_or_name)
+
+
+def get_by_name(tx: Tx, name: str) -> Any:
+    """A workflow's row by name, or None."""
+    return tx.one(_BY_NAME, name=name)
+
+
+def all_workflows(tx: Tx) -> list[Any]:
+    """Every workflow by name, then id, in the order of code points; there are at most 256."""
+    return sorted(tx.all(_ALL), key=lambda row: (row.name, row.workflow_id))
+
+
+def definition_text(tx: Tx, workflow_id: str, version: int) -> str | None:
+    """The canonical JSON of a version, or None when there is no such version."""
+    if version >= 2**31:
+        return None
+    row = tx.one(_DEFINITION, workflow_id=workflow_id, version=version)
+    return None if row is None else str(row.definition)
+
+
+def add_workflow(tx: Tx, *, name: str, description: str, status: str, definition: str, now: int) -> str:
+    """Writes a new workflow with its version 1 and returns its id."""
+    workflow_id = new_id("wf")
+    tx.run(
+        _ADD_WORKFLOW,
+        workflow_id=workflow_id,
+        name=name,
+        name_folded=name.casefold(),
+        description=description,
+        status=status,
+        active_version=1 if status == "active" else None,
+        newest_version=1,
+        created_at=now,
+        updated_at=now,
+    )
+    tx.run(_ADD_WORKFLOW_VERSION, workflow_id=workflow_id, version=1, definition=definition, created_at=now)
+    _touch(tx)
+    return workflow_id
+
+
+def change_workflow(tx: Tx, row: Any, now: int, *, status: str, definition: str | None = None) -> None:
+    """Writes a workflow's status and, where a definition is given, a new version; the newest version is the active one.
+
+    A workflow that was never active has no active version yet.
+    """
+    newest = row.newest_version
+    description = row.description
+    if definition is not None:
+        newest += 1
+        description = json.loads(definition)["description"]
+        tx.run(
+            _ADD_WORKFLOW_VERSION, workflow_id=row.workflow_id, version=newest, definition=definition, created_at=now
+        )
+    tx.run(
+        _CHANGE_WORKFLOW,
+        of_workflow_id=row.workflow_id,
+        new_description=description,
+        new_status=status,
+        new_active_version=newest if status == "active" or row.active_version is not None else None,
+        new_newest_version=newest,
+        new_updated_at=now,
+    )
+    _touch(tx)
+
+
+def resource(tx: Tx, kind: str, name: str) -> Any:
+    """A resource's row with `newest_passed` and `ever_passed` of its connection tests, or None."""
+    return tx.one(_RESOURCE, kind=kind, name=name)
+
+
+def resource_counts(tx: Tx) -> dict[str, int]:
+    """How many resources of each kind there are."""
+    return {row.kind: row.count for row in tx.all(_COUNTS)}
+
+
+def add_resource(tx: Tx, *, kind: str, name: str, definition: str, now: int) -> str:
+    """Writes a new resource with its version 1 and returns its id."""
+    resource_id = new_id(_ID_PREFIXES[kind])
+    tx.run(
+        _ADD_RESOURCE,
+        resource_id=resource_id,
+        kind=kind,
+        name=name,
+        version=1,
+        definition=definition,
+        created_at=now,
+        updated_at=now,
+    )
+    tx.run(_ADD_RESOURCE_VERSION, resource_id=resource_id, version=1, definition=definition, created_at=now)
+    _touch(tx)
+    return resource_id
+
+
+def change_resource(tx: Tx, row: Any, definition: str, now: int) -> None:
+    """Writes the next version of a resource."""
+    version = row.version + 1
+    tx.run(
+        _CHANGE_RESOURCE,
+        of_resource_id=row.resource_id,
+        new_version=version,
+        new_definition=definition,
+        new_updated_at=now,
+    )
+    tx.run(_ADD_RESOURCE_VERSION, resource_id=row.resource_id, version=version, definition=definition, created_at=now)
+    _touch(tx)
+
+
+def record_test(tx: Tx, *, connector_id: str, version: int, passed: bool, message: str, now: int) -> None:
+    """Records the outcome of a connection test as the last one of that version."""
+    changed = tx.run(
+        _CHANGE_TEST,
+        of_connector_id=connector_id,
+        of_version=version,
+        new_passed=int(passed),
+        new_message=message,
+        new_tested_at=now,
+    )
+    if not changed:
+        tx.run(
+            _ADD_TEST,
+            connector_id=connector_id,
+            version=version,
+            passed=int(passed),
+            message=message,
+            tested_at=now,
+        )
+    _touch(tx)
+
+
+def _resources(tx: Tx, keys: Iterable[ResourceKey]) -> dict[ResourceKey, Resource]:
+    found: dict[ResourceKey, Resource] = {}
+    for kind, name in keys:
+        row = resource(tx, kind, name)
+        if row is not None:
+            found[kind, name] = Resource(
+                resource_id=row.resource_id,
+                version=row.version,
+                definition=json.loads(row.definition),
+                newest_passed=None if row.newest_passed is None else bool(row.newest_passed),
+                ever_passed=bool(row.ever_passed),
+            )
+    return found
+
+
+def _revision(tx: Tx) -> int:
+    row = tx.one(_REVISION)
+    return 0 if row is None else int(row.revision)
+
+
+def _touch(tx: Tx) -> None:
+    """Raises the revision, by chance: a number that a rollback took back is not met again with other content."""
+    step = 1 + secrets.randbits(20)
+    if not tx.run(_NEXT_REVISION, step=step):
+        tx.run(_FIRST_REVISION, only=1, revision=step)
