@@ -1,0 +1,33 @@
+"""How the edge reaches the services: over gRPC, or by a plain call where both run in one process."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Protocol
+
+from google.protobuf.message import Message
+
+Messages = AsyncGenerator[Message, None]
+Metadata = Sequence[tuple[str, str]]
+
+
+class Channel(Protocol):
+    """Calls RPCs by their full name, as `/workflow_api.v1.RunsService/GetRun`."""
+
+    async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
+        """Return the answer of a unary RPC.
+
+        Raises:
+            Refusal: what the servicer refused with; `runtime_unreachable` when nothing answered within `seconds`;
+                `runtime_error` for any answer that is not of our making.
+        """
+        ...
+
+    def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float | None) -> Messages:
+        """Return the messages of a server-streaming RPC; closing the iterator ends the RPC.
+
+        `seconds` bounds the wait for each message; None waits for ever. Raises as `unary` does.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of whatever the channel holds."""
+        ...

@@ -1,0 +1,124 @@
+"""The grpc.ServicerContext that a servicer sees when the edge calls it in the same process."""
+
+import threading
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import Any, NoReturn
+
+import grpc
+
+from edge.channel import Metadata
+from edge.channel.trailer import STATUS_TRAILER, refusal_from_trailer
+from edge.errors import Refusal
+
+
+class InProcessContext(grpc.ServicerContext):
+    """Holds what a servicer sets, and tells it when nobody waits for it any more."""
+
+    def __init__(self, metadata: Metadata, seconds: float | None) -> None:
+        self._metadata = tuple(metadata)
+        self._seconds = seconds
+        self._began = monotonic()
+        self._code: Any = None
+        self._details = ""
+        self._trailers: Iterable[tuple[str, str | bytes]] = ()
+        self._active = True
+        self._callbacks: list[Callable[[], None]] = []
+        self._lock = threading.Lock()
+
+    def refusal(self) -> Refusal | None:
+        """Return what the servicer refused with; None when it did not."""
+        if self._code in {None, grpc.StatusCode.OK}:
+            return None
+        return refusal_from_trailer(dict(self._trailers).get(STATUS_TRAILER))
+
+    def invocation_metadata(self) -> Any:
+        """Return the call's metadata."""
+        return self._metadata
+
+    def set_trailing_metadata(self, trailing_metadata: Any) -> None:
+        """Keep the trailers, in which the details of a refusal travel."""
+        self._trailers = trailing_metadata
+
+    def set_code(self, code: Any) -> None:
+        """Keep the status code."""
+        self._code = code
+
+    def set_details(self, details: str) -> None:
+        """Keep the status message."""
+        self._details = details
+
+    def code(self) -> Any:
+        """Return the status code; None while none is set."""
+        return self._code
+
+    def details(self) -> Any:
+        """Return the status message."""
+        return self._details
+
+    def trailing_metadata(self) -> Any:
+        """Return the trailers."""
+        return self._trailers
+
+    def is_active(self) -> bool:
+        """Return whether anybody waits for the answer."""
+        return self._active
+
+    def time_remaining(self) -> Any:
+        """Return the seconds left, None without a deadline."""
+        return None if self._seconds is None else max(0.0, self._seconds - (monotonic() - self._began))
+
+    def cancel(self) -> bool:
+        """End the call: the servicer is told through its callbacks, once."""
+        with self._lock:
+            was_active, self._active = self._active, False
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+        return was_active
+
+    def add_callback(self, callback: Callable[[], None]) -> bool:
+        """Have `callback` called when the call ends; False when it has ended already."""
+        with self._lock:
+            if self._active:
+                self._callbacks.append(callback)
+            return self._active
+
+    def abort(self, code: Any, details: str) -> NoReturn:
+        """End the call with a status."""
+        self._code, self._details = code, details
+        raise AbortError
+
+    def abort_with_status(self, status: Any) -> NoReturn:
+        """End the call with a whole status."""
+        self._trailers = status.trailing_metadata or ()
+        self.abort(status.code, status.details)
+
+    def peer(self) -> str:
+        """Name the caller's transport."""
+        return "in-process"
+
+    def peer_identities(self) -> Any:
+        """Return nothing: there is no transport to identify."""
+        return None
+
+    def peer_identity_key(self) -> Any:
+        """Return nothing: there is no transport to identify."""
+        return None
+
+    def auth_context(self) -> Any:
+        """Return nothing: there is no transport to authenticate."""
+        return {}
+
+    def send_initial_metadata(self, initial_metadata: Any) -> None:
+        """Drop the headers: nobody reads them."""
+
+    def set_compression(self, compression: Any) -> None:
+        """Ignore the wish: nothing is sent."""
+
+    def disable_next_message_compression(self) -> None:
+        """Ignore the wish: nothing is sent."""
+
+
+class AbortError(Exception):
+    """Ends a servicer's method that aborted; the context holds why."""

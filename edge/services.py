@@ -1,0 +1,27 @@
+"""The RPCs of every service, from the descriptors."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
+
+from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, workflows_pb2
+
+FILES: Final[tuple[FileDescriptor, ...]] = (
+    deployment_pb2.DESCRIPTOR,
+    keys_pb2.DESCRIPTOR,
+    workflows_pb2.DESCRIPTOR,
+    runs_pb2.DESCRIPTOR,
+    outputs_pb2.DESCRIPTOR,
+)
+
+METHODS: Final[Mapping[str, MethodDescriptor]] = MappingProxyType(
+    {
+        f"/{service.full_name}/{method.name}": method
+        for file in FILES
+        for service in file.services_by_name.values()
+        for method in service.methods
+    }
+)
+"""Every method by its name on the wire, as `/workflow_api.v1.RunsService/GetRun`."""

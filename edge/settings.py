@@ -1,0 +1,44 @@
+"""What an edge is told at its start; read once by the entry point and passed down."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeSettings:
+    """Settings of one edge process. Times are in seconds.
+
+    Attributes:
+        host: Address to listen on.
+        port: Port to listen on; 0 takes a free one, which `Edge.port` names.
+        app_domain: The deployment's domain, for the machine-readable description.
+        client_address: Where the source address comes from: `peer`, `load_balancer` or `header:<Name>`.
+        backend_seconds: Longest wait for an answer of the backend, and for the first message of a download.
+        head_seconds: Longest time from the first byte of a request to the end of its headers.
+        body_seconds: Longest time for a whole request body.
+        idle_seconds: How long an idle connection is kept.
+        stall_seconds: Longest time in which the reader of an answer may take nothing.
+        drain_seconds: How long calls under way may go on once the edge was told to stop.
+        mirror_poll_seconds: Pause between polls of the keys while their watch stream is broken.
+        mirror_retry_seconds: Longest pause before the watch stream is opened again.
+        mirror_heartbeat_seconds: Longest silence of a living watch stream; three of them count as a broken one.
+        mirror_limit_seconds: Age at which a copy of the keys admits nobody any more.
+        usage_flush_seconds: Pause between batches of usage records.
+        usage_buffer_records: Most usage records kept while the backend is away; what overflows is counted.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    app_domain: str = "localhost"
+    client_address: str = "peer"
+    backend_seconds: float = 15.0
+    head_seconds: float = 30.0
+    body_seconds: float = 60.0
+    idle_seconds: float = 75.0
+    stall_seconds: float = 60.0
+    drain_seconds: float = 20.0
+    mirror_poll_seconds: float = 30.0
+    mirror_retry_seconds: float = 5.0
+    mirror_heartbeat_seconds: float = 5.0
+    mirror_limit_seconds: float = 120.0
+    usage_flush_seconds: float = 1.0
+    usage_buffer_records: int = 50_000
