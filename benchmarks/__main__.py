@@ -1,0 +1,110 @@
+"""Measures every hot path beside a bare aiohttp server, in one run: `make bench`.
+
+Prints ratios: the throughput of the service over that of the bare server, which answers as many constant bytes under
+the same load on the same core. Absolute figures mean little from one machine to the next.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from benchmarks import servers
+from benchmarks.scene import Key, Scene
+from benchmarks.servers import Measured, Server
+
+Requests = Callable[[], Sequence[str]]
+
+
+def compare(
+    name: str,
+    pair: tuple[Server, Server],
+    requests: Requests,
+    size: int,
+    *,
+    connections: int,
+    seconds: float,
+    status: int = 200,
+) -> str:
+    """One line of the table: the medians of three rounds, service and bare server in turn."""
+    service, bare = pair
+    ours: list[Measured] = []
+    theirs: list[Measured] = []
+    for _ in range(3):
+        texts = requests()
+        ours.append(servers.load(service, texts, connections=connections, seconds=seconds, expect=status))
+        same = [text.replace(text.split(" ")[1], f"/{size}", 1) for text in texts]
+        theirs.append(servers.load(bare, same, connections=connections, seconds=seconds, expect=200))
+    ratio = statistics.median(m.per_second for m in ours) / statistics.median(m.per_second for m in theirs)
+    cpu = statistics.median(m.cpu_us for m in ours), statistics.median(m.cpu_us for m in theirs)
+    p99 = statistics.median(m.p99_ms for m in ours)
+    return f"| {name} | {connections} | {size:,} | {ratio:.3f} | {cpu[0]:.0f} | {cpu[1]:.0f} | {p99:.1f} |"
+
+
+def end_to_end(scene: Scene, key: Key) -> list[str]:
+    """A one-step run from its POST until it is seen completed: alone, and 16 at once."""
+    for _ in range(5):
+        scene.run(key, "One step", "completed")
+    alone = []
+    for _ in range(40):
+        began = time.perf_counter()
+        scene.run(key, "One step", "completed")
+        alone.append(time.perf_counter() - began)
+    began = time.perf_counter()
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda _: scene.run(key, "One step", "completed"), range(200)))
+    rate = 200 / (time.perf_counter() - began)
+    return [
+        f"one-step run, POST to seen completed, alone: median {statistics.median(alone) * 1000:.0f} ms",
+        f"one-step runs, 16 at once: {rate:.0f} runs/s",
+    ]
+
+
+def hot_paths(scene: Scene, bare: Server, seconds: float) -> None:
+    """Prints the table of ratios."""
+    readers, tellers, listers = scene.keys(60), scene.keys(10), scene.keys(30)
+    finished = dict(zip(readers, scene.fill(readers, "One step", "completed", 1), strict=True))
+    told = dict(zip(tellers, scene.fill(tellers, "Many events", "completed", 1), strict=True))
+    scene.fill(listers, "Parked", "waiting_for_approval", 20)
+    gets: list[tuple[str, Sequence[Key], Callable[[Key], str], int]] = [
+        ("GET /me", readers, lambda _: "/me", 16),
+        ("GET /me", readers, lambda _: "/me", 1),
+        ("GET /runs/{run_id}", readers, lambda key: f"/runs/{finished[key]}", 16),
+        ("GET /runs/{run_id}", readers, lambda key: f"/runs/{finished[key]}", 1),
+        ("GET /runs (20)", listers, lambda _: "/runs", 16),
+        ("GET events (200)", tellers, lambda key: f"/runs/{told[key]}/events", 16),
+    ]
+    print("| path | at once | bytes | of bare | CPU µs | bare CPU µs | p99 ms |\n|---|---|---|---|---|---|---|")
+    pair = (scene.server, bare)
+    for name, keys, path, connections in gets:
+        requests = [key.get(path(key)) for key in keys]
+        size = scene.size(path(keys[0]), keys[0])
+        print(compare(name, pair, partial(list, requests), size, connections=connections, seconds=seconds))
+    print(start(scene, pair, seconds))
+
+
+def start(scene: Scene, pair: tuple[Server, Server], seconds: float) -> str:
+    """The line of the table for starts: every round has keys of its own, for a run holds its slot."""
+    workflow_id = scene.workflow_ids["Parked"]
+
+    def requests() -> list[str]:
+        return [key.start(workflow_id) for key in scene.keys(int(seconds * 20)) for _ in range(100)]
+
+    return compare("POST start", pair, requests, 2_000, connections=32, seconds=seconds, status=201)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--seconds", type=float, default=3.0, help="length of one round of load")
+    seconds = arguments.parse_args().seconds
+    with servers.service() as service, servers.bare() as bare:
+        scene = Scene(service)
+        for line in end_to_end(scene, scene.keys(1)[0]):
+            print(line)
+        hot_paths(scene, bare, seconds)
+
+
+if __name__ == "__main__":
+    main()
