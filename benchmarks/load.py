@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from itertools import cycle
+from typing import cast
 
 import uvloop
 
@@ -28,8 +29,8 @@ class Connection(asyncio.Protocol):
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no subclass of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
         self._send()
 
     def data_received(self, data: bytes) -> None:
