@@ -4,7 +4,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
+
+from backend.settings import BackendSettings
+from edge.settings import EdgeSettings
+
+# The parts state their own defaults.
+_EDGE: Final = EdgeSettings()
+_BACKEND: Final = BackendSettings(data=Path())
 
 CHECK: Final = "check"
 """Key of a field's metadata: a function that returns the value to keep, or raises ValueError with what is allowed."""
@@ -27,7 +34,11 @@ class Address:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
-        return self.host in {"localhost", "::1"} or bool(re.fullmatch(r"127(\.[0-9]{1,3}){3}", self.host))
+        return self.host in {"127.0.0.1", "localhost", "::1"}
+
+
+DEFAULT_GRPC: Final = Address("127.0.0.1", 9090)
+"""Where a backend listens, and so where everybody looks for it."""
 
 
 def address(value: Address | str) -> Address:
@@ -88,27 +99,33 @@ def between(least: float, most: float) -> Callable[[float], float]:
 class Edge:
     """The HTTP side."""
 
-    http: Address = field(default=Address("127.0.0.1", 8080), metadata={CHECK: address})
-    backend: Address = field(default=Address("127.0.0.1", 9090), metadata={CHECK: address})
-    app_domain: str = ""
-    client_address: str = field(default="peer", metadata={CHECK: client_address})
+    http: Address = field(default=Address(_EDGE.host, _EDGE.port), metadata={CHECK: address})
+    backend: Address = field(default=DEFAULT_GRPC, metadata={CHECK: address})
+    app_domain: str = _EDGE.app_domain
+    client_address: str = field(default=_EDGE.client_address, metadata={CHECK: client_address})
+    backend_seconds: float = field(default=_EDGE.backend_seconds, metadata={CHECK: between(0.1, 600)})
+    head_seconds: float = field(default=_EDGE.head_seconds, metadata={CHECK: between(0.1, 600)})
+    body_seconds: float = field(default=_EDGE.body_seconds, metadata={CHECK: between(0.1, 3600)})
+    idle_seconds: float = field(default=_EDGE.idle_seconds, metadata={CHECK: between(0.1, 3600)})
+    stall_seconds: float = field(default=_EDGE.stall_seconds, metadata={CHECK: between(0.1, 3600)})
+    drain_seconds: float = field(default=_EDGE.drain_seconds, metadata={CHECK: between(0, 3600)})
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
     """The gRPC services."""
 
-    grpc: Address = field(default=Address("127.0.0.1", 9090), metadata={CHECK: loopback_address})
-    watch_poll_seconds: float = field(default=0.5, metadata={CHECK: between(0.05, 30)})
+    grpc: Address = field(default=DEFAULT_GRPC, metadata={CHECK: loopback_address})
+    watch_poll_seconds: float = field(default=_BACKEND.watch_poll_seconds, metadata={CHECK: between(0.05, 30)})
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """What makes runs go."""
 
-    sandbox: str = field(default="auto", metadata={CHECK: one_of("auto", "none")})
-    step_slots: int = field(default=8, metadata={CHECK: between(1, 256)})
-    launch_timeout_seconds: float = field(default=300.0, metadata={CHECK: between(1, 86400)})
+    sandbox: Literal["auto", "none"] = field(default=_BACKEND.sandbox, metadata={CHECK: one_of("auto", "none")})
+    step_slots: int = field(default=_BACKEND.step_slots, metadata={CHECK: between(1, 256)})
+    launch_timeout_seconds: float = field(default=_BACKEND.launch_timeout_seconds, metadata={CHECK: between(1, 86400)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +133,28 @@ class Settings:
     """All settings of one process, read once by the entry point and passed down."""
 
     data: Path | None = None
-    deployment_id: str = field(default="local", metadata={CHECK: deployment_id})
+    deployment_id: str = field(default=_BACKEND.deployment_id, metadata={CHECK: deployment_id})
     log_level: str = field(default="warning", metadata={CHECK: one_of("debug", "info", "warning", "error")})
     edge: Edge = field(default_factory=Edge)
     backend: Backend = field(default_factory=Backend)
     runtime: Runtime = field(default_factory=Runtime)
+
+
+def edge_settings(settings: Settings) -> EdgeSettings:
+    """Return what the edge is told."""
+    edge = settings.edge
+    told = {name: getattr(edge, name) for name in Edge.__slots__ if name not in {"http", "backend"}}
+    return EdgeSettings(host=edge.http.host, port=edge.http.port, **told)
+
+
+def backend_settings(settings: Settings, data: Path) -> BackendSettings:
+    """Return what the backend is told; `data` is its folder."""
+    runtime = settings.runtime
+    return BackendSettings(
+        data=data,
+        deployment_id=settings.deployment_id,
+        sandbox=runtime.sandbox,
+        step_slots=runtime.step_slots,
+        launch_timeout_seconds=runtime.launch_timeout_seconds,
+        watch_poll_seconds=settings.backend.watch_poll_seconds,
+    )

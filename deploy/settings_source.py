@@ -1,11 +1,12 @@
 """Reads the settings from one TOML file, the environment and the command line, the later over the earlier."""
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from deploy.failures import CommandFailed
 from deploy.settings import CHECK, Settings
@@ -49,11 +50,17 @@ def known_settings(section: Any = Settings, prefix: str = "") -> Iterator[Settin
     """Give every setting there is, named with the sections it stands in."""
     hints = get_type_hints(section)
     for field in fields(section):
-        kind = next((part for part in get_args(hints[field.name]) if part is not NoneType), hints[field.name])
+        kind = _kind(hints[field.name])
         if is_dataclass(kind) and CHECK not in field.metadata:
             yield from known_settings(kind, f"{prefix}{field.name}.")
         else:
             yield Setting(prefix + field.name, kind, field.default, field.metadata.get(CHECK))
+
+
+def _kind(hint: Any) -> Any:
+    if get_origin(hint) is Literal:
+        return str
+    return next((part for part in get_args(hint) if part is not NoneType), hint)
 
 
 def read_settings(
@@ -82,7 +89,7 @@ def read_settings(
         for name, told_as, value in source:
             setting = known.get(name)
             if setting is None:
-                problems.append({"name": told_as, "reason": f"is no setting; settings are {', '.join(known)}"})
+                problems.append({"name": told_as, "reason": f"is no setting{_nearest(name, known)}"})
                 continue
             try:
                 values[name] = setting.read(value)
@@ -105,9 +112,13 @@ def _variables(
         if variable in by_variable:
             found.append((by_variable[variable], variable, value))
         else:
-            allowed = ", ".join(by_variable)
-            problems.append({"name": variable, "reason": f"is no setting; variables of settings are {allowed}"})
+            problems.append({"name": variable, "reason": f"is no setting{_nearest(variable, by_variable)}"})
     return found
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else "; docs/settings.md lists them"
 
 
 def _toml(path: Path) -> Mapping[str, object]:

@@ -24,7 +24,10 @@ def check(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Really list with the connector's credentials and record the outcome; exit 1 when it did not pass."""
+    """Really list with its credentials and record the outcome.
+
+    Exits with 1 when the test did not pass.
+    """
     with connected(grpc) as backend:
         outcome = backend.call(backend.workflows.TestConnector, workflows_pb2.TestConnectorRequest(name=name))
     record = record_of(outcome)

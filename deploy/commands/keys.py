@@ -71,7 +71,7 @@ def create(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Make a key and show its secret and external id, this once only."""
+    """Make a key; show its secret and external id this once."""
     request = keys_pb2.CreateKeyRequest(
         name=name,
         description=description or "",
@@ -123,7 +123,7 @@ def edit(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Change what is given; everything else, and the credentials, stay as they are."""
+    """Change what is given; all else stays, credentials too."""
     request = keys_pb2.EditKeyRequest(
         key_id=key_id,
         name=name,
@@ -144,7 +144,7 @@ def edit(
 
 @command.command("rotate")
 def rotate(key_id: KeyId, overlap: Overlap = "24h", grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """Issue a new secret and show it, this once only; the old one stays valid for the overlap."""
+    """Issue a new secret; the old one works for the overlap."""
     request = keys_pb2.RotateKeyRequest(key_id=key_id, overlap_hours=overlap_in_hours(overlap))
     with connected(grpc) as backend:
         show_credentials(backend.call(backend.keys.RotateKey, request), as_json=as_json)
@@ -152,7 +152,7 @@ def rotate(key_id: KeyId, overlap: Overlap = "24h", grpc: Grpc = DEFAULT_GRPC, a
 
 @command.command("new-external-id")
 def new_external_id(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """Issue a new external id and show it, this once only; the old one stops at once."""
+    """Issue a new external id; the old one stops at once."""
     with connected(grpc) as backend:
         request = keys_pb2.IssueExternalIdRequest(key_id=key_id)
         show_credentials(backend.call(backend.keys.IssueExternalId, request), as_json=as_json)
@@ -167,7 +167,7 @@ def revoke(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> N
 
 @command.command("delete")
 def delete(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """Remove a revoked key from the lists; its audit trail stays."""
+    """Remove a revoked key; its audit trail stays."""
     with connected(grpc) as backend:
         backend.call(backend.keys.DeleteKey, keys_pb2.DeleteKeyRequest(key_id=key_id))
     if as_json:
@@ -183,7 +183,7 @@ def usage(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """List the latest calls of the API with their outcome, refused ones too."""
+    """List the latest calls with their outcome."""
     with connected(grpc) as backend:
         request = keys_pb2.ListUsageRequest(key_id=key_id, limit=limit)
         items = record_of(backend.call(backend.keys.ListUsage, request))["items"]

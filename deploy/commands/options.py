@@ -1,12 +1,17 @@
 """Options and values that several commands share."""
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from deploy import settings
+from deploy.settings_source import CONFIG_VARIABLE
+
 GRPC_VARIABLE: Final = "WORKFLOW_API_GRPC"
-DEFAULT_GRPC: Final = "127.0.0.1:9090"
+DEFAULT_GRPC: Final = str(settings.DEFAULT_GRPC)
 
 Grpc = Annotated[
     str,
@@ -24,6 +29,40 @@ ANY: Final = "any"
 
 _HOURS: Final = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
 _DURATION: Final = re.compile(r"([0-9]{1,6})([hd])")
+
+
+def listening_address(value: str | None) -> str | None:
+    """Check an address to listen on."""
+    return _checked(value, settings.address)
+
+
+def loopback_address(value: str | None) -> str | None:
+    """Check an address to listen on that only this machine can reach."""
+    return _checked(value, settings.loopback_address)
+
+
+def _checked(value: str | None, check: Callable[[str], object]) -> str | None:
+    if value is not None:
+        try:
+            check(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return value
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="TOML file with settings."),
+]
+Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder for the database and all objects.")]
+HttpListen = Annotated[
+    str | None,
+    typer.Option("--http", metavar="HOST:PORT", callback=listening_address, help="Where the HTTP API listens."),
+]
+GrpcListen = Annotated[
+    str | None,
+    typer.Option("--grpc", metavar="HOST:PORT", callback=loopback_address, help="Where gRPC listens; loopback only."),
+]
 
 
 def comma_separated(value: str) -> list[str]:

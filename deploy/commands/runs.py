@@ -53,7 +53,7 @@ def list_runs(
 
 @command.command("show")
 def show(run_id: RunId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """Show one run; with its steps when it is shown to a person."""
+    """Show one run and its steps; with --json the run alone."""
     with connected(grpc) as backend:
         run = backend.call(backend.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))
         if as_json:
@@ -76,7 +76,10 @@ def events(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Show the events of one segment, or follow those of all segments; JSON then comes as one event a line."""
+    """Show the events of one segment, or follow the whole run.
+
+    With --follow and --json every event is a JSON object on a line of its own.
+    """
     if follow and (segment or after_seq is not None or limit is not None):
         raise typer.BadParameter("--follow reads every segment from its start; leave the other options out")
     with connected(grpc) as backend:

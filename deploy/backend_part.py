@@ -1,0 +1,34 @@
+"""The backend as it is served, alone or with the edge in one process."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from backend.bootstrap import Backend
+from backend.runtime.sandbox import SandboxUnavailableError
+from backend.storage.opening import DataFolderError
+from deploy.failures import CommandFailed
+from deploy.settings import Address, Settings, backend_settings
+
+
+@asynccontextmanager
+async def served_backend(settings: Settings, data: Path) -> AsyncIterator[tuple[Backend, Address]]:
+    """Serve the services and the runtime; gives the backend and its gRPC address.
+
+    Raises:
+        CommandFailed: the data folder, the sandbox or the gRPC address cannot be used; the message says why.
+    """
+    try:
+        backend = Backend(backend_settings(settings, data))
+    except (DataFolderError, SandboxUnavailableError) as error:
+        raise CommandFailed(str(error), code="cannot_start") from None
+    try:
+        try:
+            backend.start()
+            port = backend.serve_grpc(str(settings.backend.grpc))
+        except (ValueError, SandboxUnavailableError) as error:
+            raise CommandFailed(str(error), code="cannot_start") from None
+        yield backend, Address(settings.backend.grpc.host, port)
+    finally:
+        await asyncio.to_thread(backend.stop)

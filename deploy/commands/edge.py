@@ -1,0 +1,48 @@
+"""`workflow-api edge`: the HTTP API alone."""
+
+import asyncio
+import os
+from typing import Annotated
+
+import typer
+
+from deploy.commands.options import GRPC_VARIABLE, Config, HttpListen, Json, listening_address
+from deploy.lifecycle import prepare_process, run_until_stopped
+from deploy.printing import print_json_line
+from deploy.settings_source import read_settings
+
+
+def command(
+    http: HttpListen = None,
+    grpc: Annotated[
+        str | None,
+        typer.Option(
+            "--grpc",
+            envvar=GRPC_VARIABLE,
+            metavar="HOST:PORT",
+            callback=listening_address,
+            help="Where the backend's gRPC services listen.",
+        ),
+    ] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Serve the HTTP API alone, in front of a backend elsewhere. SIGTERM and SIGINT end it in an orderly way."""
+    settings = read_settings(os.environ, config=config, given={"edge.http": http, "edge.backend": grpc})
+    prepare_process(settings)
+
+    from grpc.aio import insecure_channel
+
+    from deploy.edge_part import served_edge
+    from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
+
+    async def serve(stop: asyncio.Event) -> None:
+        channel = RemoteChannel(insecure_channel(str(settings.edge.backend), options=CHANNEL_OPTIONS))
+        async with served_edge(settings, channel) as base_address:
+            if as_json:
+                print_json_line({"base_address": base_address, "grpc": str(settings.edge.backend)})
+            else:
+                print(base_address, flush=True)
+            await stop.wait()
+
+    run_until_stopped(serve)

@@ -1,0 +1,146 @@
+"""The calls that a demonstration prints, to be pasted into a shell as they are.
+
+Between the two marker lines stands one shell script: comments and blank lines, `export NAME=VALUE`, and calls that
+begin with `curl`, `NAME=$(curl`, `until curl` (waits for a state of a run) or the path of `workflow-api`. Each stands
+on one line of its own, needs nothing but the lines before it, and every curl fails on an HTTP error
+(`-sS --fail-with-body`). Run as a whole by `bash -e`, the script ends with code 0.
+"""
+
+import json
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from deploy.commands.keys import SCOPES
+from deploy.demo.setup import KEY_NAME, Demonstration
+
+BEGIN: Final = "# --- paste from here ---"
+END: Final = "# --- to here ---"
+
+_CREDENTIALS: Final = '-H "Authorization: Bearer $KEY" -H "X-Service-Key-External-Id: $EXTERNAL_ID"'
+_CURL: Final = "curl -sS --fail-with-body"
+# Callers poll a run at most every 5 seconds. (SPEC.md, GET /runs/{run_id})
+_POLL_SECONDS: Final = 5
+_TERMINAL: Final = "completed|failed|cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Writes the lines for one served demonstration."""
+
+    base: str
+    grpc: str
+    examples: Path
+    demonstration: Demonstration
+
+    def lines(self) -> list[str]:
+        """The whole script with its marker lines."""
+        return [
+            BEGIN,
+            *self._variables(),
+            "# The service, the calling key, and what it may run.",
+            f"""{_CURL} -w '\\n' "$BASE/health\"""",
+            _get("/me"),
+            _get("/workflows"),
+            *self._text_digest(),
+            *self._invoice_totals(),
+            *self._reviewed_report(),
+            END,
+        ]
+
+    def _variables(self) -> list[str]:
+        lines = [f"export BASE={self.base}"]
+        credentials = self.demonstration.credentials
+        if credentials is not None:
+            lines += [f"export KEY={credentials.key_value}", f"export EXTERNAL_ID={credentials.external_id}"]
+            return lines
+        scopes = ",".join(SCOPES)
+        read = _python(
+            'import json, sys; k = json.load(sys.stdin); print("KEY=" + k["key"], "EXTERNAL_ID=" + k["external_id"])'
+        )
+        make = f"{_command()} keys create --name Another --scopes {scopes} --grpc {self.grpc} --json"
+        lines += [
+            f"# The key named {KEY_NAME} was shown by the first start, which cannot be repeated. This makes another.",
+            f"export $({make} | {read})",
+        ]
+        return lines
+
+    def _text_digest(self) -> list[str]:
+        body = f'{{"input_text": {self._text_of("gettysburg-address.txt")}, "parameters": {{"top": 5}}}}'
+        return [
+            "",
+            "# Text digest: start a run, wait for its end, read its events, fetch what it made.",
+            self._start("Text digest", body),
+            _wait_for(_TERMINAL),
+            _get("/runs/$RUN/steps"),
+            _get("/runs/$RUN/events"),
+            _get("/runs/$RUN/outputs"),
+            f"OUTPUT=$({_get('/runs/$RUN/outputs', end='')} | {_pick('items', 0, 'output_id')})",
+            _get("/runs/$RUN/outputs/$OUTPUT/content"),
+            f'{_CURL} -o text-digest.zip "$BASE/runs/$RUN/outputs.zip" {_CREDENTIALS}',
+        ]
+
+    def _invoice_totals(self) -> list[str]:
+        body = f'{{"parameters": {{"rows": {self._text_of("invoices.csv")}, "rates": {{"USD": 0.92}}}}}}'
+        return [
+            "",
+            "# Invoice totals: no rate for GBP is given, so the optional last step fails and the run has a warning.",
+            self._start("Invoice totals", body),
+            _wait_for(_TERMINAL),
+            _get("/runs/$RUN/outputs"),
+        ]
+
+    def _reviewed_report(self) -> list[str]:
+        body = f'{{"input_text": {self._text_of("meeting-notes.txt")}, "parameters": {{"title": "Harbour office"}}}}'
+        command, grpc = _command(), f"--grpc {self.grpc}"
+        return [
+            "",
+            "# Reviewed report: the run waits for a person, who approves it with the workflow-api command.",
+            self._start("Reviewed report", body),
+            _wait_for("waiting_for_approval|failed|cancelled"),
+            f"{command} approvals list {grpc}",
+            f"APPROVAL=$({_get('/runs/$RUN/approvals', end='')} | {_pick('items', 0, 'approval_id')})",
+            f'{command} approvals approve "$APPROVAL" --comment "Complete" {grpc}',
+            _wait_for(_TERMINAL),
+            _get("/runs/$RUN/events"),
+        ]
+
+    def _text_of(self, name: str) -> str:
+        return f'open({json.dumps(str(self.examples / "files" / name))}, encoding="utf-8").read()'
+
+    def _start(self, workflow: str, body: str) -> str:
+        workflow_id = self.demonstration.workflows[workflow]
+        data = _python(f"import json; print(json.dumps({body}))")
+        name = workflow.casefold().replace(" ", "-")
+        key = f'-H "Idempotency-Key: {name}-$(date +%s)"'
+        url = f'"$BASE/workflows/{workflow_id}/runs"'
+        return f'RUN=$({_CURL} -X POST {url} {_CREDENTIALS} {key} --data "$({data})" | {_pick("run_id")})'
+
+
+def _get(path: str, end: str = " -w '\\n'") -> str:
+    return f'{_CURL}{end} "$BASE{path}" {_CREDENTIALS}'
+
+
+def _wait_for(statuses: str) -> str:
+    call = _get("/runs/$RUN", end="")
+    return f"""until {call} | grep -E '"status":"({statuses})"'; do sleep {_POLL_SECONDS}; done"""
+
+
+def _pick(*path: str | int) -> str:
+    steps = "".join(f"[{step!r}]" for step in path).replace("'", '"')
+    return _python(f"import json, sys; print(json.load(sys.stdin){steps})")
+
+
+def _python(code: str) -> str:
+    python = "python3" if shutil.which("python3") else shlex.quote(sys.executable)
+    return f"{python} -c {shlex.quote(code)}"
+
+
+def _command() -> str:
+    """This very command, by its short name where the shell would find the same one."""
+    ours = Path(sys.executable).parent / "workflow-api"
+    found = shutil.which("workflow-api")
+    return "workflow-api" if found and Path(found).resolve() == ours.resolve() else shlex.quote(str(ours))

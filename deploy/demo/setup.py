@@ -1,0 +1,48 @@
+"""Makes a deployment worth trying out: applies the example workflows and makes one key."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from deploy.client import Backend, connected
+from deploy.commands.apply import read_manifests
+from deploy.commands.keys import SCOPES
+from deploy.demo.examples import MANIFESTS
+from workflow_api.v1 import keys_pb2, workflows_pb2
+
+ACTOR: Final = "demo"
+KEY_NAME: Final = "Demo"
+REQUESTS_A_MINUTE: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """What there is to try: workflow ids by name, and the key where this start made it."""
+
+    workflows: Mapping[str, str]
+    credentials: keys_pb2.KeyCredentials | None
+
+
+def prepare_demonstration(address: str, examples: Path) -> Demonstration:
+    """Apply the examples through the backend at `address`, and make a key unless an earlier start did."""
+    with connected(address, ACTOR) as backend:
+        files = read_manifests([str(examples / name) for name in MANIFESTS])
+        applied = backend.call(backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=files))
+        workflows = {resource.name: resource.id for resource in applied.items if resource.kind == "Workflow"}
+        return Demonstration(workflows, None if _has_key(backend) else _make_key(backend))
+
+
+def _has_key(backend: Backend) -> bool:
+    keys = backend.call(backend.keys.ListKeys, keys_pb2.ListKeysRequest())
+    return any(record.key.name == KEY_NAME for record in keys.items)
+
+
+def _make_key(backend: Backend) -> keys_pb2.KeyCredentials:
+    request = keys_pb2.CreateKeyRequest(
+        name=KEY_NAME,
+        description="Made by the first start of the demonstration.",
+        scopes=SCOPES.values(),
+        rate_limit_rpm=REQUESTS_A_MINUTE,
+    )
+    return backend.call(backend.keys.CreateKey, request)

@@ -1,0 +1,39 @@
+"""Everything in one process: the backend, and in front of it the edge without a wire between them."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.backend_part import served_backend
+from deploy.edge_part import served_edge
+from deploy.lifecycle import run_until_stopped
+from deploy.settings import Address, Settings
+from edge.channel.in_process import InProcessChannel
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Where a deployment is served."""
+
+    base_address: str
+    grpc: Address
+    data: Path
+
+
+def serve_embedded(settings: Settings, data: Path, on_ready: Callable[[Ready], None]) -> None:
+    """Serve until SIGTERM or SIGINT; `on_ready` is called in a thread once everything answers.
+
+    The order of the end is that in which nothing acknowledged is lost: the edge first, then gRPC, the runtime and the
+    database.
+    """
+
+    async def serve(stop: asyncio.Event) -> None:
+        async with (
+            served_backend(settings, data) as (backend, grpc),
+            served_edge(settings, InProcessChannel(backend.handlers)) as base_address,
+        ):
+            await asyncio.to_thread(on_ready, Ready(base_address, grpc, data))
+            await stop.wait()
+
+    run_until_stopped(serve)
