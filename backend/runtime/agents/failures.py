@@ -45,7 +45,7 @@ def reported(payload: bytes, limits: Limits) -> StepFailed:
     """The failure that the runner reports: `{kind, type, message, traceback}`."""
     try:
         report = json.loads(payload)
-        kind, name, message = report["kind"], plain(report["type"]), plain(report["message"])
+        kind, name, message = str(report["kind"]), plain(report["type"]), plain(report["message"])
         trace = plain(report["traceback"], len(payload)).encode()
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         return protocol_failure(error)

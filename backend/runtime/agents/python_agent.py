@@ -9,7 +9,7 @@ from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, Ste
 from backend.runtime.agents.values import NotJsonError, parse, parse_replacing_nul
 from backend.runtime.sandbox import Sandbox
 from backend.runtime.sandbox.frames import EndOfStepError, Frames, HostileFrameError
-from backend.runtime.sandbox.outputs import OutputFolder
+from backend.runtime.sandbox.outputs import OutputFolder, WorkspaceFullError
 from backend.runtime.sandbox.process import StepProcess
 from backend.runtime.sandbox.runner import (
     FAILURE,
@@ -76,6 +76,8 @@ async def _run(process: StepProcess, request: StepRequest, on_progress: OnProgre
         raise
     except HostileFrameError as error:
         raise failures.protocol_failure(error) from error
+    except WorkspaceFullError as error:
+        raise failures.workspace_limit(request.limits) from error
     except EndOfStepError as error:
         status = await asyncio.to_thread(process.exit_status, EXIT_SECONDS)
         raise failures.died(status, request.limits) from error
@@ -124,14 +126,14 @@ def _result(payload: bytes) -> Any:
     try:
         return parse(payload)
     except NotJsonError as error:
-        raise StepFailed("InvalidResult", f"the return value is not JSON: {failures.plain(error)}") from error
+        raise StepFailed("InvalidResult", f"the return value {failures.plain(error)}") from error
 
 
 async def _store(outputs: OutputFolder, payload: bytes, frames: Frames) -> None:
     try:
         await outputs.receive(parse(payload), frames)
     except NotJsonError as error:
-        raise HostileFrameError(f"a file's announcement is not JSON: {error}") from error
+        raise HostileFrameError(f"a file's announcement {error}") from error
     except OSError as error:
         raise StepFailed("OutputsNotStored", "the step's outputs could not be stored", f"{error}\n".encode()) from error
 
@@ -140,7 +142,7 @@ async def _report(payload: bytes, on_progress: OnProgress) -> None:
     try:
         progress = parse_replacing_nul(payload)
     except NotJsonError as error:
-        raise HostileFrameError(f"a progress event is not JSON: {error}") from error
+        raise HostileFrameError(f"a progress event {error}") from error
     match progress:
         case {"message": str(message), "data": dict(data), **rest} if not rest:
             awaitable = on_progress(failures.plain(message), data)

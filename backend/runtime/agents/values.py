@@ -11,18 +11,18 @@ _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 class NotJsonError(ValueError):
-    """The bytes are no JSON that can be kept; the text says why."""
+    """The bytes are no JSON that can be kept; the text says why, as in `is not JSON: …`."""
 
 
 def parse(payload: bytes) -> Any:
     """The value of strict JSON: no NaN, no lone surrogates, no NUL, integers within 64 bits, bounded nesting."""
     if _NUL.search(payload):
-        raise NotJsonError("it holds the character U+0000")
+        raise NotJsonError("holds the character U+0000, which cannot be stored")
     try:
         value = json.loads(payload.decode(), parse_constant=_refuse)
         orjson.dumps(value)
     except (ValueError, TypeError, RecursionError) as error:
-        raise NotJsonError(str(error)) from error
+        raise NotJsonError(f"is not JSON: {error}") from error
     return value
 
 
@@ -32,4 +32,4 @@ def parse_replacing_nul(payload: bytes) -> Any:
 
 
 def _refuse(constant: str) -> Any:
-    raise NotJsonError(f"{constant} is not a JSON number")
+    raise ValueError(f"{constant} is no number of JSON")

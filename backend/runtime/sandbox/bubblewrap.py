@@ -20,6 +20,7 @@ class Bubblewrap(Layer):
     """Namespaces of its own for everything, no network, an empty root, and one tmpfs for all that a step writes."""
 
     name = "bwrap"
+    namespaced = True
 
     def __init__(self) -> None:
         self._program = require("bwrap")

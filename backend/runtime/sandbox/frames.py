@@ -26,6 +26,7 @@ class Frames:
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._loop = asyncio.get_running_loop()
+        self._received = bytearray()
 
     async def send_request(self, payload: bytes) -> None:
         """Send the one request of the step."""
@@ -46,27 +47,32 @@ class Frames:
 
     async def copy(self, size: int, file: BinaryIO) -> None:
         """Write the next `size` bytes to `file`, with constant memory and large writes off the loop."""
-        view = memoryview(bytearray(min(size, _READ_BYTES)))
-        while size:
-            count = await self._receive_into(view[: min(size, len(view))])
+        early = self._received[:size]
+        del self._received[:size]
+        file.write(early)
+        left = size - len(early)
+        view = memoryview(bytearray(min(left, _READ_BYTES)))
+        while left:
+            count = await self._receive_into(view[: min(left, len(view))])
             if count < _INLINE_WRITE_BYTES:
                 file.write(view[:count])
             else:
                 await asyncio.to_thread(file.write, view[:count])
-            size -= count
+            left -= count
 
     async def _exactly(self, count: int) -> bytes:
         # Grows with what arrives: a length alone reserves no memory.
-        payload = bytearray()
-        while len(payload) < count:
+        while len(self._received) < count:
             try:
-                part = await self._loop.sock_recv(self._channel, min(count - len(payload), _READ_BYTES))
+                part = await self._loop.sock_recv(self._channel, _READ_BYTES)
             except ConnectionError as error:
                 raise EndOfStepError from error
             if not part:
                 raise EndOfStepError
-            payload += part
-        return bytes(payload)
+            self._received += part
+        payload = bytes(self._received[:count])
+        del self._received[:count]
+        return payload
 
     async def _receive_into(self, view: memoryview) -> int:
         try:

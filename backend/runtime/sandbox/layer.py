@@ -55,12 +55,14 @@ class Layer(ABC):
     """One way of keeping a step apart. Each is complete: layers are chosen between, never combined."""
 
     name: ClassVar[str]
+    namespaced: ClassVar[bool]
+    """Whether a step's processes live in a namespace of their own, and die with its first one."""
 
     @abstractmethod
     def launch(self, command: Sequence[str], limits: Limits, inputs: Path | None, info_fd: int | None) -> Launch:
         """Wrap `command` so that it runs apart, with `inputs` readable and a workspace of `limits.workspace_mb`.
 
-        Where the layer has a process namespace, it reports the id of its first process on `info_fd` as bubblewrap does.
+        A layer with a process namespace reports the id of its first process on `info_fd`, as bubblewrap does.
         """
 
     @abstractmethod

@@ -5,6 +5,10 @@ from backend.runtime.sandbox.frames import Frames, HostileFrameError
 from backend.runtime.sandbox.runner import MAX_FILES, MAX_PATH_BYTES
 
 
+class WorkspaceFullError(Exception):
+    """The outputs are larger together than the workspace may be."""
+
+
 class OutputFolder:
     """The step's output folder on the host, written by the worker alone from what the step sends.
 
@@ -19,14 +23,16 @@ class OutputFolder:
     async def receive(self, announced: Any, frames: Frames) -> None:
         """Store the file that `announced` (`{path, size}`) names, its bytes next on `frames`.
 
-        Raises HostileFrameError for a path outside the folder, used twice or too long, and for too much or too many;
-        OSError when the host cannot store it.
+        Raises HostileFrameError for a path outside the folder, used twice or too long, and for too many files;
+        WorkspaceFullError for too many bytes; OSError when the host cannot store them.
         """
         path, size = _checked(announced)
         self._files_left -= 1
         self._bytes_left -= size
-        if self._files_left < 0 or self._bytes_left < 0:
-            raise HostileFrameError("more outputs than the workspace holds")
+        if self._files_left < 0:
+            raise HostileFrameError("more output files than the runner lets through")
+        if self._bytes_left < 0:
+            raise WorkspaceFullError
         with self._create(path) as file:
             await frames.copy(size, file)
 

@@ -5,6 +5,7 @@ import select
 import signal
 import socket
 import subprocess
+import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -42,11 +43,16 @@ class StepProcess:
         return self._popen.poll() is None
 
     def exit_status(self, wait_seconds: float) -> int | None:
-        """The exit status, negative for a signal; None if it still runs after that time."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            status = self._popen.wait(wait_seconds)
-            return 128 - status if status > 128 else status
-        return None
+        """The exit status, negative for a signal; None if it still runs after that time. It stays to be reaped."""
+        deadline = time.monotonic() + wait_seconds
+        while (ended := os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is None:
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.005)
+        if ended.si_code != os.CLD_EXITED:
+            return -ended.si_status
+        # bubblewrap tells of a signal as a shell does.
+        return 128 - ended.si_status if ended.si_status > 128 else ended.si_status
 
     def end(self) -> None:
         """Kill and reap the step and all that it started, and remove what it left on the host."""
@@ -57,7 +63,7 @@ class StepProcess:
             waiting = select.poll()
             waiting.register(self._namespace, select.POLLIN)
             waiting.poll(REAP_SECONDS * 1000)
-        elif self.alive:
+        elif self._popen.returncode is None:
             _kill_family(self._popen.pid)
         try:
             self._popen.wait(REAP_SECONDS)
@@ -112,7 +118,7 @@ def spawn(layer: Layer, limits: Limits, inputs: Path | None, runner_fd: int) -> 
             handed_over.callback(os.close, info_write)
             runner = [f"/proc/self/fd/{runner_fd}", str(theirs.fileno())]
             command = [str(interpreter.executable()), *interpreter.FLAGS, *runner]
-            launch = layer.launch(command, limits, inputs, info_write)
+            launch = layer.launch(command, limits, inputs, info_write if layer.namespaced else None)
             undo.callback(launch.discard)
             popen = subprocess.Popen(
                 launch.argv,
@@ -121,7 +127,7 @@ def spawn(layer: Layer, limits: Limits, inputs: Path | None, runner_fd: int) -> 
                 stdin=subprocess.DEVNULL,
                 stdout=log_write,
                 stderr=log_write,
-                pass_fds=(theirs.fileno(), runner_fd, info_write),
+                pass_fds=(theirs.fileno(), runner_fd, *([info_write] if layer.namespaced else [])),
                 start_new_session=True,
             )
         undo.pop_all()

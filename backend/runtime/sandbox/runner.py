@@ -70,6 +70,9 @@ class _Channel:
                 raise SystemExit(f"{path} shrank while it was read")
             sent += part
 
+    def wait_for_end(self) -> None:
+        os.read(self._fd, 1)
+
     def _write(self, payload: bytes) -> None:
         view = memoryview(payload)
         while view:
@@ -267,7 +270,7 @@ def _send_failure(channel: _Channel, error: BaseException, code: str) -> None:
 
 
 def main(fd: int) -> NoReturn:
-    """Say ready, wait for the request, run it, answer, and leave without waiting for threads."""
+    """Say ready, wait for the request, run it, answer, and stay until the worker ends this process and its children."""
     channel = _Channel(fd)
     channel.send(READY)
     request = channel.receive()
@@ -276,17 +279,16 @@ def main(fd: int) -> NoReturn:
     sys.argv = [_SOURCE_NAME]
     _apply_limits(request["limits"])
     code: str = request["code"]
-    status = 0
     try:
         result = _encode_result(_finish(_load(code)(Context(channel, request))))
         _send_outputs(channel, request["folders"]["outputs"])
         _flush()
         channel.send(RESULT, result)
     except BaseException as error:  # noqa: BLE001 - SystemExit of the agent is a failure like any other
-        status = 1
         _flush()
         _send_failure(channel, error, code)
-    os._exit(status)
+    channel.wait_for_end()
+    os._exit(0)
 
 
 def _flush() -> None:

@@ -12,6 +12,7 @@ class Unconfined(Layer):
     """No isolation: for operators who said `none`. The resource limits of each process hold, and nothing else."""
 
     name = "none"
+    namespaced = False
 
     def __init__(self) -> None:
         setpriv = shutil.which("setpriv")

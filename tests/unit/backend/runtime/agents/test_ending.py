@@ -1,0 +1,144 @@
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from backend.runtime.agents import StepFailed, run_python_step
+from tests.unit.backend.runtime.sandbox.steps import Steps, eventually, marker, running
+
+REPOSITORY = Path(__file__).resolve().parents[5]
+
+WITH_CHILDREN = """
+import subprocess, time
+def run(context):
+    children = [
+        subprocess.Popen(["sleep", context.parameters["marker"]], **kind)
+        for kind in ({}, {"start_new_session": True})
+    ]
+    context.progress("started")
+    time.sleep(context.parameters["seconds"])
+    return "done"
+"""
+
+DAEMON = """
+import os, time
+def run(context):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.close(1), os.close(2)
+            os.execv("/usr/bin/sleep", ["sleep", context.parameters["marker"]])
+        os._exit(0)
+    os.wait()
+    context.progress("started")
+    time.sleep(60)
+"""
+
+
+async def cancelled_once_started(steps: Steps, code: str, sleeper: str, cancels: int = 1) -> float:
+    started = asyncio.Event()
+    request = steps.request(code, parameters={"marker": sleeper, "seconds": 60})
+    task = asyncio.create_task(run_python_step(steps.sandbox, request, lambda _message, _data: started.set()))
+    await started.wait()
+    assert eventually(lambda: bool(running(sleeper)))
+    begin = time.monotonic()
+    for _ in range(cancels):
+        task.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return time.monotonic() - begin
+
+
+@pytest.mark.parametrize("cancels", [1, 3])
+def test_a_cancelled_step_is_dead_with_its_children_when_the_call_returns(steps: Steps, cancels: int) -> None:
+    sleeper = marker()
+    took = asyncio.run(cancelled_once_started(steps, WITH_CHILDREN, sleeper, cancels))
+    assert running(sleeper) == []
+    assert took < 2
+    assert steps.sandbox._open == set()
+    assert not steps.outputs.exists()
+
+
+@pytest.mark.parametrize("sandbox", ["bwrap"], indirect=True)
+def test_a_detached_grandchild_dies_too(steps: Steps) -> None:
+    """Only a process namespace can hold a process that left its session and its parents."""
+    sleeper = marker()
+    asyncio.run(cancelled_once_started(steps, DAEMON, sleeper))
+    assert running(sleeper) == []
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_children_do_not_outlive_a_step_that_ends(steps: Steps, seconds: int) -> None:
+    sleeper = marker()
+    request = steps.request(WITH_CHILDREN, parameters={"marker": sleeper, "seconds": seconds})
+    if seconds:
+        request = steps.request(WITH_CHILDREN.replace("time.sleep", "1 / 0 or"), parameters=request.parameters)
+        with pytest.raises(StepFailed, match="ZeroDivisionError"):
+            asyncio.run(run_python_step(steps.sandbox, request, steps.on_progress))
+    else:
+        asyncio.run(run_python_step(steps.sandbox, request, steps.on_progress))
+    assert running(sleeper) == []
+
+
+def test_a_signal_to_die_cannot_be_held_off(steps: Steps) -> None:
+    code = "import signal\nfor n in set(signal.Signals) - {9, 19}: signal.signal(n, signal.SIG_IGN)\n" + WITH_CHILDREN
+    sleeper = marker()
+    assert asyncio.run(cancelled_once_started(steps, code, sleeper)) < 2
+    assert running(sleeper) == []
+
+
+WORKER = """
+import asyncio, sys
+from pathlib import Path
+from backend.runtime.agents import Limits, StepRequest, run_python_step
+from backend.runtime.sandbox import choose_sandbox
+
+async def main():
+    sandbox = choose_sandbox(sys.argv[1], warm=2)
+    code = Path(sys.argv[2]).read_text()
+    parameters = {"marker": sys.argv[3], "seconds": 60}
+    limits = Limits(1024, 60, 16)
+    await asyncio.gather(*(
+        run_python_step(
+            sandbox,
+            StepRequest("s", code, parameters, None, {}, None, Path(sys.argv[4]) / str(n), {}, limits),
+            lambda message, data: print(data["pid"], flush=True),
+        )
+        for n in range(3)
+    ))
+
+asyncio.run(main())
+"""
+
+
+def test_kill_of_the_worker_ends_its_steps_within_two_seconds(steps: Steps, tmp_path: Path) -> None:
+    """Without a process namespace only the step's first process is sure to die with the worker."""
+    sleeper = marker()
+    layer = steps.sandbox.layer.name
+    code = WITH_CHILDREN.replace('("started")', '("started", pid=__import__("os").getpid())')
+    if layer == "none":
+        code = code.replace('({}, {"start_new_session": True})', "()")
+    (tmp_path / "agent").write_text(code)
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKER, layer, str(tmp_path / "agent"), sleeper, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(tmp_path)},
+    ) as worker:
+        assert worker.stdout is not None
+        pids = [int(worker.stdout.readline()) for _ in range(3)]
+
+        def steps_running() -> bool:
+            return bool(running(sleeper)) if layer == "bwrap" else any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+        assert steps_running()
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+        assert eventually(lambda: not steps_running(), seconds=2)

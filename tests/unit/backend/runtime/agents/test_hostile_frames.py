@@ -1,0 +1,131 @@
+import json
+
+import pytest
+
+from backend.runtime.agents import Limits, StepFailed
+from tests.unit.backend.runtime.sandbox.steps import Steps
+
+READY, REQUEST, PROGRESS, FILE, RESULT, FAILURE = 1, 2, 3, 4, 5, 6
+
+TAKE_OVER = """
+import os, stat, time
+def run(context):
+    fd = next(n for n in range(3, 1024) if os.path.exists(f"/proc/self/fd/{n}") and stat.S_ISSOCK(os.fstat(n).st_mode))
+    data = bytes.fromhex(context.parameters["data"])
+    try:
+        while data:
+            data = data[os.write(fd, data):]
+    except OSError:
+        pass
+    if context.parameters["then"] == "close":
+        os.close(fd)
+    time.sleep(60)
+"""
+
+
+def frame(kind: int, payload: object = b"") -> bytes:
+    data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return kind.to_bytes() + len(data).to_bytes(4, "big") + data
+
+
+def file(path: object, size: object = 0) -> bytes:
+    return frame(FILE, {"path": path, "size": size})
+
+
+def send(steps: Steps, data: bytes, then: str = "sleep") -> object:
+    return steps.run(
+        TAKE_OVER,
+        parameters={"data": data.hex(), "then": then},
+        limits=Limits(memory_mb=256, timeout_seconds=30, workspace_mb=4),
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"\xff" * 4096, id="noise"),
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", id="another protocol"),
+        pytest.param(frame(READY), id="ready again"),
+        pytest.param(frame(REQUEST, {}), id="a request"),
+        pytest.param(b"\x05\xff\xff\xff\xff", id="a result of 4 GiB"),
+        pytest.param(b"\x03" + (64 * 1024 + 1).to_bytes(4, "big"), id="progress too large"),
+        pytest.param(frame(PROGRESS, b"{"), id="progress no JSON"),
+        pytest.param(frame(PROGRESS, []), id="progress no object"),
+        pytest.param(frame(PROGRESS, {"message": 1, "data": {}}), id="progress message no text"),
+        pytest.param(frame(PROGRESS, {"message": "", "data": []}), id="progress data no object"),
+        pytest.param(frame(PROGRESS, {"message": "", "data": {}, "seq": 1}), id="progress with more"),
+        pytest.param(frame(PROGRESS, b'{"message": "", "data": {"a": 1e5, "b": NaN}}'), id="progress with NaN"),
+        pytest.param(frame(PROGRESS, {"message": "", "data": {"a": "\ud800"}}), id="progress with half a character"),
+        pytest.param(frame(PROGRESS, {"message": "", "data": {}}) * 10_001, id="progress without end"),
+        pytest.param(file("a") + frame(PROGRESS, {"message": "", "data": {}}), id="progress after a file"),
+        pytest.param(file("../a"), id="a path upwards"),
+        pytest.param(file("a/../../b"), id="a path upwards inside"),
+        pytest.param(file("/etc/passwd"), id="an absolute path"),
+        pytest.param(file(""), id="no path"),
+        pytest.param(file("."), id="the folder itself"),
+        pytest.param(file("a//b"), id="an empty name"),
+        pytest.param(file("a/"), id="a folder"),
+        pytest.param(file("a\0b"), id="NUL in a path"),
+        pytest.param(file("\ud800"), id="half a character in a path"),
+        pytest.param(file("a" * 256), id="a name too long"),
+        pytest.param(file("a/" * 600 + "b"), id="a path too long"),
+        pytest.param(file(["a"]), id="a path that is a list"),
+        pytest.param(file("a", -1), id="a negative size"),
+        pytest.param(file("a", 1.5), id="a broken size"),
+        pytest.param(file("a", True), id="a size that is a boolean"),
+        pytest.param(frame(FILE, b"[" * 8192), id="nested announcement"),
+        pytest.param(file("a") + file("a"), id="a path twice"),
+        pytest.param(file("a") + file("a/b"), id="a file as a folder"),
+        pytest.param(file("a/b") + file("a"), id="a folder as a file"),
+        pytest.param(b"".join(file(f"{n}") for n in range(10_001)), id="files without end"),
+        pytest.param(frame(FAILURE, b"{"), id="failure no JSON"),
+        pytest.param(frame(FAILURE, {"kind": "exception"}), id="failure without fields"),
+        pytest.param(
+            frame(FAILURE, {"kind": [], "type": "", "message": "", "traceback": ""}), id="failure kind a list"
+        ),
+        pytest.param(frame(FAILURE, {"kind": "x", "type": "", "message": "", "traceback": ""}), id="failure unknown"),
+    ],
+)
+def test_what_the_runner_never_sends_is_a_failure_and_nothing_more(steps: Steps, data: bytes) -> None:
+    with pytest.raises(StepFailed) as failed:
+        send(steps, data)
+    assert (failed.value.type, failed.value.message) == (
+        "ProtocolError",
+        "the step's process sent something other than a result",
+    )
+    assert not steps.outputs.exists()
+    assert sorted(path.name for path in steps.root.iterdir()) == []
+    assert steps.run("def run(context): return 'next'") == "next"
+
+
+@pytest.mark.parametrize("payload", [b"{", b"NaN", b'"\\ud800"', b"[" * 100_000, b"\xff", b"", b"18446744073709551616"])
+def test_a_result_that_is_no_json_is_a_failure(steps: Steps, payload: bytes) -> None:
+    with pytest.raises(StepFailed, match="the return value is not JSON") as failed:
+        send(steps, frame(RESULT, payload))
+    assert failed.value.type == "InvalidResult"
+
+
+@pytest.mark.parametrize("data", [b"", b"\x05", b"\x05\0\0\0\x08[1", file("a", 1000) + b"x" * 999])
+def test_end_of_file_before_the_result_is_a_failure(steps: Steps, data: bytes) -> None:
+    with pytest.raises(StepFailed) as failed:
+        send(steps, data, then="close")
+    assert failed.value.message == "the step's process closed its connection before run(context) returned"
+    assert not steps.outputs.exists()
+
+
+def test_more_bytes_than_the_workspace_are_refused_before_they_are_read(steps: Steps) -> None:
+    with pytest.raises(StepFailed) as failed:
+        send(steps, file("a", 5 * 1024 * 1024))
+    assert failed.value.type == "WorkspaceLimit"
+
+
+def test_a_step_can_only_forge_its_own_result(steps: Steps) -> None:
+    """And what it does after that is cut short: the process is ended at once."""
+    assert send(steps, file("a", 3) + b"abc" + frame(RESULT, {"own": 1}) + b"\xff" * 100) == {"own": 1}
+    assert steps.files() == {"a": b"abc"}
+
+
+def test_text_that_cannot_be_stored_is_replaced(steps: Steps) -> None:
+    data = frame(PROGRESS, {"message": "a\0b", "data": {"k\0": "\0\0", "escaped": "\\u0000"}})
+    assert send(steps, data + frame(RESULT, 1)) == 1
+    assert steps.events == [("a\ufffdb", {"k\ufffd": "\ufffd\ufffd", "escaped": "\\u0000"})]

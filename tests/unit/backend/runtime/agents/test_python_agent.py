@@ -1,0 +1,265 @@
+import asyncio
+import resource
+from pathlib import Path
+
+import pytest
+
+from backend.runtime.agents import Limits, StepFailed, run_python_step, run_step
+from tests.unit.backend.runtime.sandbox.steps import Steps
+
+
+def test_context_gives_what_the_run_was_started_with(steps: Steps, tmp_path: Path) -> None:
+    (tmp_path / "inputs" / "documents").mkdir(parents=True)
+    (tmp_path / "inputs" / "documents" / "a.txt").write_text("alpha")
+    value = steps.run(
+        """
+        def run(context):
+            return {
+                "parameters": context.parameters,
+                "input_text": context.input_text,
+                "needs": context.needs,
+                "inputs": [p.relative_to(context.inputs).as_posix() for p in sorted(context.inputs.rglob("*.txt"))],
+                "folders": [context.workspace.is_dir(), context.outputs.is_dir()],
+            }
+        """,
+        parameters={"language": "fr", "pages": 3},
+        input_text="Ünïcode\ntext",
+        needs={"count": {"words": 7}},
+        inputs=tmp_path / "inputs",
+    )
+    assert value == {
+        "parameters": {"language": "fr", "pages": 3},
+        "input_text": "Ünïcode\ntext",
+        "needs": {"count": {"words": 7}},
+        "inputs": ["documents/a.txt"],
+        "folders": [True, True],
+    }
+
+
+def test_a_run_without_inputs_has_an_empty_folder(steps: Steps) -> None:
+    assert steps.run("def run(context): return [str(p) for p in context.inputs.iterdir()]") == []
+
+
+@pytest.mark.parametrize("value", [None, True, 0, -(2**63), 2**64 - 1, 1.5, "é\U0001f600", [], {"a": [{"b": None}]}])
+def test_a_json_value_comes_back_as_it_is(steps: Steps, value: object) -> None:
+    assert steps.run(f"def run(context): return {value!r}") == value
+
+
+def test_async_run_is_awaited(steps: Steps) -> None:
+    code = """
+        import asyncio
+        async def run(context):
+            first, second = await asyncio.gather(asyncio.sleep(0, 1), asyncio.sleep(0.01, 2))
+            return first + second
+    """
+    assert steps.run(code) == 3
+
+
+def test_asyncio_is_imported_only_for_an_async_run(steps: Steps) -> None:
+    code = "import sys\ndef run(context): return sorted({'asyncio', 'socket'} & set(sys.modules))"
+    assert steps.run(code) == []
+
+
+def test_progress_arrives_in_order_with_its_data(steps: Steps) -> None:
+    steps.run(
+        """
+        def run(context):
+            context.progress("reading", file="a.txt", done=0.5)
+            context.progress("writing")
+        """
+    )
+    assert steps.events == [("reading", {"file": "a.txt", "done": 0.5}), ("writing", {})]
+
+
+def test_progress_holds_the_step_up_until_it_is_recorded(steps: Steps) -> None:
+    recorded = []
+
+    async def on_progress(message: str, data: dict[str, object]) -> None:
+        await asyncio.sleep(0.01)
+        recorded.append(message)
+
+    request = steps.request("def run(context):\n    for n in range(5): context.progress(str(n))")
+    asyncio.run(run_python_step(steps.sandbox, request, on_progress))
+    assert recorded == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        ("context.progress(7)", "a progress message is a string"),
+        ("context.progress('x' * 2001)", "at most 2000 characters"),
+        ("context.progress('x', y=object())", "progress data must be JSON"),
+        ("context.progress('x', y='z' * 70000)", "at most 65536 bytes"),
+    ],
+)
+def test_bad_progress_is_refused_in_the_step(steps: Steps, call: str, reason: str) -> None:
+    with pytest.raises(StepFailed, match=reason) as failed:
+        steps.run(f"def run(context): {call}")
+    assert failed.value.type == "ValueError"
+
+
+def test_progress_beyond_the_bound_is_dropped_and_the_log_says_so(steps: Steps) -> None:
+    value, log = steps.run_logged(
+        """
+        def run(context):
+            for n in range(10_100):
+                context.progress("n")
+            return "done"
+        """
+    )
+    assert value == "done"
+    assert len(steps.events) == 10_000
+    assert b"progress events after the 10000th are dropped" in log
+
+
+def test_connector_gives_what_is_declared(steps: Steps) -> None:
+    value = steps.run(
+        """
+        def run(context):
+            inbox = context.connector("inbox")
+            return [inbox.name, inbox.type, inbox.bucket, inbox.prefixes, sorted(vars(inbox))]
+        """,
+        connectors={"inbox": {"type": "s3", "bucket": "contracts", "prefixes": ["incoming/"], "secret": "x"}},
+    )
+    assert value == ["inbox", "s3", "contracts", ["incoming/"], ["bucket", "name", "prefixes", "type"]]
+
+
+def test_a_connector_that_is_not_declared_is_refused(steps: Steps) -> None:
+    with pytest.raises(StepFailed, match=r"the step declares no connector 'other' \(declared: inbox\)"):
+        steps.run("def run(context): context.connector('other')", connectors={"inbox": {"type": "s3"}})
+
+
+def test_outputs_are_kept_by_path(steps: Steps) -> None:
+    steps.run(
+        """
+        def run(context):
+            (context.outputs / "sub" / "deep").mkdir(parents=True)
+            (context.outputs / "a.txt").write_text("alpha")
+            (context.outputs / "empty").touch()
+            (context.outputs / "sub" / "deep" / "b ünï.bin").write_bytes(bytes(300_000))
+            (context.outputs / "linked.txt").hardlink_to(context.outputs / "a.txt")
+        """
+    )
+    assert steps.files() == {
+        "a.txt": b"alpha",
+        "empty": b"",
+        "linked.txt": b"alpha",
+        "sub/deep/b ünï.bin": bytes(300_000),
+    }
+
+
+def test_links_and_pipes_in_outputs_are_left_out(steps: Steps, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    _, log = steps.run_logged(
+        """
+        import os
+        def run(context):
+            os.symlink(context.parameters["secret"], context.outputs / "file")
+            os.symlink("/usr", context.outputs / "folder")
+            os.mkfifo(context.outputs / "pipe")
+            (context.outputs / "kept").write_text("kept")
+        """,
+        parameters={"secret": str(secret)},
+    )
+    assert steps.files() == {"kept": b"kept"}
+    assert list(steps.outputs.iterdir()) == [steps.outputs / "kept"]
+    assert log.count(b"is not a regular file and was left out") == 3
+
+
+def test_a_large_output_takes_constant_memory(steps: Steps) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    steps.run(
+        """
+        def run(context):
+            with open(context.outputs / "large", "wb") as file:
+                for _ in range(400):
+                    file.write(b"x" * 1_000_000)
+        """,
+        limits=Limits(memory_mb=512, timeout_seconds=120, workspace_mb=512),
+    )
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    large = steps.outputs / "large"
+    assert large.stat().st_size == 400_000_000
+    large.unlink()
+    assert grown < 32 * 1024
+
+
+def test_two_thousand_outputs_are_kept(steps: Steps) -> None:
+    steps.run("def run(context):\n    for n in range(2001): (context.outputs / str(n)).write_text(str(n))")
+    assert len(steps.files()) == 2001
+
+
+def test_what_the_step_prints_is_its_log(steps: Steps) -> None:
+    _, log = steps.run_logged(
+        """
+        import subprocess, sys
+        def run(context):
+            print("on stdout \\N{SNOWMAN}")
+            print("on stderr", file=sys.stderr)
+            subprocess.run(["echo", "from a child"])
+        """
+    )
+    assert log.decode().splitlines() == ["on stdout ☃", "on stderr", "from a child"]
+
+
+def test_a_huge_log_is_cut_and_does_not_hold_the_step_up(steps: Steps) -> None:
+    value, log = steps.run_logged(
+        """
+        def run(context):
+            for _ in range(8 * 1024):
+                print("x" * 1023)
+            return "done"
+        """
+    )
+    assert value == "done"
+    assert len(log) < 1024 * 1024 + 100
+    assert log.endswith(b"[the log is cut here: 7340032 more bytes]\n")
+
+
+def test_twenty_steps_at_once(steps: Steps) -> None:
+    async def all_at_once() -> list[int]:
+        requests = [
+            steps.request(
+                "def run(context):\n"
+                "    (context.outputs / 'n').write_text(str(context.parameters['n']))\n"
+                "    context.progress('half')\n"
+                "    return context.parameters['n']",
+                parameters={"n": n},
+            )
+            for n in range(20)
+        ]
+        results = await asyncio.gather(
+            *(run_python_step(steps.sandbox, request, steps.on_progress) for request in requests)
+        )
+        assert [(request.outputs / "n").read_text() for request in requests] == [str(n) for n in range(20)]
+        return [result.value for result in results]
+
+    assert asyncio.run(all_at_once()) == list(range(20))
+    assert len(steps.events) == 20
+
+
+def test_nothing_is_left_on_the_host(steps: Steps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    steps.run(
+        """
+        import tempfile
+        def run(context):
+            (context.workspace / "left").write_text("x")
+            tempfile.mkdtemp()
+        """
+    )
+    assert list(temporary.iterdir()) == []
+    assert steps.sandbox._open == set()
+
+
+def test_an_agent_type_without_a_runner_fails_the_step(steps: Steps) -> None:
+    with pytest.raises(StepFailed, match="agents of type llm are not available in this release"):
+        asyncio.run(run_step("llm", steps.sandbox, steps.request(""), steps.on_progress))
+
+
+def test_the_python_type_runs_python_steps(steps: Steps) -> None:
+    request = steps.request("def run(context): return 1")
+    assert asyncio.run(run_step("python", steps.sandbox, request, steps.on_progress)).value == 1
