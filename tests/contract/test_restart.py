@@ -1,0 +1,59 @@
+"""Interrupted, not resumed: what a kill leaves and what a new start finds. (SPEC.md, Versioning, Failure codes)"""
+
+import uuid
+
+from tests.support.admin import Credentials
+from tests.support.client import Caller
+from tests.support.expect import refused
+from tests.support.poll import until
+from tests.support.service import Service
+
+
+def known(service: Service, caller: Caller) -> Caller:
+    """The same caller at the address that the restarted service took."""
+    return service.caller(Credentials(caller.key_id, caller.key, caller.external_id))
+
+
+def test_a_kill_orphans_what_ran_and_leaves_everything_else(own_service: Service) -> None:
+    service = own_service
+    flows = service.admin.apply_test_workflows()
+    caller = service.new_caller(max_concurrent_runs=3)
+    key = uuid.uuid4().hex
+    finished = caller.wait(caller.start(flows["Echo"], key, input_text="kept").json()["run_id"])
+    events = caller.events(finished["run_id"])
+    parked = caller.parked(flows["Gate"])
+    first, second = caller.started(flows["Sleep"]), caller.started(flows["Sleep"])
+    for run_id in (first, second):
+        caller.wait_for_event(run_id, "step.progress")
+    refused(caller.start(flows["Silence"]), 429, "too_many_active_runs")
+    quota = caller.get("/me").json()["quota_used_today"]
+
+    service.kill()
+    service.start()
+    caller = known(service, caller)
+
+    for run_id in (first, second):
+        run = caller.wait(run_id, "failed", seconds=10)
+        assert run["error"]["code"] == "orphaned"
+        assert run["finished_at"] is not None
+    assert caller.run(parked["run_id"]) == parked
+    assert caller.run(finished["run_id"]) == finished
+    assert caller.events(finished["run_id"]) == events
+    assert set(caller.outputs(finished["run_id"])) == {"echo/echo.txt", "result.json"}
+    me = caller.get("/me").json()
+    assert (me["active_runs"], me["quota_used_today"]) == (1, quota)
+    assert caller.start(flows["Echo"], key, input_text="kept").status == 200
+    refused(caller.start(flows["Echo"], key, input_text="other"), 409, "idempotency_conflict")
+
+    [approval] = caller.get(f"/runs/{parked['run_id']}/approvals").json()["items"]
+    service.admin.decide(approval["approval_id"], approve=True)
+    assert caller.wait(parked["run_id"])["status"] == "completed"
+    assert caller.finished(flows["Silence"])["status"] == "completed"
+
+    # A cursor and a count survive an orderly end as well; the data folder holds everything.
+    cursor = caller.get("/runs?limit=1").json()["next_cursor"]
+    service.stop()
+    service.start()
+    caller = known(service, caller)
+    assert caller.get("/runs", limit=1, cursor=cursor).status == 200
+    assert until(lambda: caller.get("/me").json()["active_runs"] == 0, "free slots")

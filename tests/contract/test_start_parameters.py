@@ -1,0 +1,61 @@
+"""Run parameters against the version's contract. (SPEC.md, Errors; DECISIONS.md §3, §4)"""
+
+from typing import Any
+
+import pytest
+
+from tests.support.client import Caller
+from tests.support.expect import invalid
+
+BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a required one is missing": ({}, ["word"]),
+    "a required one is null": ({"word": None}, ["word"]),
+    "not a string": ({"word": 1}, ["word"]),
+    "too short": ({"word": "a"}, ["word"]),
+    "too long": ({"word": "abcdef"}, ["word"]),
+    "not its pattern": ({"word": "AB"}, ["word"]),
+    "not the whole of its pattern": ({"word": "ab1"}, ["word"]),
+    "not among the allowed": ({"word": "ab", "language": "de"}, ["language"]),
+    "a fraction for an integer": ({"word": "ab", "number": 1.5}, ["number"]),
+    "a boolean for an integer": ({"word": "ab", "number": True}, ["number"]),
+    "too small": ({"word": "ab", "number": 0}, ["number"]),
+    "too large": ({"word": "ab", "number": 10}, ["number"]),
+    "a share too large": ({"word": "ab", "share": 1.01}, ["share"]),
+    "a string for a boolean": ({"word": "ab", "loud": "true"}, ["loud"]),
+    "no date": ({"word": "ab", "day": "yesterday"}, ["day"]),
+    "a day that is none": ({"word": "ab", "day": "2026-02-30"}, ["day"]),
+    "one that is not declared": ({"word": "ab", "colour": "red"}, ["colour"]),
+    "several at once": ({"number": 0, "loud": 1, "colour": "red"}, ["word", "number", "loud", "colour"]),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_parameters_that_fail_the_contract_are_told_one_by_one(
+    resident: Caller, flows: dict[str, str], what: str
+) -> None:
+    parameters, names = BAD[what]
+    invalid(resident.start(flows["Typed"], parameters=parameters), *names, code="invalid_parameters")
+
+
+def test_a_workflow_without_parameters_takes_none(resident: Caller, flows: dict[str, str]) -> None:
+    invalid(resident.start(flows["Echo"], parameters={"x": 1}), "x", code="invalid_parameters")
+
+
+def test_a_run_shows_and_gets_the_effective_parameters_with_defaults(caller: Caller, flows: dict[str, str]) -> None:
+    given = {"word": "abcde", "number": 9, "share": 0.5, "day": "2028-02-29", "extra": {"a": [1, None, "é"]}}
+    answer = caller.start(flows["Typed"], parameters=given)
+    assert answer.status == 201, answer
+    effective = answer.json()["parameters"]
+    assert {name: value for name, value in effective.items() if value is not None} == {
+        **given,
+        "language": "en",
+        "loud": False,
+    }
+    run = caller.wait(answer.json()["run_id"], "completed")
+    assert run["parameters"] == effective
+    seen = run["result"]["parameters"]
+    assert {name: value for name, value in seen.items() if value is not None} == {
+        **given,
+        "language": "en",
+        "loud": False,
+    }

@@ -1,0 +1,103 @@
+"""The administrator's side over gRPC: keys, manifests, approvals and the deployment's flags."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from workflow_api.v1 import (
+    deployment_pb2_grpc,
+    keys_pb2,
+    keys_pb2_grpc,
+    options_pb2,
+    runs_pb2,
+    runs_pb2_grpc,
+    workflows_pb2,
+    workflows_pb2_grpc,
+)
+
+SCOPES = ("workflows:read", "runs:create", "runs:read", "outputs:read", "runs:delete")
+MANIFESTS = Path(__file__).with_name("workflows.yaml")
+
+
+def scope_number(scope: str) -> options_pb2.Scope.ValueType:
+    """The enum value of a scope as `runs:read`."""
+    return options_pb2.Scope.Value("SCOPE_" + scope.upper().replace(":", "_"))
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What a creation shows once."""
+
+    key_id: str
+    key: str
+    external_id: str
+
+
+class Admin:
+    """The stubs of one service, and the calls that tests make often."""
+
+    def __init__(self, address: str) -> None:
+        self._channel = grpc.insecure_channel(address)
+        self.keys = keys_pb2_grpc.KeysServiceStub(self._channel)
+        self.workflows = workflows_pb2_grpc.WorkflowsServiceStub(self._channel)
+        self.runs = runs_pb2_grpc.RunsServiceStub(self._channel)
+        self.deployment = deployment_pb2_grpc.DeploymentServiceStub(self._channel)
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def create_key(
+        self,
+        *,
+        name: str = "contract test",
+        scopes: Sequence[str] = SCOPES,
+        workflow_ids: Sequence[str] | None = None,
+        source_allow_list: Sequence[str] = (),
+        hours: tuple[int, int] | None = None,
+        rate_limit_rpm: int = 10_000,
+        daily_run_quota: int = 100_000,
+        max_concurrent_runs: int = 100,
+        deployment_id: str | None = None,
+    ) -> Credentials:
+        """Makes a key, by default one with every scope and the greatest limits."""
+        allowed = keys_pb2.AllowedHours(start_hour=hours[0], end_hour=hours[1]) if hours else None
+        made = self.keys.CreateKey(
+            keys_pb2.CreateKeyRequest(
+                name=name,
+                scopes=[scope_number(scope) for scope in scopes],
+                workflow_access=workflow_access(workflow_ids),
+                source_allow_list=source_allow_list,
+                allowed_hours=allowed,
+                rate_limit_rpm=rate_limit_rpm,
+                daily_run_quota=daily_run_quota,
+                max_concurrent_runs=max_concurrent_runs,
+                deployment_id=deployment_id,
+            )
+        )
+        return Credentials(made.record.key.key_id, made.key_value, made.external_id)
+
+    def apply(self, content: str, name: str = "contract.yaml") -> dict[str, str]:
+        """Applies manifests; the ids of the workflows in them by name."""
+        files = [workflows_pb2.ManifestFile(name=name, content=content)]
+        applied = self.workflows.ApplyManifests(workflows_pb2.ApplyManifestsRequest(files=files))
+        return {item.name: item.id for item in applied.items if item.kind == "Workflow"}
+
+    def apply_test_workflows(self) -> dict[str, str]:
+        return self.apply(MANIFESTS.read_text(), MANIFESTS.name)
+
+    def decide(self, approval_id: str, *, approve: bool, comment: str | None = None) -> None:
+        request = runs_pb2.DecideApprovalRequest(approval_id=approval_id, approve=approve, comment=comment)
+        self.runs.DecideApproval(request)
+
+    def set_workflow_status(self, workflow: str, *, active: bool) -> None:
+        status = workflows_pb2.WORKFLOW_STATUS_ACTIVE if active else workflows_pb2.WORKFLOW_STATUS_INACTIVE
+        self.workflows.SetWorkflowStatus(workflows_pb2.SetWorkflowStatusRequest(workflow=workflow, status=status))
+
+
+def workflow_access(workflow_ids: Sequence[str] | None) -> keys_pb2.WorkflowAccess:
+    """All active workflows for None, else the listed ones."""
+    if workflow_ids is None:
+        return keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE)
+    return keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_EXPLICIT, workflow_ids=workflow_ids)
