@@ -21,7 +21,7 @@ _PLAIN_SCALARS: Final[tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...]] 
     (re.compile(r"~|null|Null|NULL|"), lambda _: None),
     (re.compile(r"true|True|TRUE"), lambda _: True),
     (re.compile(r"false|False|FALSE"), lambda _: False),
-    (re.compile(r"[-+]?[0-9]{1,19}"), int),
+    (re.compile(r"[-+]?[0-9]{1,400}"), int),
     (re.compile(r"0x[0-9a-fA-F]{1,16}"), lambda text: int(text, 16)),
     (re.compile(r"0o[0-7]{1,21}"), lambda text: int(text, 8)),
     (re.compile(r"[-+]?(\.[0-9]{1,400}|[0-9]{1,400}(\.[0-9]{0,400})?)([eE][-+]?[0-9]{1,9})?"), float),

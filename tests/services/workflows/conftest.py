@@ -1,0 +1,128 @@
+"""A servicer of workflows on a real database, with keys that reach it."""
+
+import json
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from backend.keys import store as keys_store
+from backend.services import Services
+from backend.workflows import store
+from backend.workflows.servicer import WorkflowsServicer
+from tests.services.calls import Caller
+from workflow_api.v1 import workflows_pb2
+
+ALL_ACTIVE = "ak_aaaaaaaaaaaa"
+LISTED = "ak_bbbbbbbbbbbb"
+
+RESOURCES = """
+    kind: Environment
+    name: standard
+    ---
+    kind: Agent
+    name: counter
+    type: python
+    code: |
+      def run(context):
+          return 1
+    ---
+    kind: Connector
+    name: inbox
+    type: s3
+    bucket: docs
+    prefixes: [incoming/]
+    ---
+    kind: KnowledgeGraph
+    name: contracts
+"""
+
+READY = """
+    kind: Workflow
+    name: Ready
+    description: Counts.
+    status: active
+    steps: [{step: count, agent: counter, environment: standard}]
+"""
+
+
+class Workflows:
+    """Calls WorkflowsService, and sets the scene."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.call = Caller(WorkflowsServicer(services), workflows_pb2.DESCRIPTOR.services_by_name["WorkflowsService"])
+
+    def apply(self, *texts: str) -> list[Any]:
+        """Applies files named f0.yaml, f1.yaml, … and returns what became of their documents."""
+        files = [
+            workflows_pb2.ManifestFile(name=f"f{n}.yaml", content=textwrap.dedent(text)) for n, text in enumerate(texts)
+        ]
+        answer = self.call("ApplyManifests", workflows_pb2.ApplyManifestsRequest(files=files))
+        return list(answer.items)
+
+    def get(self, workflow_id: str, key_id: str | None = None) -> Any:
+        return self.call("GetWorkflow", workflows_pb2.GetWorkflowRequest(workflow_id=workflow_id), key_id)
+
+    def list(self, key_id: str | None = None, **fields: Any) -> Any:
+        return self.call("ListWorkflows", workflows_pb2.ListWorkflowsRequest(**fields), key_id)
+
+    def parameters(self, workflow_id: str, key_id: str | None = None) -> Any:
+        return self.call("ListParameters", workflows_pb2.ListParametersRequest(workflow_id=workflow_id), key_id)
+
+    def set_status(self, workflow: str, status: workflows_pb2.WorkflowStatus.ValueType) -> Any:
+        request = workflows_pb2.SetWorkflowStatusRequest(workflow=workflow, status=status)
+        return self.call("SetWorkflowStatus", request)
+
+    def terms(self, workflow_id: str, version: int | None = None) -> Any:
+        return self.services.database.read(lambda tx: store.load_for_start(tx, workflow_id, version))
+
+    def record_test(self, name: str, *, passed: bool) -> None:
+        """Records a connection test of the connector's newest version."""
+
+        def work(tx: Any) -> None:
+            row = store.resource(tx, "connector", name)
+            store.record_test(
+                tx, connector_id=row.resource_id, version=row.version, passed=passed, message="told", now=1
+            )
+
+        self.services.database.write(work)
+
+
+@pytest.fixture
+def workflows(services: Services) -> Workflows:
+    return Workflows(services)
+
+
+@pytest.fixture
+def add_key(services: Services) -> Callable[..., str]:
+    """Adds a key that reaches every active workflow, or the listed ones."""
+
+    def add(key_id: str, listed: list[str] | None = None) -> str:
+        columns: dict[str, object] = {
+            "key_id": key_id,
+            "deployment_id": services.deployment_id,
+            "name": key_id,
+            "description": "",
+            "secret_sha256": "",
+            "previous_secret_sha256": None,
+            "previous_secret_expires_at": None,
+            "external_id_sha256": "",
+            "scopes": "[]",
+            "access_mode": "all_active" if listed is None else "explicit",
+            "access_workflow_ids": json.dumps(listed or []),
+            "source_allow_list": "[]",
+            "start_hour": None,
+            "end_hour": None,
+            "created_at": 0,
+            "expires_at": 2**50,
+            "rate_limit_rpm": 60,
+            "daily_run_quota": 100,
+            "max_concurrent_runs": 10,
+            "revoked_at": None,
+        }
+        services.database.write(lambda tx: keys_store.add(tx, columns))
+        return key_id
+
+    return add

@@ -1,0 +1,120 @@
+"""ApplyManifests: all or nothing, and a new version only where something changed (DECISIONS.md, 9)."""
+
+import json
+
+import pytest
+
+from backend.deployment import store as deployment_store
+from tests.services.calls import RefusedError
+from tests.services.conftest import TestClock
+from tests.services.workflows.conftest import READY, RESOURCES, Workflows
+from workflow_api.v1 import workflows_pb2
+
+
+def outcomes(items: list[workflows_pb2.AppliedResource]) -> list[tuple[str, int, str]]:
+    return [(item.name, item.version, item.outcome) for item in items]
+
+
+def test_documents_are_created_then_left_alone_when_nothing_changed(workflows: Workflows) -> None:
+    first = workflows.apply(RESOURCES, READY)
+    again = workflows.apply(RESOURCES, READY)
+    assert [item.outcome for item in first] == ["created"] * 5
+    assert [item.outcome for item in again] == ["unchanged"] * 5
+    assert [(item.id, item.version) for item in again] == [(item.id, 1) for item in first]
+
+
+def test_every_change_makes_the_next_version_and_it_is_the_active_one(workflows: Workflows) -> None:
+    (made,) = workflows.apply(READY)
+    for version in (2, 3):
+        changed = workflows.apply(READY.replace("Counts.", f"Counts {version}."))
+        assert outcomes(changed) == [("Ready", version, "updated")]
+        assert workflows.get(made.id).version == version
+        assert workflows.get(made.id).description == f"Counts {version}."
+
+
+def test_resources_have_versions_too(workflows: Workflows) -> None:
+    workflows.apply(RESOURCES)
+    assert outcomes(workflows.apply(RESOURCES.replace("bucket: docs", "bucket: other")))[2] == ("inbox", 2, "updated")
+
+
+def test_a_status_alone_makes_no_version(workflows: Workflows) -> None:
+    workflows.apply(READY)
+    assert outcomes(workflows.apply(READY.replace("active", "inactive"))) == [("Ready", 1, "updated")]
+
+
+def test_a_document_without_status_makes_a_draft_and_later_leaves_the_status(workflows: Workflows) -> None:
+    silent = READY.replace("status: active", "")
+    (made,) = workflows.apply(silent)
+    assert workflows.get(made.id).status == workflows_pb2.WORKFLOW_STATUS_DRAFT
+    workflows.set_status(made.id, workflows_pb2.WORKFLOW_STATUS_ACTIVE)
+    workflows.apply(silent.replace("Counts.", "More."))
+    assert workflows.get(made.id).status == workflows_pb2.WORKFLOW_STATUS_ACTIVE
+    assert workflows.get(made.id).version == 2
+
+
+def test_one_problem_keeps_all_files_from_being_applied(workflows: Workflows) -> None:
+    with pytest.raises(RefusedError) as refused:
+        workflows.apply(RESOURCES, READY, "kind: Environment\nname: e\nmemory_mb: 1\n")
+    assert refused.value.reason == "invalid_request"
+    assert refused.value.problems == {"f2.yaml:3: memory_mb": "must be an integer from 1,769 to 3,008"}
+    assert not workflows.list(include_inactive=True).items
+    assert [item.outcome for item in workflows.apply(RESOURCES, READY)] == ["created"] * 5
+
+
+def test_there_are_at_most_256_of_a_kind(workflows: Workflows) -> None:
+    many = "\n---\n".join(f"kind: KnowledgeGraph\nname: g{n}" for n in range(256))
+    workflows.apply(many)
+    with pytest.raises(RefusedError) as refused:
+        workflows.apply("kind: KnowledgeGraph\nname: one-more\n")
+    assert refused.value.problems == {"f0.yaml:1: kind": "must not become more than 256 of KnowledgeGraph"}
+    assert {item.outcome for item in workflows.apply(many)} == {"unchanged"}
+
+
+def test_there_are_at_most_256_workflows(workflows: Workflows) -> None:
+    workflows.apply("\n---\n".join(f"kind: Workflow\nname: w{n}" for n in range(256)))
+    with pytest.raises(RefusedError):
+        workflows.apply("kind: Workflow\nname: one-more\n")
+    assert len(workflows.list(include_inactive=True, limit=100).items) == 100
+
+
+def test_only_changes_are_audited_with_who_made_them(workflows: Workflows, clock: TestClock) -> None:
+    workflows.apply(READY)
+    workflows.apply(READY)
+    workflows.set_status("Ready", workflows_pb2.WORKFLOW_STATUS_INACTIVE)
+    workflows.set_status("Ready", workflows_pb2.WORKFLOW_STATUS_INACTIVE)
+    rows = workflows.services.database.read(lambda tx: deployment_store.audit_trail(tx, since=0, target=None, limit=10))
+    assert [(row.actor, row.action, json.loads(row.details)) for row in reversed(rows)] == [
+        ("tester", "workflow.applied", {"name": "Ready", "version": 1, "outcome": "created"}),
+        ("tester", "workflow.status_changed", {"name": "Ready", "from": "active", "to": "inactive"}),
+    ]
+
+
+def test_definitions_of_every_version_can_be_read(workflows: Workflows) -> None:
+    workflows.apply(READY)
+    workflows.apply(READY.replace("Counts.", "More."))
+
+    def description(**fields: int) -> str:
+        request = workflows_pb2.GetWorkflowDefinitionRequest(workflow="Ready", **fields)
+        answer = workflows.call("GetWorkflowDefinition", request)
+        return str(json.loads(answer.definition)["description"])
+
+    assert description(version=1) == "Counts."
+    assert description(version=2) == "More."
+    assert description() == "More."
+    for version in (0, 3, 2**62):
+        with pytest.raises(RefusedError) as refused:
+            description(version=version)
+        assert refused.value.reason == "version_not_found"
+
+
+def test_status_is_set_by_id_or_name_and_only_to_active_or_inactive(workflows: Workflows) -> None:
+    (made,) = workflows.apply(READY)
+    inactive = workflows.set_status("Ready", workflows_pb2.WORKFLOW_STATUS_INACTIVE)
+    assert inactive.status == workflows_pb2.WORKFLOW_STATUS_INACTIVE
+    assert workflows.set_status(made.id, workflows_pb2.WORKFLOW_STATUS_ACTIVE).version == 1
+    with pytest.raises(RefusedError) as refused:
+        workflows.set_status(made.id, workflows_pb2.WORKFLOW_STATUS_DRAFT)
+    assert refused.value.problems == {"status": "must be one of: active, inactive"}
+    with pytest.raises(RefusedError) as refused:
+        workflows.set_status("Nobody", workflows_pb2.WORKFLOW_STATUS_ACTIVE)
+    assert refused.value.reason == "workflow_not_found"

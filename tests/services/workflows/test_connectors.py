@@ -1,0 +1,151 @@
+"""TestConnector: a real listing over HTTP, recorded per version (DECISIONS.md, 9)."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from backend.deployment import store as deployment_store
+from tests.services.calls import RefusedError
+from tests.services.workflows.conftest import Workflows
+from workflow_api.v1 import workflows_pb2
+
+LISTING = (
+    '<?xml version="1.0"?><ListBucketResult><Name>docs</Name><KeyCount>0</KeyCount>'
+    "<IsTruncated>false</IsTruncated></ListBucketResult>"
+)
+DENIED = '<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>'
+ROLE = (
+    '<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>'
+    "<AccessKeyId>ROLEKEY</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>"
+    "<Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"
+)
+
+
+class Store:
+    """Answers listings of allowed prefixes as an object store does, and hands out one role."""
+
+    def __init__(self) -> None:
+        self.allowed = {"incoming/"}
+        self.listed: list[tuple[str, str, str]] = []
+        store = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                prefix = parse_qs(urlsplit(self.path).query).get("prefix", [""])[0]
+                who = self.headers["Authorization"].partition("Credential=")[2].partition("/")[0]
+                store.listed.append((who, urlsplit(self.path).path, prefix))
+                fits = prefix in store.allowed
+                self._answer(200 if fits else 403, LISTING if fits else DENIED)
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self._answer(200, ROLE)
+
+            def _answer(self, status: int, text: str) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/xml")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture
+def objects(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "OWNKEY")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-secret")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    store = Store()
+    yield store
+    store.stop()
+
+
+def apply(workflows: Workflows, objects: Store, prefixes: str = "[incoming/]", role: str = "null") -> None:
+    workflows.apply(
+        f"""
+        kind: Connector
+        name: inbox
+        type: s3
+        bucket: docs
+        prefixes: {prefixes}
+        endpoint_url: {objects.url}
+        role_arn: {role}
+        """
+    )
+
+
+def outcome_of(workflows: Workflows, name: str = "inbox") -> workflows_pb2.ConnectorTest:
+    answer: workflows_pb2.ConnectorTest = workflows.call("TestConnector", workflows_pb2.TestConnectorRequest(name=name))
+    return answer
+
+
+def test_a_listing_that_works_passes_and_makes_the_workflow_ready(workflows: Workflows, objects: Store) -> None:
+    apply(workflows, objects)
+    (made,) = workflows.apply(
+        "kind: Workflow\nname: W\nstatus: active\nparameters: [{name: p, type: s3_prefix, connector: inbox}]\n"
+        "steps: [{step: a, approval: {title: t}}]\n"
+    )
+    assert workflows.terms(made.id).reasons == ("Connector 'inbox' has no recorded passing connection test.",)
+    outcome = outcome_of(workflows)
+    assert (outcome.passed, outcome.version, outcome.name) == (True, 1, "inbox")
+    assert objects.listed == [("OWNKEY", "/docs", "incoming/")]
+    assert workflows.terms(made.id).reasons == ()
+
+
+def test_every_prefix_is_listed_and_one_that_is_denied_fails(workflows: Workflows, objects: Store) -> None:
+    apply(workflows, objects, prefixes="[incoming/, private/]")
+    outcome = outcome_of(workflows)
+    assert not outcome.passed
+    assert "s3://docs/private/" in outcome.message
+    assert "AccessDenied" in outcome.message
+    assert [prefix for _, _, prefix in objects.listed] == ["incoming/", "private/"]
+
+
+def test_the_whole_bucket_is_listed_where_no_prefix_is_named(workflows: Workflows, objects: Store) -> None:
+    objects.allowed = {""}
+    apply(workflows, objects, prefixes="[]")
+    assert outcome_of(workflows).passed
+    assert objects.listed == [("OWNKEY", "/docs", "")]
+
+
+def test_the_role_is_assumed_where_there_is_one(workflows: Workflows, objects: Store) -> None:
+    apply(workflows, objects, role="arn:aws:iam::123456789012:role/reader")
+    assert outcome_of(workflows).passed
+    assert objects.listed == [("ROLEKEY", "/docs", "incoming/")]
+
+
+def test_a_store_that_does_not_answer_fails(workflows: Workflows, objects: Store) -> None:
+    objects.stop()
+    apply(workflows, objects)
+    assert not outcome_of(workflows).passed
+
+
+def test_outcomes_are_kept_per_version_and_audited(workflows: Workflows, objects: Store) -> None:
+    apply(workflows, objects)
+    assert outcome_of(workflows).passed
+    apply(workflows, objects, prefixes="[private/]")
+    assert (outcome_of(workflows).version, outcome_of(workflows).passed) == (2, False)
+    rows = workflows.services.database.read(lambda tx: deployment_store.audit_trail(tx, since=0, target=None, limit=10))
+    assert [row.action for row in rows if row.action == "connector.tested"] == ["connector.tested"] * 3
+
+
+def test_an_unknown_connector_is_not_found(workflows: Workflows) -> None:
+    with pytest.raises(RefusedError) as refused:
+        outcome_of(workflows, "nobody")
+    assert refused.value.reason == "not_found"

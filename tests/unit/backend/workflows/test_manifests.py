@@ -1,0 +1,135 @@
+"""Every problem of all files at once, with file, line and field (DECISIONS.md, 9)."""
+
+import textwrap
+
+import pytest
+
+from backend.errors import ApiError
+from backend.workflows.manifests.loader import Manifest, load_manifests
+from workflow_api.v1 import errors_pb2
+
+
+def load(text: str, name: str = "a.yaml") -> list[Manifest]:
+    return load_manifests([(name, textwrap.dedent(text))])
+
+
+def problems(text: str) -> dict[str, str]:
+    with pytest.raises(ApiError) as refused:
+        load(text)
+    assert refused.value.reason == errors_pb2.ERROR_REASON_INVALID_REQUEST
+    return dict(refused.value.problems)
+
+
+def test_problems_of_all_files_are_told_at_once() -> None:
+    first = "kind: Environment\nname: a\nmemory_mb: 1\n---\nkind: Environment\nname: b\ntimeout_seconds: 901\n"
+    with pytest.raises(ApiError) as refused:
+        load_manifests([("one.yaml", first), ("two.yaml", "\n\nkind: Agent\nname: x\ntype: java\n")])
+    assert refused.value.problems == (
+        ("one.yaml:3: memory_mb", "must be an integer from 1,769 to 3,008"),
+        ("one.yaml:7: timeout_seconds", "must be an integer from 1 to 900"),
+        ("two.yaml:5: type", "must be one of: python, llm"),
+    )
+
+
+def test_unknown_fields_are_refused_with_those_that_are_known() -> None:
+    found = problems("kind: KnowledgeGraph\nname: g\ncolour: red\n")
+    assert found == {"a.yaml:3: colour": "is not a known field; known are: kind, name"}
+
+
+def test_a_field_of_a_later_release_is_unknown() -> None:
+    text = "kind: Workflow\nname: w\nsteps:\n  - {step: a, agent: b, retries: 3}\n"
+    assert "a.yaml:4: steps[0].retries" in problems(text)
+
+
+def test_a_field_given_twice_is_refused_where_it_stands_again() -> None:
+    assert problems("kind: Environment\nname: a\nmemory_mb: 2048\nmemory_mb: 2048\n") == {
+        "a.yaml:4: memory_mb": "must not be given twice"
+    }
+
+
+def test_required_fields_are_named_at_the_line_of_their_object() -> None:
+    assert problems("\nkind: Connector\ntype: s3\n") == {
+        "a.yaml:2: name": "is required",
+        "a.yaml:2: bucket": "is required",
+    }
+
+
+@pytest.mark.parametrize(("text", "field"), [("name: x\n", "kind"), ("- a\n", "document"), ("kind: Robot\n", "kind")])
+def test_a_document_is_an_object_of_a_known_kind(text: str, field: str) -> None:
+    assert f"a.yaml:1: {field}" in problems(text)
+
+
+def test_no_document_at_all_is_refused() -> None:
+    assert problems("# nothing\n---\n---\n") == {"files": "must hold at least one document"}
+
+
+def test_the_same_name_twice_in_one_kind_is_refused() -> None:
+    text = "kind: KnowledgeGraph\nname: g\n---\nkind: KnowledgeGraph\nname: g\n"
+    assert problems(text) == {
+        "a.yaml:4: name": "must be unique among the KnowledgeGraph documents; a.yaml:1 has it too"
+    }
+
+
+def test_defaults_are_filled_in_so_that_spelling_them_out_changes_nothing() -> None:
+    short = load("kind: Environment\nname: a\n")
+    long = load(
+        "kind: Environment\nstatus: active\nworkspace_mb: 512\ntimeout_seconds: 900\nmemory_mb: 2048\nname: a\n"
+    )
+    assert short[0].definition == long[0].definition
+
+
+def test_status_of_a_workflow_is_no_part_of_its_definition() -> None:
+    draft, active = load("kind: Workflow\nname: w\nstatus: draft\n"), load("kind: Workflow\nname: w\nstatus: active\n")
+    assert draft[0].definition == active[0].definition
+    assert (draft[0].status, active[0].status) == ("draft", "active")
+
+
+def test_plain_words_stay_text() -> None:
+    found = load("kind: Workflow\nname: no\ndescription: off\npii_policy: {mode: off}\n")
+    assert '"name":"no"' in found[0].definition
+    assert '"mode":"off"' in found[0].definition
+
+
+def test_a_syntax_error_is_told_with_its_line_beside_the_problems_before_it() -> None:
+    found = problems("kind: Environment\nname: a\nmemory_mb: 5\n---\na: b: c\n")
+    assert list(found) == ["a.yaml:3: memory_mb", "a.yaml:5: document"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("kind: !!python/object/apply:os.system [ls]\n", "must not have a YAML tag"),
+        ("kind: !!str Agent\n", "must not have a YAML tag"),
+        ("a: &x [*x]\n", "must not use an alias before its anchor is complete"),
+        ("a: *nobody\n", "must not use an alias before its anchor is complete"),
+        ("? [a]\n: b\n", "must have text as the name of each field"),
+        ("[" * 70 + "]" * 70, "must not be nested more than 64 deep"),
+        ('a: "\\0"\n', "must not contain U+0000"),
+        ("a: 99999999999999999999999\n", "must be a number of at most 64 bits"),
+        ("a: 1e999\n", "must be a number of at most 64 bits"),
+    ],
+)
+def test_what_json_cannot_say_is_refused(text: str, reason: str) -> None:
+    assert reason in problems(text).values()
+
+
+def test_aliases_stand_for_what_they_name() -> None:
+    text = "kind: Environment\nname: &n a\n---\nkind: Workflow\nname: w\ndescription: &d same\nresult: null\n"
+    assert len(load(text)) == 2
+    text = "kind: Workflow\nname: &n w\ndescription: *n\n"
+    assert '"description":"w"' in load(text)[0].definition
+
+
+def test_an_alias_bomb_is_refused_before_it_grows() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
+    assert "must not hold more than 100,000 values" in problems("\n".join(lines)).values()
+
+
+def test_text_that_is_not_yaml_characters_is_refused() -> None:
+    assert "a.yaml:2: document" in problems("kind: Agent\nname: \x07\n")
+
+
+def test_endless_lists_of_problems_are_cut() -> None:
+    text = "kind: KnowledgeGraph\nname: g\n" + "".join(f"f{n}: 1\n" for n in range(300))
+    assert problems(text)["files"] == "have 100 more problems"

@@ -1,0 +1,115 @@
+"""What keeps a workflow from running (SPEC.md, POST /workflows/{workflow_id}/runs, rule 7)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from backend.workflows.manifests.loader import load_manifests
+from backend.workflows.readiness import Resource, readiness
+from backend.workflows.terms import resolve
+
+RESOURCES = {
+    ("agent", "counter"): Resource("agt_1", 1, {"type": "python"}),
+    ("environment", "standard"): Resource("env_1", 1, {"status": "active", "memory_mb": 1800}),
+    ("connector", "inbox"): Resource("con_1", 2, {"bucket": "docs", "prefixes": ["in/"]}, None, ever_passed=True),
+}
+
+
+def definition(**fields: Any) -> dict[str, Any]:
+    step = {"step": "count", "agent": "counter", "environment": "standard", "connectors": ["inbox"]}
+    document = {"kind": "Workflow", "name": "w", "steps": [step]} | fields
+    (manifest,) = load_manifests([("f", json.dumps(document))])
+    found: dict[str, Any] = json.loads(manifest.definition)
+    return found
+
+
+def test_a_workflow_with_all_it_needs_is_ready() -> None:
+    assert readiness(definition(), RESOURCES, "active") == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"steps": [{"step": "count"}]}, "Step 'count' has no agent."),
+        (
+            {"steps": [{"step": "count", "agent": "nobody"}]},
+            "Step 'count' has no agent: there is no agent named 'nobody'.",
+        ),
+        ({"steps": []}, "The workflow has no steps."),
+        (
+            {"steps": [{"step": "a", "agent": "counter", "environment": "big"}]},
+            "Environment 'big' is not active: it does not exist.",
+        ),
+        ({"steps": [{"step": "a", "agent": "counter", "connectors": ["box"]}]}, "Connector 'box' is missing."),
+        ({"parameters": [{"name": "p", "type": "s3_prefix", "connector": "box"}]}, "Connector 'box' is missing."),
+    ],
+)
+def test_each_gap_of_the_workflow_is_a_reason(fields: dict[str, Any], reason: str) -> None:
+    assert readiness(definition(**fields), RESOURCES, "active") == [reason]
+
+
+@pytest.mark.parametrize(
+    ("key", "resource", "reason"),
+    [
+        (
+            ("environment", "standard"),
+            Resource("env_1", 1, {"status": "inactive"}),
+            "Environment 'standard' is not active.",
+        ),
+        (
+            ("connector", "inbox"),
+            Resource("con_1", 2, {}, newest_passed=False, ever_passed=True),
+            "Connector 'inbox' needs attention: its last connection test failed.",
+        ),
+        (
+            ("connector", "inbox"),
+            Resource("con_1", 2, {}),
+            "Connector 'inbox' has no recorded passing connection test.",
+        ),
+    ],
+)
+def test_each_state_of_a_resource_is_a_reason(key: tuple[str, str], resource: Resource, reason: str) -> None:
+    assert readiness(definition(), {**RESOURCES, key: resource}, "active") == [reason]
+
+
+def test_a_pass_of_an_older_version_is_enough() -> None:
+    older = Resource("con_1", 2, {}, newest_passed=None, ever_passed=True)
+    assert readiness(definition(), {**RESOURCES, ("connector", "inbox"): older}, "active") == []
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [("draft", "The workflow is a draft."), ("inactive", "The workflow is inactive.")]
+)
+def test_the_status_is_a_reason_beside_the_others(status: str, reason: str) -> None:
+    assert readiness(definition(steps=[{"step": "a"}]), RESOURCES, status) == [reason, "Step 'a' has no agent."]
+
+
+def test_a_missing_knowledge_graph_keeps_nothing_from_running() -> None:
+    assert readiness(definition(publish=[{"knowledge_graph": "g"}]), RESOURCES, "active") == []
+
+
+def test_terms_hold_the_resources_that_names_stand_for() -> None:
+    terms = resolve(
+        "wf_1",
+        "w",
+        "active",
+        3,
+        definition(
+            parameters=[{"name": "p", "type": "s3_prefix", "connector": "inbox"}],
+            steps=[
+                {"step": "count", "agent": "counter", "environment": "standard", "connectors": ["inbox"]},
+                {"step": "ok", "approval": {"title": "Look"}, "needs": ["count"]},
+                {"step": "end", "agent": "counter", "needs": ["ok"], "optional": True},
+            ],
+        ),
+        RESOURCES,
+    )
+    assert terms.parameters[0]["connector_id"] == "con_1"
+    assert terms.parameters[0]["prefixes"] == ["in/"]
+    count, approval, end = terms.steps
+    assert (count.kind, count.agent_id, count.environment["memory_mb"]) == ("agent", "agt_1", 1800)
+    assert count.connectors["inbox"]["bucket"] == "docs"
+    assert (approval.kind, approval.name, approval.agent_id) == ("approval", "Look", None)
+    assert (end.name, end.optional, end.needs) == ("end", True, ("ok",))
+    assert end.environment["memory_mb"] == 2048
