@@ -57,7 +57,8 @@ runs = Table(
     Column("pii_redaction", Text),
     # `none` (policy off), `pending` or `done`.
     Column("redaction_state", Text, nullable=False),
-    Index(None, "key_id", "created_at", "run_id"),
+    Index("ix_runs_newest_of_key", "key_id", "created_at", "run_id"),
+    Index("ix_runs_newest", "created_at", "run_id"),
     Index(
         "ix_runs_active",
         "key_id",
@@ -158,6 +159,8 @@ approvals = Table(
     Column("decided_at", BigInteger),
     Column("decided_by", Text),
     Column("comment", Text),
+    # The segment that goes on after the decision; null while the segment that asked still runs.
+    Column("continued_in", Text),
     Index(None, "run_id", "requested_at"),
     Index(
         "ix_approvals_pending",

@@ -1,0 +1,228 @@
+"""The life of a run in the tables: segments begin, write events, park and end; a run closes once.
+
+Every function runs inside a write transaction. A segment that has ended takes no more events: whoever still works
+for it is stopped by `SegmentEndedError`, which undoes the rest of that transaction.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from backend.ids import new_id
+from backend.outputs.store import outputs_of
+from backend.runs import lifecycle_store as store
+from backend.runs.transitions import CANCELLED, COMPLETED, FAILED, TERMINAL
+from backend.storage.database import Tx
+
+EVENT_OF_STATUS: Final = {COMPLETED: "run.completed", FAILED: "run.failed", CANCELLED: "run.cancelled"}
+
+
+class SegmentEndedError(Exception):
+    """The segment does not run (any more), so nothing may be recorded for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run leaves beside its outputs; `value` is JSON text, None when it is over 262,144 bytes or does not fit.
+
+    `output_id`, `size_bytes` and `sha256` are those of the output `result.json`, whenever there is a result.
+    """
+
+    value: str | None = None
+    output_id: str | None = None
+    size_bytes: int | None = None
+    sha256: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    summary_markdown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event that is still to get its seq."""
+
+    type: str
+    step: str | None = None
+    data: Mapping[str, Any] | None = None
+
+
+def append_event(
+    tx: Tx, segment_id: str, event_type: str, at: int, *, step: str | None = None, data: Mapping[str, Any] | None = None
+) -> int:
+    """Writes one event of a running segment and returns its seq.
+
+    Raises:
+        SegmentEndedError: the segment does not run.
+    """
+    return append_events(tx, segment_id, at, [NewEvent(event_type, step, data)])
+
+
+def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> int:
+    """Writes events of a running segment in this order and returns the last seq; as `append_event`."""
+    last_seq = store.raise_last_seq(tx, segment_id, len(new))
+    if last_seq is None:
+        raise SegmentEndedError(segment_id)
+    first = last_seq - len(new) + 1
+    store.add_events(
+        tx,
+        [
+            {
+                "segment_id": segment_id,
+                "seq": first + index,
+                "type": event.type,
+                "at": at,
+                "step": event.step,
+                "data": _json(event.data or {}),
+            }
+            for index, event in enumerate(new)
+        ],
+    )
+    return last_seq
+
+
+def begin_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
+    """Takes a queued segment for `owner` and sets its run running; False when somebody else did, or the run is over.
+
+    Writes `segment.started`, for the first segment `run.started`, else `approval.decided` for each decision that the
+    segment goes on from.
+    """
+    if not store.take_segment(tx, segment_id, owner, at):
+        return False
+    store.set_running(tx, segment_id, at)
+    _record_start(tx, segment_id, at)
+    return True
+
+
+def park_run(tx: Tx, segment_id: str, at: int) -> None:
+    """Ends a running segment whose run waits for an approval; the run is closed instead where a cancel was asked for.
+
+    An approval that was decided while the segment still ran gets its next segment queued here.
+
+    Raises:
+        SegmentEndedError: the segment does not run.
+    """
+    run = store.run_of_segment(tx, segment_id)
+    if run.cancel_requested_at is not None:
+        close_run(tx, run.run_id, CANCELLED, at, segment_id=segment_id)
+        return
+    append_event(tx, segment_id, "segment.ended", at)
+    store.end_segment(tx, segment_id, at)
+    store.set_waiting(tx, run.run_id)
+    if store.has_decisions_to_continue(tx, run.run_id):
+        continue_run(tx, run.run_id, at)
+
+
+def continue_run(tx: Tx, run_id: str, at: int) -> None:
+    """Queues the segment that goes on from the run's decided approvals; while a segment runs, `park_run` will.
+
+    Wake the runtime after the commit.
+    """
+    segments = store.open_segments(tx, run_id)
+    if any(segment.state == "running" for segment in segments):
+        return
+    segment_id = segments[0].segment_id if segments else queue_segment(tx, run_id, at)
+    store.continue_decisions(tx, run_id, segment_id)
+
+
+def queue_segment(tx: Tx, run_id: str, at: int) -> str:
+    """Writes the run's next segment into the outbox of the launcher and returns its id."""
+    segment_id = new_id("seg")
+    store.add_segment(tx, segment_id, run_id, at)
+    return segment_id
+
+
+def close_run(
+    tx: Tx,
+    run_id: str,
+    status: str,
+    at: int,
+    *,
+    error_code: str | None = None,
+    error_message: str | None = None,
+    segment_id: str | None = None,
+    owner: str | None = None,
+    result: RunResult | None = None,
+    warnings: Sequence[str] = (),
+) -> bool:
+    """Moves a run to its final status, once: False, and nothing changed, when it is there already.
+
+    Withdraws pending approvals, cancels unfinished steps, promotes the outputs that completed steps left, writes the
+    last events and ends every open segment. With `segment_id` and `owner` it holds only while that owner runs it. A
+    run that never began gets no events; a parked one gets a closing segment of its own.
+    """
+    if status not in TERMINAL:
+        raise ValueError(f"{status} is not a final status")
+    if segment_id is not None and owner is not None and not store.owns(tx, segment_id, owner):
+        return False
+    result = result or RunResult()
+    closed = store.close(
+        tx,
+        run_id,
+        status,
+        finished_at=at,
+        error_code=error_code,
+        error_message=error_message,
+        warnings=_json(list(warnings)),
+        result=result.value,
+        result_output_id=result.output_id,
+        result_size_bytes=result.size_bytes,
+        result_sha256=result.sha256,
+        result_error_code=result.error_code,
+        result_error_message=result.error_message,
+        summary_markdown=result.summary_markdown,
+    )
+    if not closed:
+        return False
+    store.withdraw_approvals(tx, run_id, at)
+    store.cancel_steps(tx, run_id, at)
+    store.stamp_outputs(tx, run_id, at)
+    closing = _closing_segment(tx, run_id, at)
+    if closing is not None:
+        promoted = [
+            NewEvent(
+                "output.promoted",
+                output.step,
+                {"output_id": output.output_id, "path": output.path, "size_bytes": output.size_bytes},
+            )
+            for output in outputs_of(tx, run_id)
+        ]
+        failure = {"code": error_code, "message": error_message} if error_code else None
+        last = [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]
+        append_events(tx, closing, at, [*promoted, *last])
+    store.end_segments(tx, run_id, at)
+    return True
+
+
+def _closing_segment(tx: Tx, run_id: str, at: int) -> str | None:
+    """The segment that holds the last events: the running one, the queued continuation, or one made for it."""
+    segments = store.open_segments(tx, run_id)
+    for segment in segments:
+        if segment.state == "running":
+            return str(segment.segment_id)
+    if not store.has_begun(tx, run_id):
+        return None
+    segment_id = segments[0].segment_id if segments else queue_segment(tx, run_id, at)
+    store.start_closing_segment(tx, segment_id, at)
+    _record_start(tx, segment_id, at)
+    return str(segment_id)
+
+
+def _record_start(tx: Tx, segment_id: str, at: int) -> None:
+    segment = store.segment(tx, segment_id)
+    first = [NewEvent("segment.started", data={"ordinal": segment.ordinal})]
+    if segment.ordinal == 1:
+        first.append(NewEvent("run.started"))
+    decisions = [
+        NewEvent(
+            "approval.decided",
+            approval.step,
+            {"approval_id": approval.approval_id, "decision": approval.state, "comment": approval.comment},
+        )
+        for approval in store.decisions_of(tx, segment.run_id, segment_id)
+    ]
+    append_events(tx, segment_id, at, [*first, *decisions])
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,256 @@
+"""SQL of a run's life: segments, events, and the changes that close a run."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    bindparam,
+    case,
+    exists,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+
+from backend.outputs.tables import outputs
+from backend.runs.tables import approvals, events, runs, segments, steps
+from backend.runs.transitions import RUNNING, TERMINAL, WAITING, may_become
+from backend.storage.database import Tx
+from backend.storage.statements import Statement, sql
+
+_RUN: BindParameter[Any] = bindparam("of_run_id")
+_SEGMENT: BindParameter[Any] = bindparam("of_segment_id")
+_AT: BindParameter[Any] = bindparam("at_ms")
+_ONE: ColumnElement[int] = literal_column("1")
+_ZERO: ColumnElement[int] = literal_column("0")
+
+_RAISE_LAST_SEQ = sql(
+    update(segments)
+    .where(segments.c.segment_id == _SEGMENT, segments.c.state == "running")
+    .values(last_seq=segments.c.last_seq + bindparam("count"))
+    .returning(segments.c.last_seq)
+)
+_ADD_EVENT = sql(insert(events), [column.name for column in events.columns])
+_SEGMENT_ROW = sql(select(segments).where(segments.c.segment_id == _SEGMENT))
+_OPEN_SEGMENTS = sql(
+    select(segments.c.segment_id, segments.c.state)
+    .where(segments.c.run_id == _RUN, segments.c.state != "ended")
+    .order_by(segments.c.ordinal)
+)
+_ADD_SEGMENT = sql(
+    insert(segments).values(
+        segment_id=_SEGMENT,
+        run_id=_RUN,
+        ordinal=select(func.coalesce(func.max(segments.c.ordinal), _ZERO) + _ONE)
+        .where(segments.c.run_id == _RUN)
+        .scalar_subquery(),
+        state="queued",
+        created_at=_AT,
+        last_seq=_ZERO,
+    )
+)
+_TAKE_SEGMENT = sql(
+    update(segments)
+    .where(
+        segments.c.segment_id == _SEGMENT,
+        segments.c.state == "queued",
+        exists().where(runs.c.run_id == segments.c.run_id, may_become(RUNNING)),
+    )
+    .values(state="running", owner=bindparam("new_owner"), started_at=_AT)
+)
+_SET_RUNNING = sql(
+    update(runs)
+    .where(
+        runs.c.run_id == select(segments.c.run_id).where(segments.c.segment_id == _SEGMENT).scalar_subquery(),
+        may_become(RUNNING),
+    )
+    .values(status=RUNNING, started_at=func.coalesce(runs.c.started_at, _AT))
+)
+_SET_WAITING = sql(update(runs).where(runs.c.run_id == _RUN, may_become(WAITING)).values(status=WAITING))
+_OWNS = sql(
+    select(segments.c.segment_id).where(
+        segments.c.segment_id == _SEGMENT,
+        segments.c.state == "running",
+        segments.c.owner == bindparam("by_owner"),
+    )
+)
+_RUN_OF_SEGMENT = sql(
+    select(runs.c.run_id, runs.c.cancel_requested_at)
+    .join(segments, segments.c.run_id == runs.c.run_id)
+    .where(segments.c.segment_id == _SEGMENT)
+)
+_HAS_BEGUN = sql(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.started_at.is_not(None)))
+_START_CLOSING_SEGMENT = sql(
+    update(segments).where(segments.c.segment_id == _SEGMENT).values(state="running", started_at=_AT)
+)
+_END_SEGMENT = sql(update(segments).where(segments.c.segment_id == _SEGMENT).values(state="ended", ended_at=_AT))
+# A segment that never began has no end either.
+_END_SEGMENTS = sql(
+    update(segments)
+    .where(segments.c.run_id == _RUN, segments.c.state != "ended")
+    .values(state="ended", ended_at=case((segments.c.started_at.is_not(None), _AT)))
+)
+
+_DECIDED = (
+    approvals.c.run_id == _RUN,
+    approvals.c.state.in_([literal_column("'approved'"), literal_column("'rejected'")]),
+)
+_TO_CONTINUE = sql(select(approvals.c.approval_id).where(*_DECIDED, approvals.c.continued_in.is_(None)))
+_CONTINUE = sql(update(approvals).where(*_DECIDED, approvals.c.continued_in.is_(None)).values(continued_in=_SEGMENT))
+_DECISIONS = sql(
+    select(approvals)
+    .where(approvals.c.continued_in == _SEGMENT, approvals.c.run_id == _RUN)
+    .order_by(approvals.c.decided_at)
+)
+_WITHDRAW = sql(
+    update(approvals)
+    .where(approvals.c.run_id == _RUN, approvals.c.state == "pending")
+    .values(state="withdrawn", decided_at=_AT)
+)
+
+_UNFINISHED = ("pending", "running", "waiting_for_approval")
+_CANCEL_STEPS = sql(
+    update(steps)
+    .where(steps.c.run_id == _RUN, steps.c.status.in_([literal_column(f"'{status}'") for status in _UNFINISHED]))
+    .values(status="cancelled", finished_at=case((steps.c.started_at.is_not(None), _AT)))
+)
+
+_CLOSING_COLUMNS: Final = (
+    "finished_at",
+    "error_code",
+    "error_message",
+    "warnings",
+    "result",
+    "result_output_id",
+    "result_size_bytes",
+    "result_sha256",
+    "result_error_code",
+    "result_error_message",
+    "summary_markdown",
+)
+_CLOSE: Final[Mapping[str, Statement]] = {
+    status: sql(
+        update(runs)
+        .where(runs.c.run_id == _RUN, may_become(status))
+        .values(
+            {name: bindparam(f"new_{name}") for name in _CLOSING_COLUMNS}
+            | {
+                "status": status,
+                "approvals_pending": _ZERO,
+                "outputs_count": select(func.count()).where(outputs.c.run_id == _RUN).scalar_subquery(),
+            }
+        )
+    )
+    for status in TERMINAL
+}
+_STAMP_OUTPUTS = sql(update(outputs).where(outputs.c.run_id == _RUN).values(created_at=_AT))
+
+
+def raise_last_seq(tx: Tx, segment_id: str, count: int) -> int | None:
+    """Raises a running segment's last seq and returns it; None when the segment does not run."""
+    row = tx.one(_RAISE_LAST_SEQ, of_segment_id=segment_id, count=count)
+    return None if row is None else int(row.last_seq)
+
+
+def add_events(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
+    """Writes events that have their seq."""
+    tx.many(_ADD_EVENT, rows)
+
+
+def segment(tx: Tx, segment_id: str) -> Any:
+    """A segment's row."""
+    return tx.one(_SEGMENT_ROW, of_segment_id=segment_id)
+
+
+def open_segments(tx: Tx, run_id: str) -> list[Any]:
+    """The run's segments that have not ended, in order."""
+    return tx.all(_OPEN_SEGMENTS, of_run_id=run_id)
+
+
+def add_segment(tx: Tx, segment_id: str, run_id: str, at: int) -> None:
+    """Writes a queued segment with the run's next ordinal."""
+    tx.run(_ADD_SEGMENT, of_segment_id=segment_id, of_run_id=run_id, at_ms=at)
+
+
+def take_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
+    """Compare-and-set queued → running; False when it was not queued or the run cannot run."""
+    return tx.run(_TAKE_SEGMENT, of_segment_id=segment_id, new_owner=owner, at_ms=at) == 1
+
+
+def set_running(tx: Tx, segment_id: str, at: int) -> None:
+    """Sets the segment's run running, and when it first began."""
+    tx.run(_SET_RUNNING, of_segment_id=segment_id, at_ms=at)
+
+
+def set_waiting(tx: Tx, run_id: str) -> None:
+    """Parks a running run."""
+    tx.run(_SET_WAITING, of_run_id=run_id)
+
+
+def owns(tx: Tx, segment_id: str, owner: str) -> bool:
+    """Whether this owner runs the segment."""
+    return tx.one(_OWNS, of_segment_id=segment_id, by_owner=owner) is not None
+
+
+def run_of_segment(tx: Tx, segment_id: str) -> Any:
+    """The run id of a segment, and when its end was asked for."""
+    return tx.one(_RUN_OF_SEGMENT, of_segment_id=segment_id)
+
+
+def has_begun(tx: Tx, run_id: str) -> bool:
+    """Whether a segment of the run ever began."""
+    return tx.one(_HAS_BEGUN, of_run_id=run_id) is not None
+
+
+def start_closing_segment(tx: Tx, segment_id: str, at: int) -> None:
+    """Opens a segment that only holds a run's last events; it has no owner."""
+    tx.run(_START_CLOSING_SEGMENT, of_segment_id=segment_id, at_ms=at)
+
+
+def end_segment(tx: Tx, segment_id: str, at: int) -> None:
+    """Ends one segment."""
+    tx.run(_END_SEGMENT, of_segment_id=segment_id, at_ms=at)
+
+
+def end_segments(tx: Tx, run_id: str, at: int) -> None:
+    """Ends every open segment of a run."""
+    tx.run(_END_SEGMENTS, of_run_id=run_id, at_ms=at)
+
+
+def has_decisions_to_continue(tx: Tx, run_id: str) -> bool:
+    """Whether an approval was decided that no segment goes on from yet."""
+    return tx.one(_TO_CONTINUE, of_run_id=run_id) is not None
+
+
+def continue_decisions(tx: Tx, run_id: str, segment_id: str) -> None:
+    """Lets a segment go on from the decisions that no segment goes on from yet."""
+    tx.run(_CONTINUE, of_run_id=run_id, of_segment_id=segment_id)
+
+
+def decisions_of(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
+    """The decided approvals that a segment goes on from."""
+    return tx.all(_DECISIONS, of_run_id=run_id, of_segment_id=segment_id)
+
+
+def close(tx: Tx, run_id: str, status: str, **columns: object) -> bool:
+    """Compare-and-set of a run's final status and what it ends with; False when it cannot move there."""
+    return tx.run(_CLOSE[status], of_run_id=run_id, **{f"new_{name}": value for name, value in columns.items()}) == 1
+
+
+def withdraw_approvals(tx: Tx, run_id: str, at: int) -> None:
+    """Takes back what still waits for a person."""
+    tx.run(_WITHDRAW, of_run_id=run_id, at_ms=at)
+
+
+def cancel_steps(tx: Tx, run_id: str, at: int) -> None:
+    """Cancels every step that has not finished."""
+    tx.run(_CANCEL_STEPS, of_run_id=run_id, at_ms=at)
+
+
+def stamp_outputs(tx: Tx, run_id: str, at: int) -> None:
+    """Sets when the run's outputs were promoted."""
+    tx.run(_STAMP_OUTPUTS, of_run_id=run_id, at_ms=at)

@@ -1,0 +1,82 @@
+"""What can be seen of runs: the list, the detail, steps, approvals and events."""
+
+from typing import Final
+
+from backend.errors import ApiError
+from backend.runs import store, wire
+from backend.runs.filters import read_filters
+from backend.runs.reach import find_logged, find_run
+from backend.services import Services
+from backend.storage.database import Tx
+from workflow_api.v1 import errors_pb2, runs_pb2
+
+_ROUTE: Final = "ListRuns"
+_DEFAULT_RUNS: Final = 20
+_DEFAULT_EVENTS: Final = 200
+
+
+class RunReads:
+    """Reads within a caller's reach: a key's own runs, or for an internal service, with key id None, every run."""
+
+    def __init__(self, services: Services) -> None:
+        self._database = services.database
+        self._cursors = services.cursors
+
+    def run(self, run_id: str, key_id: str | None) -> runs_pb2.Run:
+        """One run in full; raises ApiError `run_not_found`."""
+        return wire.detail(self._database.read(lambda tx: find_run(tx, run_id, key_id)))
+
+    def runs(self, request: runs_pb2.ListRunsRequest, key_id: str | None) -> runs_pb2.ListRunsResponse:
+        """A page of runs, newest first; raises ApiError `invalid_filter`, then `invalid_cursor`."""
+        filters = read_filters(request)
+        after = self._position(request.cursor, key_id) if request.cursor else None
+        limit = request.limit if request.HasField("limit") else _DEFAULT_RUNS
+        rows = self._database.read(lambda tx: store.page(tx, key_id, filters, after, limit + 1))
+        shown = rows[:limit]
+        more = len(rows) > limit
+        cursor = self._cursors.issue(_ROUTE, key_id, (shown[-1].created_at, shown[-1].run_id)) if more else None
+        return runs_pb2.ListRunsResponse(items=[wire.summary(row) for row in shown], next_cursor=cursor)
+
+    def steps(self, run_id: str, key_id: str | None) -> runs_pb2.ListRunStepsResponse:
+        """The board of a run; raises ApiError as `find_logged`."""
+
+        def work(tx: Tx) -> runs_pb2.ListRunStepsResponse:
+            find_logged(tx, run_id, key_id)
+            return runs_pb2.ListRunStepsResponse(items=[wire.step(row) for row in store.board(tx, run_id)])
+
+        return self._database.snapshot(work)
+
+    def approvals(self, run_id: str, key_id: str | None) -> runs_pb2.ListRunApprovalsResponse:
+        """What a run is parked on; raises ApiError as `find_logged`."""
+
+        def work(tx: Tx) -> runs_pb2.ListRunApprovalsResponse:
+            find_logged(tx, run_id, key_id)
+            rows = store.pending_approvals(tx, run_id)
+            return runs_pb2.ListRunApprovalsResponse(items=[wire.approval(row) for row in rows])
+
+        return self._database.snapshot(work)
+
+    def events(self, request: runs_pb2.ListRunEventsRequest, key_id: str | None) -> runs_pb2.ListRunEventsResponse:
+        """Events of one segment; raises ApiError as `find_logged`, or `segment_not_found`."""
+        limit = request.limit if request.HasField("limit") else _DEFAULT_EVENTS
+
+        def work(tx: Tx) -> runs_pb2.ListRunEventsResponse:
+            find_logged(tx, request.run_id, key_id)
+            begun = store.begun_segments(tx, request.run_id)
+            segment_id = request.segment or (begun[-1].segment_id if begun else None)
+            if request.segment and request.segment not in {segment.segment_id for segment in begun}:
+                raise ApiError(errors_pb2.ERROR_REASON_SEGMENT_NOT_FOUND)
+            rows = store.events_after(tx, segment_id, request.after_seq, limit) if segment_id else []
+            return runs_pb2.ListRunEventsResponse(
+                run_id=request.run_id,
+                segment_id=segment_id,
+                events=[wire.event(row) for row in rows],
+                next_after_seq=rows[-1].seq if rows else request.after_seq,
+                segments=[wire.segment(segment) for segment in begun],
+            )
+
+        return self._database.snapshot(work)
+
+    def _position(self, cursor: str, key_id: str | None) -> tuple[int, str]:
+        created_at, run_id = self._cursors.read(_ROUTE, key_id, cursor)
+        return int(created_at), str(run_id)

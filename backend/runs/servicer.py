@@ -1,0 +1,92 @@
+"""RunsService over gRPC."""
+
+import grpc
+
+from backend.clock import to_timestamp
+from backend.interceptors import caller_of
+from backend.outputs.removals import Removals
+from backend.runs import wire
+from backend.runs.approvals import Approvals
+from backend.runs.cancel import cancel_run
+from backend.runs.erase import erase_run
+from backend.runs.reads import RunReads
+from backend.runs.runtime_port import Runtime
+from backend.runs.start import Starts
+from backend.services import Services
+from backend.storage.objects import ObjectStore
+from workflow_api.v1 import runs_pb2, runs_pb2_grpc
+
+
+class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
+    """Starts, shows, cancels and erases runs, and records what people decide."""
+
+    def __init__(self, services: Services, runtime: Runtime, objects: ObjectStore) -> None:
+        self._services = services
+        self._runtime = runtime
+        self._starts = Starts(services, runtime)
+        self._reads = RunReads(services)
+        self._approvals = Approvals(services, runtime)
+        self.removals = Removals(services.database, objects, runtime)
+
+    def StartRun(self, request: runs_pb2.StartRunRequest, context: grpc.ServicerContext) -> runs_pb2.StartRunResponse:
+        """Starts a run, or answers the one that the same start made."""
+        return self._starts.start(request, caller_of(context))
+
+    def ListRuns(self, request: runs_pb2.ListRunsRequest, context: grpc.ServicerContext) -> runs_pb2.ListRunsResponse:
+        """The caller's runs, newest first."""
+        return self._reads.runs(request, caller_of(context).key_id)
+
+    def GetRun(self, request: runs_pb2.GetRunRequest, context: grpc.ServicerContext) -> runs_pb2.Run:
+        """One run in full."""
+        return self._reads.run(request.run_id, caller_of(context).key_id)
+
+    def ListRunSteps(
+        self, request: runs_pb2.ListRunStepsRequest, context: grpc.ServicerContext
+    ) -> runs_pb2.ListRunStepsResponse:
+        """The state of every step."""
+        return self._reads.steps(request.run_id, caller_of(context).key_id)
+
+    def ListRunEvents(
+        self, request: runs_pb2.ListRunEventsRequest, context: grpc.ServicerContext
+    ) -> runs_pb2.ListRunEventsResponse:
+        """Events of one segment."""
+        return self._reads.events(request, caller_of(context).key_id)
+
+    def ListRunApprovals(
+        self, request: runs_pb2.ListRunApprovalsRequest, context: grpc.ServicerContext
+    ) -> runs_pb2.ListRunApprovalsResponse:
+        """The nodes that are parked now."""
+        return self._reads.approvals(request.run_id, caller_of(context).key_id)
+
+    def ListPendingApprovals(
+        self, request: runs_pb2.ListPendingApprovalsRequest, context: grpc.ServicerContext
+    ) -> runs_pb2.ListPendingApprovalsResponse:
+        """Everything that waits for a person."""
+        return self._approvals.pending()
+
+    def DecideApproval(
+        self, request: runs_pb2.DecideApprovalRequest, context: grpc.ServicerContext
+    ) -> runs_pb2.DecideApprovalResponse:
+        """Records a decision and queues the segment that goes on from it."""
+        return self._approvals.decide(request, caller_of(context))
+
+    def CancelRun(
+        self, request: runs_pb2.CancelRunRequest, context: grpc.ServicerContext
+    ) -> runs_pb2.CancelRunResponse:
+        """Cancels a run now where nothing of it runs, else tells the runtime to."""
+        reason = request.reason if request.HasField("reason") else None
+        outcome = cancel_run(self._services, self._runtime, request.run_id, caller_of(context), reason)
+        return runs_pb2.CancelRunResponse(
+            run_id=request.run_id,
+            status=wire.run_status(outcome.status),
+            cancel_requested_at=to_timestamp(outcome.requested_at),
+        )
+
+    def EraseRunData(
+        self, request: runs_pb2.EraseRunDataRequest, context: grpc.ServicerContext
+    ) -> runs_pb2.EraseRunDataResponse:
+        """Erases what a finished run holds, then removes its objects."""
+        reason = request.reason if request.HasField("reason") else None
+        purged_at = erase_run(self._services, request.run_id, caller_of(context), reason)
+        self.removals.remove(request.run_id)
+        return runs_pb2.EraseRunDataResponse(run_id=request.run_id, data_purged_at=to_timestamp(purged_at))

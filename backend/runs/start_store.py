@@ -1,0 +1,132 @@
+"""SQL of a start: what it is judged by, and what it leaves."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from sqlalchemy import BindParameter, and_, bindparam, delete, func, insert, literal_column, select, update
+
+from backend.deployment.tables import deployments
+from backend.keys.tables import api_keys, daily_usage
+from backend.runs.tables import idempotency_records, runs, segments, steps
+from backend.runs.transitions import IN_FLIGHT
+from backend.storage.database import Tx
+from backend.storage.statements import sql
+
+RUN_COLUMNS: Final = tuple(column.name for column in runs.columns)
+
+_KEY: BindParameter[Any] = bindparam("of_key_id")
+_IDEMPOTENCY_KEY: BindParameter[Any] = bindparam("of_idempotency_key")
+_RECORD: Final = (
+    idempotency_records.c.fingerprint,
+    idempotency_records.c.run_id,
+    idempotency_records.c.first_used_at,
+)
+_OF_RECORD: Final = and_(
+    idempotency_records.c.key_id == _KEY, idempotency_records.c.idempotency_key == _IDEMPOTENCY_KEY
+)
+# Everything in one row, which is always there: the deployment's.
+_FACTS = sql(
+    select(
+        api_keys.c.key_id,
+        api_keys.c.access_mode,
+        api_keys.c.access_workflow_ids,
+        api_keys.c.max_concurrent_runs,
+        api_keys.c.daily_run_quota,
+        daily_usage.c.runs_started,
+        select(func.count())
+        .select_from(runs)
+        .where(runs.c.key_id == _KEY, IN_FLIGHT)
+        .scalar_subquery()
+        .label("active_runs"),
+        deployments.c.licence_state,
+        deployments.c.licence_reason,
+        deployments.c.licence_enforcement_status,
+        deployments.c.license_id,
+        *_RECORD,
+    )
+    .select_from(deployments)
+    .outerjoin(api_keys, api_keys.c.key_id == _KEY)
+    .outerjoin(daily_usage, and_(daily_usage.c.key_id == _KEY, daily_usage.c.day == bindparam("of_day")))
+    .outerjoin(idempotency_records, _OF_RECORD)
+)
+_FIND_RECORD = sql(select(*_RECORD).where(_OF_RECORD))
+_ADD_RECORD = sql(insert(idempotency_records), [column.name for column in idempotency_records.columns])
+_CHANGE_RECORD = sql(
+    update(idempotency_records)
+    .where(_OF_RECORD)
+    .values(
+        {name: bindparam(f"new_{name}") for name in ("fingerprint", "run_id", "first_used_at")},
+    )
+)
+_PURGE_RECORDS = sql(delete(idempotency_records).where(idempotency_records.c.first_used_at <= bindparam("until")))
+_ADD_RUN = sql(insert(runs), RUN_COLUMNS)
+_ADD_STEP = sql(insert(steps), [column.name for column in steps.columns])
+_ADD_SEGMENT = sql(insert(segments), ["segment_id", "run_id", "ordinal", "state", "created_at", "last_seq"])
+_FIRST_OF_DAY = sql(insert(daily_usage), ["key_id", "day", "runs_started"])
+_ONE_MORE = sql(
+    update(daily_usage)
+    .where(daily_usage.c.key_id == _KEY, daily_usage.c.day == bindparam("of_day"))
+    .values(runs_started=daily_usage.c.runs_started + literal_column("1"))
+)
+
+
+def facts(tx: Tx, key_id: str, idempotency_key: str, day: int) -> Any:
+    """Key, counters, licence and idempotency record in one row; what does not exist is None."""
+    return tx.one(_FACTS, of_key_id=key_id, of_idempotency_key=idempotency_key, of_day=day)
+
+
+def record(tx: Tx, key_id: str, idempotency_key: str) -> Any:
+    """The idempotency record, or None."""
+    return tx.one(_FIND_RECORD, of_key_id=key_id, of_idempotency_key=idempotency_key)
+
+
+def bind(
+    tx: Tx, key_id: str, idempotency_key: str, *, exists: bool, fingerprint: str, run_id: str | None, first_used_at: int
+) -> None:
+    """Writes the idempotency record."""
+    if exists:
+        tx.run(
+            _CHANGE_RECORD,
+            of_key_id=key_id,
+            of_idempotency_key=idempotency_key,
+            new_fingerprint=fingerprint,
+            new_run_id=run_id,
+            new_first_used_at=first_used_at,
+        )
+    else:
+        tx.run(
+            _ADD_RECORD,
+            key_id=key_id,
+            idempotency_key=idempotency_key,
+            fingerprint=fingerprint,
+            run_id=run_id,
+            first_used_at=first_used_at,
+        )
+
+
+def purge_records(tx: Tx, until: int) -> None:
+    """Removes the records first used at `until` or before."""
+    tx.run(_PURGE_RECORDS, until=until)
+
+
+def add_run(tx: Tx, run: Mapping[str, object], board: Iterable[Mapping[str, object]], segment_id: str) -> None:
+    """Writes a run, its board, and its first segment, which is the outbox of the launcher."""
+    tx.run(_ADD_RUN, **run)
+    tx.many(_ADD_STEP, board)
+    tx.run(
+        _ADD_SEGMENT,
+        segment_id=segment_id,
+        run_id=run["run_id"],
+        ordinal=1,
+        state="queued",
+        created_at=run["created_at"],
+        last_seq=0,
+    )
+
+
+def count_start(tx: Tx, key_id: str, day: int, *, first: bool) -> None:
+    """Takes one unit of the key's quota of that UTC day."""
+    if first:
+        tx.run(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=1)
+    else:
+        tx.run(_ONE_MORE, of_key_id=key_id, of_day=day)

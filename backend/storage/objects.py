@@ -1,0 +1,158 @@
+"""Stored objects: bytes under keys of our own making, in a folder or in a bucket."""
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final, Protocol
+
+PART_BYTES: Final = 256 * 1024
+
+_KEY: Final = re.compile(r"[a-z0-9_-]+(/[a-z0-9_-]+)*")
+
+
+class ObjectReader(Protocol):
+    """Bytes of an opened object, in parts of at most 256 KiB; closing it ends the read."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Itself."""
+
+    def __next__(self) -> bytes:
+        """The next part."""
+
+    def close(self) -> None:
+        """Gives back what the read holds open."""
+
+
+class ObjectStore(Protocol):
+    """Keeps objects; a key is `runs/<run_id>/<output_id>` and never holds a caller's text."""
+
+    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+        """Stores a copy of a file, durable on return; gives its size and its SHA-256 in hexadecimal."""
+
+    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+        """Stores bytes, durable on return; gives their size and SHA-256 in hexadecimal."""
+
+    def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
+        """Opens an object at once to read `length` bytes from `offset`.
+
+        Raises:
+            KeyError: there is no such object.
+        """
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Removes every object below `prefix`, a key followed by `/`; none there is no error."""
+
+
+class FolderObjects:
+    """Objects as files below one folder, which one process owns."""
+
+    def __init__(self, root: Path) -> None:
+        self._objects = root
+        self._incoming = root / ".incoming"
+        # What a crash left half written belongs to nobody, and no erasure would find it.
+        shutil.rmtree(self._incoming, ignore_errors=True)
+        self._incoming.mkdir(parents=True)
+
+    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+        """Stores a copy of a file; see `ObjectStore`."""
+        with source.open("rb") as file:
+            return self._put(key, _parts(file))
+
+    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+        """Stores bytes; see `ObjectStore`."""
+        return self._put(key, (data,))
+
+    def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
+        """Opens an object at once to read a range of it; see `ObjectStore`."""
+        try:
+            file = self._path(key).open("rb")
+        except FileNotFoundError:
+            raise KeyError(key) from None
+        return _Range(file, offset, length)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Removes every object below a prefix; see `ObjectStore`."""
+        if not prefix.endswith("/"):
+            raise ValueError(f"not a prefix: {prefix!r}")
+        folder = self._path(prefix[:-1])
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+            _sync_folder(folder.parent)
+
+    def _path(self, key: str) -> Path:
+        if not _KEY.fullmatch(key):
+            raise ValueError(f"not a key: {key!r}")
+        return self._objects / key
+
+    def _put(self, key: str, parts: Iterable[bytes]) -> tuple[int, str]:
+        """Writes beside the objects, then moves: a reader sees the whole object or none."""
+        path = self._path(key)
+        digest = hashlib.sha256()
+        size = 0
+        handle, name = tempfile.mkstemp(dir=self._incoming)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                for part in parts:
+                    digest.update(part)
+                    size += len(part)
+                    file.write(part)
+                file.flush()
+                os.fsync(file.fileno())
+            self._make_folder(path.parent)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+        return size, digest.hexdigest()
+
+    def _make_folder(self, folder: Path) -> None:
+        """Makes a folder and those above it, each durable in the one above."""
+        if not folder.is_dir():
+            self._make_folder(folder.parent)
+            folder.mkdir(exist_ok=True)
+            _sync_folder(folder.parent)
+
+
+class _Range(Iterator[bytes]):
+    """Bytes of an open file; closing it, or reading to its end, closes the file."""
+
+    def __init__(self, file: BinaryIO, offset: int, length: int) -> None:
+        self._file = file
+        self._left = length
+        file.seek(offset)
+
+    def __next__(self) -> bytes:
+        part = self._file.read(min(PART_BYTES, self._left)) if self._left else b""
+        if not part:
+            self.close()
+            if self._left:
+                raise EOFError(f"the object ended {self._left} bytes early")
+            raise StopIteration
+        self._left -= len(part)
+        return part
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def __del__(self) -> None:
+        self._file.close()
+
+
+def _parts(file: BinaryIO) -> Iterator[bytes]:
+    while part := file.read(PART_BYTES):
+        yield part
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
