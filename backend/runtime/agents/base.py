@@ -14,8 +14,8 @@ class StepRequest:
     """All that an agent gets to see of its run.
 
     `needs` maps each needed step to its return value. `inputs` is the run's folder of inputs, read-only to the step.
-    `outputs` is the step's own empty folder on the host: it receives the output files, and is empty again if the step
-    fails. Of a connector only type, bucket and prefixes reach the step.
+    `outputs` is the step's own folder on the host, made if need be: it receives the output files, and is removed if the
+    step fails. Of a connector only type, bucket and prefixes reach the step.
     """
 
     step: str

@@ -39,6 +39,7 @@ async def run_python_step(sandbox: Sandbox, request: StepRequest, on_progress: O
     what `on_progress` raises passes through.
     """
     try:
+        request.outputs.mkdir(parents=True, exist_ok=True)
         process = await sandbox.start(request.limits, request.inputs)
     except OSError as error:
         raise StepFailed("SandboxFailed", "the step's sandbox could not be started", f"{error}\n".encode()) from error

@@ -3,6 +3,7 @@ import resource
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from backend.runtime.agents import Limits, StepFailed, run_python_step, run_step
 from tests.unit.backend.runtime.sandbox.steps import Steps
@@ -148,6 +149,13 @@ def test_outputs_are_kept_by_path(steps: Steps) -> None:
     }
 
 
+def test_a_step_without_outputs_leaves_an_empty_folder(steps: Steps) -> None:
+    request = steps.request("def run(context): return 1")
+    steps.outputs.rmdir()
+    asyncio.run(run_python_step(steps.sandbox, request, steps.on_progress))
+    assert list(steps.outputs.iterdir()) == []
+
+
 def test_links_and_pipes_in_outputs_are_left_out(steps: Steps, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
@@ -258,6 +266,13 @@ def test_nothing_is_left_on_the_host(steps: Steps, tmp_path: Path, monkeypatch: 
 def test_an_agent_type_without_a_runner_fails_the_step(steps: Steps) -> None:
     with pytest.raises(StepFailed, match="agents of type llm are not available in this release"):
         asyncio.run(run_step("llm", steps.sandbox, steps.request(""), steps.on_progress))
+
+
+def test_steps_run_on_the_services_own_kind_of_loop(steps: Steps) -> None:
+    request = steps.request("def run(context):\n    (context.outputs / 'a').write_bytes(bytes(10**6))\n    return 1")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(run_python_step(steps.sandbox, request, steps.on_progress)).value == 1
+    assert steps.files() == {"a": bytes(10**6)}
 
 
 def test_the_python_type_runs_python_steps(steps: Steps) -> None:
