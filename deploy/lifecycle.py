@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 from deploy.failures import CommandFailed
-from deploy.logs import log_to_stderr
 from deploy.settings import Address, Settings
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -27,6 +26,8 @@ def default_data(environment: Mapping[str, str], *, demo: bool) -> Path:
 
 def prepare_process(settings: Settings) -> None:
     """Set what holds for the whole process; before gRPC is imported."""
+    from deploy.logs import log_to_stderr
+
     # Steps are processes, and gRPC's fork handlers would stop the world for each of them.
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)

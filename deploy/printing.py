@@ -77,9 +77,9 @@ def at(name: str) -> Callable[[Record], str]:
 
 
 def _text(value: object) -> str:
+    if value in (None, "", [], {}):
+        return "-"
     match value:
-        case None | "" | [] | {}:
-            return "-"
         case True:
             return "yes"
         case False:

@@ -1,0 +1,67 @@
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.demo.examples import MANIFESTS, examples_folder
+from deploy.demo.paste import BEGIN, END, Script
+from deploy.demo.setup import Demonstration
+from workflow_api.v1 import keys_pb2
+
+WORKFLOWS = {"Text digest": "wf_1", "Invoice totals": "wf_2", "Reviewed report": "wf_3"}
+CREDENTIALS = keys_pb2.KeyCredentials(key_value="ak_1.secret", external_id="ake_1")
+
+
+def script(credentials: keys_pb2.KeyCredentials | None) -> list[str]:
+    demonstration = Demonstration(WORKFLOWS, credentials)
+    return Script("http://127.0.0.1:1/api/v1", "127.0.0.1:2", examples_folder(), demonstration).lines()
+
+
+def test_every_manifest_is_applied() -> None:
+    assert {path.name for path in examples_folder().glob("*.yaml")} == set(MANIFESTS)
+
+
+def test_the_script_calls_every_example_workflow() -> None:
+    documents = [
+        document for name in MANIFESTS for document in yaml.safe_load_all((examples_folder() / name).read_text("utf-8"))
+    ]
+    names = {document["name"] for document in documents if document["kind"] == "Workflow"}
+    assert names == set(WORKFLOWS)
+    assert all(
+        any(f"/workflows/{identifier}/runs" in line for line in script(None)) for identifier in WORKFLOWS.values()
+    )
+
+
+@pytest.mark.parametrize("credentials", [CREDENTIALS, None], ids=["first start", "later start"])
+def test_the_script_is_valid_shell(credentials: keys_pb2.KeyCredentials | None) -> None:
+    checked = subprocess.run(
+        ["bash", "-n"], input="\n".join(script(credentials)), text=True, capture_output=True, check=False
+    )
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_every_line_is_of_a_kind_that_is_named() -> None:
+    first, *lines, last = script(CREDENTIALS)
+    assert (first, last) == (BEGIN, END)
+    kinds = re.compile(r"$|# |export [A-Z_]+=|curl |[A-Z]+=\$\(curl |until curl |\S*workflow-api ")
+    assert [line for line in lines if not kinds.match(line)] == []
+
+
+def test_every_curl_fails_on_an_http_error() -> None:
+    calls = [call for line in script(CREDENTIALS) for call in re.findall(r"\bcurl [^|]*", line)]
+    assert len(calls) > 10
+    assert all(call.startswith("curl -sS --fail-with-body ") for call in calls)
+
+
+def test_a_later_start_shows_no_key_and_makes_another() -> None:
+    lines = script(None)
+    assert not any(line.startswith("export KEY=") for line in lines)
+    assert any(line.startswith("export $(") and " keys create " in line for line in lines)
+
+
+def test_the_files_it_reads_are_there() -> None:
+    paths = re.findall(r'open\("([^"]+)"', "\n".join(script(None)))
+    assert len(paths) == 3
+    assert all(Path(path).is_file() for path in paths)

@@ -1,0 +1,188 @@
+import os
+import pwd
+
+import pytest
+
+from backend.errors import ApiError
+from tests.unit.deploy.fake_backend import FakeBackend, command
+from workflow_api.v1 import errors_pb2, keys_pb2, options_pb2
+
+KEY_ID = "ak_0123456789ab"
+
+
+@pytest.fixture
+def key() -> keys_pb2.KeyRecord:
+    key = keys_pb2.KeyRecord(state="active", source_allow_list=["10.0.0.0/8"])
+    key.allowed_hours.start_hour = 8
+    key.allowed_hours.end_hour = 18
+    key.key.key_id = KEY_ID
+    key.key.name = "billing"
+    key.key.scopes.append(options_pb2.SCOPE_RUNS_READ)
+    key.key.workflow_access.mode = keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE
+    key.key.expires_at.FromJsonString("2026-12-24T00:00:00Z")
+    key.key.daily_run_quota = 100
+    key.key.max_concurrent_runs = 10
+    return key
+
+
+def test_create_sends_every_property(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
+    backend.answers["CreateKey"] = keys_pb2.KeyCredentials(record=key, key_value="ak_x.s", external_id="ake_x")
+
+    made = command(
+        *("keys", "create", "--name", "billing", "--description", "nightly", "--scopes", "workflows:read, runs:create"),
+        *("--workflows", "wf_1,wf_2", "--cidr", "10.0.0.0/8", "--cidr", "2001:db8::/32", "--hours", "22-6"),
+        *("--expires-days", "30", "--rpm", "5", "--daily-quota", "6", "--max-concurrent", "7", "--deployment", "plant"),
+        *("--grpc", backend.address, "--json"),
+    )
+
+    assert made.code == 0, made.err
+    assert backend.request("CreateKey") == keys_pb2.CreateKeyRequest(
+        name="billing",
+        description="nightly",
+        scopes=[options_pb2.SCOPE_WORKFLOWS_READ, options_pb2.SCOPE_RUNS_CREATE],
+        workflow_access=keys_pb2.WorkflowAccess(
+            mode=keys_pb2.WorkflowAccess.MODE_EXPLICIT, workflow_ids=["wf_1", "wf_2"]
+        ),
+        source_allow_list=["10.0.0.0/8", "2001:db8::/32"],
+        allowed_hours=keys_pb2.AllowedHours(start_hour=22, end_hour=6),
+        expires_days=30,
+        rate_limit_rpm=5,
+        daily_run_quota=6,
+        max_concurrent_runs=7,
+        deployment_id="plant",
+    )
+
+
+def test_create_leaves_defaults_to_the_backend(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
+    backend.answers["CreateKey"] = keys_pb2.KeyCredentials(record=key)
+
+    command("keys", "create", "--name", "n", "--scopes", "runs:read", "--grpc", backend.address)
+
+    expected = keys_pb2.CreateKeyRequest(name="n", scopes=[options_pb2.SCOPE_RUNS_READ])
+    assert backend.request("CreateKey") == expected
+
+
+def test_create_prints_key_and_external_id_first(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
+    backend.answers["CreateKey"] = keys_pb2.KeyCredentials(record=key, key_value="ak_x.s", external_id="ake_x")
+
+    made = command("keys", "create", "--name", "n", "--scopes", "runs:read", "--grpc", backend.address, "--json")
+
+    assert list(made.json)[:3] == ["key_id", "key", "external_id"]
+    assert made.json["key"] == "ak_x.s"
+    assert made.json["external_id"] == "ake_x"
+    assert made.json["name"] == "billing"
+    assert made.json["allowed_hours"] == {"start_hour": 8, "end_hour": 18}
+    assert "key_value" not in made.json
+
+
+def test_rotate_prints_key_alone(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
+    backend.answers["RotateKey"] = keys_pb2.KeyCredentials(record=key, key_value="ak_x.new")
+
+    rotated = command("keys", "rotate", KEY_ID, "--overlap", "3d", "--grpc", backend.address, "--json")
+
+    assert backend.request("RotateKey") == keys_pb2.RotateKeyRequest(key_id=KEY_ID, overlap_hours=72)
+    assert rotated.json["key"] == "ak_x.new"
+    assert "external_id" not in rotated.json
+
+
+def test_new_external_id_prints_external_id_alone(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
+    backend.answers["IssueExternalId"] = keys_pb2.KeyCredentials(record=key, external_id="ake_new")
+
+    issued = command("keys", "new-external-id", KEY_ID, "--grpc", backend.address, "--json")
+
+    assert issued.json["external_id"] == "ake_new"
+    assert "key" not in issued.json
+
+
+def test_edit_sends_only_what_is_given(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
+    backend.answers["EditKey"] = key
+
+    command("keys", "edit", KEY_ID, "--rpm", "9", "--grpc", backend.address)
+
+    assert backend.request("EditKey") == keys_pb2.EditKeyRequest(key_id=KEY_ID, rate_limit_rpm=9)
+
+
+def test_edit_lifts_restrictions_with_any(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
+    backend.answers["EditKey"] = key
+
+    command("keys", "edit", KEY_ID, "--cidr", "any", "--hours", "any", "--grpc", backend.address)
+
+    assert backend.request("EditKey") == keys_pb2.EditKeyRequest(
+        key_id=KEY_ID, source_allow_list=keys_pb2.SourceAllowList(), clear_allowed_hours=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--scopes", "runs:write", "'runs:write' is no scope; allowed are workflows:read, runs:create"),
+        ("--hours", "8", "must be START-END in UTC hours"),
+        ("--rpm", "many", "valid integer"),
+    ],
+)
+def test_a_value_of_the_wrong_form_names_option_and_form(option: str, value: str, told: str) -> None:
+    refused = command("keys", "edit", KEY_ID, option, value, "--grpc", "127.0.0.1:1")
+
+    assert refused.code == 2
+    assert option in refused.err
+    assert told in refused.err
+
+
+def test_every_problem_is_a_line(backend: FakeBackend) -> None:
+    problems = [("name", "must have 1 to 100 characters"), ("scopes", "must be given")]
+    backend.answers["EditKey"] = ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=problems)
+
+    refused = command("keys", "edit", KEY_ID, "--name", "", "--grpc", backend.address)
+
+    assert refused.code == 1
+    assert refused.err.splitlines() == ["name: must have 1 to 100 characters", "scopes: must be given"]
+
+
+def test_problems_are_details_for_machines(backend: FakeBackend) -> None:
+    problems = [("name", "must have 1 to 100 characters")]
+    backend.answers["EditKey"] = ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=problems)
+
+    refused = command("keys", "edit", KEY_ID, "--name", "", "--grpc", backend.address, "--json")
+
+    assert refused.error["code"] == "invalid_request"
+    assert refused.error["details"] == [{"name": "name", "reason": "must have 1 to 100 characters"}]
+
+
+def test_list_is_a_table_for_people(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
+    backend.answers["ListKeys"] = keys_pb2.ListKeysResponse(items=[key])
+
+    heading, row = command("keys", "list", "--grpc", backend.address).out.splitlines()
+
+    assert heading.startswith("KEY ID")
+    assert row.split()[:3] == [KEY_ID, "billing", "active"]
+
+
+def test_a_sheet_names_the_restrictions(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
+    backend.answers["GetKey"] = key
+
+    sheet = command("keys", "show", KEY_ID, "--grpc", backend.address).out
+
+    assert "10.0.0.0/8" in sheet
+    assert "8-18 UTC" in sheet
+
+
+def test_the_actor_is_the_user_of_the_system(backend: FakeBackend) -> None:
+    backend.answers["DeleteKey"] = keys_pb2.DeleteKeyResponse()
+
+    deleted = command("keys", "delete", KEY_ID, "--grpc", backend.address, "--json")
+
+    assert deleted.json == {"key_id": KEY_ID, "deleted": True}
+    assert backend.metadata["workflow-api-actor"] == pwd.getpwuid(os.geteuid()).pw_name
+    assert "workflow-api-key-id" not in backend.metadata
+
+
+def test_usage_of_one_key(backend: FakeBackend) -> None:
+    record = keys_pb2.UsageRecord(at_ms=1_790_000_000_000, key_id=KEY_ID, method="GET", route="/me", status=429)
+    backend.answers["ListUsage"] = [keys_pb2.ListUsageResponse(items=[record])] * 2
+
+    shown = command("keys", "usage", KEY_ID, "--limit", "5", "--grpc", backend.address)
+    as_json = command("keys", "usage", KEY_ID, "--limit", "5", "--grpc", backend.address, "--json")
+
+    assert backend.requests[0][1] == keys_pb2.ListUsageRequest(key_id=KEY_ID, limit=5)
+    assert "2026-09-21T14:13:20.000+00:00" in shown.out
+    assert as_json.json["items"][0]["at_ms"] == 1_790_000_000_000

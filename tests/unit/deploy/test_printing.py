@@ -1,0 +1,49 @@
+import pytest
+
+from deploy.printing import Column, at, print_sheet, print_table
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        ("", "-"),
+        ([], "-"),
+        (True, "yes"),
+        (False, "no"),
+        (0, "0"),
+        (["a", "b"], "a, b"),
+        ({"a": 1}, '{"a": 1}'),
+        ([{"a": 1}], '[{"a": 1}]'),
+    ],
+)
+def test_a_cell_is_readable(value: object, text: str) -> None:
+    assert Column("X", "x").cell({"x": value}) == text
+
+
+def test_a_nested_field_is_found_or_missing() -> None:
+    column = Column("X", "error.message")
+    assert column.cell({"error": {"message": "no"}}) == "no"
+    assert column.cell({"error": None}) == "-"
+    assert column.cell({}) == "-"
+
+
+def test_milliseconds_are_shown_as_a_time() -> None:
+    assert at("at_ms")({"at_ms": 1_790_000_000_123}) == "2026-09-21T14:13:20.123+00:00"
+
+
+def test_into_a_pipe_a_record_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([{"x": "word " * 100}], [Column("X", "x")], none="nothing")
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_no_record_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([], [Column("X", "x")], none="Nothing there.")
+    assert capsys.readouterr().out == "Nothing there.\n"
+
+
+def test_control_characters_reach_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_sheet({"x": "a\x1b[31mb\rc"}, [Column("x", "x")])
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "\r" not in out

@@ -1,0 +1,123 @@
+import json
+
+import pytest
+
+from deploy.commands import runs
+from tests.unit.deploy.fake_backend import FakeBackend, command
+from workflow_api.v1 import runs_pb2
+
+
+def run_in(status: runs_pb2.RunStatus.ValueType) -> runs_pb2.Run:
+    summary = runs_pb2.RunSummary(run_id="run_1", workflow_id="wf_1", workflow_name="Digest", status=status)
+    return runs_pb2.Run(summary=summary, pii_policy="{}")
+
+
+def page(
+    segment_id: str, seqs: list[int], segments: dict[str, int], *, last: int = 0
+) -> runs_pb2.ListRunEventsResponse:
+    return runs_pb2.ListRunEventsResponse(
+        run_id="run_1",
+        segment_id=segment_id,
+        events=[runs_pb2.Event(seq=seq, type=f"{segment_id}.{seq}", data="{}") for seq in seqs],
+        next_after_seq=last or max(seqs, default=0),
+        segments=[
+            runs_pb2.Segment(segment_id=name, ordinal=ordinal, last_seq=last_seq)
+            for ordinal, (name, last_seq) in enumerate(segments.items(), 1)
+        ],
+    )
+
+
+def test_list_sends_every_filter(backend: FakeBackend) -> None:
+    summary = run_in(runs_pb2.RUN_STATUS_RUNNING).summary
+    backend.answers["ListRuns"] = runs_pb2.ListRunsResponse(items=[summary], next_cursor="more")
+
+    listed = command(
+        *(
+            "runs",
+            "list",
+            "--status",
+            "running,failed",
+            "--workflow",
+            "wf_1",
+            "--created-after",
+            "2026-01-01T00:00:00Z",
+        ),
+        *("--created-before", "2027-01-01T00:00:00Z", "--client-reference", "r", "--limit", "1", "--cursor", "c"),
+        *("--grpc", backend.address),
+    )
+
+    assert listed.out.splitlines()[-1] == "More with --cursor more"
+    assert backend.request("ListRuns") == runs_pb2.ListRunsRequest(
+        status="running,failed",
+        workflow_id="wf_1",
+        created_after="2026-01-01T00:00:00Z",
+        created_before="2027-01-01T00:00:00Z",
+        client_reference="r",
+        limit=1,
+        cursor="c",
+    )
+
+
+def test_show_adds_the_steps_for_people(backend: FakeBackend) -> None:
+    step = runs_pb2.Step(step="count", kind=runs_pb2.STEP_KIND_AGENT, status=runs_pb2.STEP_STATUS_COMPLETED)
+    backend.answers["GetRun"] = run_in(runs_pb2.RUN_STATUS_COMPLETED)
+    backend.answers["ListRunSteps"] = runs_pb2.ListRunStepsResponse(items=[step])
+
+    shown = command("runs", "show", "run_1", "--grpc", backend.address)
+
+    assert shown.out.splitlines()[-1].split()[:3] == ["count", "agent", "completed"]
+
+
+def test_show_of_an_erased_run_asks_for_no_steps(backend: FakeBackend) -> None:
+    erased = run_in(runs_pb2.RUN_STATUS_COMPLETED)
+    erased.data_purged_at.FromJsonString("2026-10-01T00:00:00Z")
+    backend.answers["GetRun"] = erased
+
+    assert command("runs", "show", "run_1", "--grpc", backend.address).code == 0
+
+
+def test_events_are_those_of_one_segment(backend: FakeBackend) -> None:
+    backend.answers["ListRunEvents"] = page("seg_2", [3, 4], {"seg_1": 2, "seg_2": 4})
+
+    shown = command("runs", "events", "run_1", "--segment", "seg_2", "--after-seq", "2", "--grpc", backend.address)
+
+    assert backend.request("ListRunEvents") == runs_pb2.ListRunEventsRequest(
+        run_id="run_1", segment="seg_2", after_seq=2
+    )
+    assert [line.split()[:2] for line in shown.out.splitlines()] == [["3", "seg_2.3"], ["4", "seg_2.4"]]
+
+
+def test_follow_reads_every_segment_until_the_run_is_terminal(
+    backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "FOLLOW_SECONDS", 0.001)
+    backend.answers["ListRunEvents"] = [
+        page("", [], {}),
+        page("seg_1", [1], {"seg_1": 2}),
+        page("seg_1", [1], {"seg_1": 2}),
+        page("seg_1", [2], {"seg_1": 2}),
+        page("seg_2", [1], {"seg_1": 2, "seg_2": 1}),
+        page("seg_2", [1], {"seg_1": 2, "seg_2": 1}),
+    ]
+    backend.answers["GetRun"] = [
+        run_in(runs_pb2.RUN_STATUS_QUEUED),
+        run_in(runs_pb2.RUN_STATUS_WAITING_FOR_APPROVAL),
+        run_in(runs_pb2.RUN_STATUS_COMPLETED),
+    ]
+    backend.answers["ListRunEvents"].append(page("seg_2", [1], {"seg_1": 2, "seg_2": 2}))
+    backend.answers["ListRunEvents"].append(page("seg_2", [2], {"seg_1": 2, "seg_2": 2}))
+
+    followed = command("runs", "events", "run_1", "--follow", "--grpc", backend.address, "--json")
+
+    events = [json.loads(line) for line in followed.out.splitlines()]
+    assert [(event["segment_id"], event["seq"]) for event in events] == [
+        ("seg_1", 1),
+        ("seg_1", 2),
+        ("seg_2", 1),
+        ("seg_2", 2),
+    ]
+    assert backend.answers["ListRunEvents"] == []
+
+
+def test_follow_takes_no_place_to_start_from() -> None:
+    assert command("runs", "events", "run_1", "--follow", "--after-seq", "1").code == 2

@@ -1,0 +1,145 @@
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from deploy.failures import CommandFailed
+from deploy.settings import Address, Settings, backend_settings, edge_settings
+from deploy.settings_source import Setting, known_settings, read_settings
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "settings.md").read_text(encoding="utf-8")
+
+
+def problems(
+    environment: dict[str, str], config: Path | None = None, given: dict[str, object] | None = None
+) -> dict[str, str]:
+    with pytest.raises(CommandFailed) as failed:
+        read_settings(environment, config=config, given=given)
+    return {problem["name"]: problem["reason"] for problem in failed.value.details}
+
+
+def test_nothing_given_is_the_defaults() -> None:
+    assert read_settings({}) == Settings()
+
+
+def test_later_places_win(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('log_level = "info"\n[edge]\nhttp = "127.0.0.1:1"\n[runtime]\nstep_slots = 1\n')
+    environment = {"WORKFLOW_API_EDGE_HTTP": "127.0.0.1:2", "WORKFLOW_API_RUNTIME_STEP_SLOTS": "2"}
+
+    settings = read_settings(environment, config=file, given={"edge.http": "127.0.0.1:3", "data": None})
+
+    assert settings.log_level == "info"
+    assert settings.runtime.step_slots == 2
+    assert settings.edge.http == Address("127.0.0.1", 3)
+    assert settings.data is None
+
+
+def test_the_file_may_be_named_by_the_variable(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('deployment_id = "plant-7"\n')
+    assert read_settings({"WORKFLOW_API_CONFIG": str(file)}).deployment_id == "plant-7"
+
+
+def test_unknown_names_are_told_all_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('colour = "red"\n[edge]\nhtp = "127.0.0.1:1"\n[server]\nport = 1\n')
+
+    told = problems({"WORKFLOW_API_EDGE_HTPP": "x", "HOME": "/"}, file)
+
+    assert set(told) == {"colour", "edge.htp", "server.port", "WORKFLOW_API_EDGE_HTPP"}
+    assert told["edge.htp"] == "is no setting; did you mean edge.http?"
+    assert told["WORKFLOW_API_EDGE_HTPP"] == "is no setting; did you mean WORKFLOW_API_EDGE_HTTP?"
+
+
+@pytest.mark.parametrize("variable", ["WORKFLOW_API_GRPC", "WORKFLOW_API_TEST_POSTGRES"])
+def test_reserved_variables_are_no_settings(variable: str) -> None:
+    assert read_settings({variable: "x"}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "reason"),
+    [
+        ("EDGE_HTTP", "8080", "must be HOST:PORT"),
+        ("EDGE_HTTP", "localhost:65536", "must be HOST:PORT"),
+        ("BACKEND_GRPC", "0.0.0.0:9090", "must be a loopback address"),
+        ("BACKEND_GRPC", "10.0.0.1:9090", "must be a loopback address"),
+        ("EDGE_CLIENT_ADDRESS", "header:", "must be peer, load_balancer or header:<Name>"),
+        ("RUNTIME_SANDBOX", "off", "must be auto or none"),
+        ("RUNTIME_STEP_SLOTS", "0", "must be from 1 to 256"),
+        ("RUNTIME_STEP_SLOTS", "1.0", "must be a whole number"),
+        ("EDGE_DRAIN_SECONDS", "nan", "must be from 0 to 3600"),
+        ("DEPLOYMENT_ID", "a b", "must be 1 to 128 of"),
+        ("DATA", "", "must be a text that is not empty"),
+        ("LOG_LEVEL", "loud", "must be debug or info or warning or error"),
+    ],
+)
+def test_a_value_that_is_not_allowed_names_what_is(variable: str, value: str, reason: str) -> None:
+    told = problems({f"WORKFLOW_API_{variable}": value})
+    assert told[f"WORKFLOW_API_{variable}"].startswith(reason)
+
+
+@pytest.mark.parametrize("line", ["step_slots = true", "step_slots = 1.0", "step_slots = []", "sandbox = 1"])
+def test_a_value_of_the_wrong_kind_is_refused(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(f"[runtime]\n{line}\n")
+    assert list(problems({}, file)) == [f"runtime.{line.split(maxsplit=1)[0]}"]
+
+
+def test_an_option_is_named_as_the_option() -> None:
+    assert list(problems({}, given={"edge.http": "nowhere"})) == ["--http"]
+
+
+@pytest.mark.parametrize("content", ["[edge", "\udcff"])
+def test_a_file_that_is_not_toml_is_told(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(content, errors="surrogateescape")
+    with pytest.raises(CommandFailed, match="is not TOML"):
+        read_settings({}, config=file)
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="cannot be read: No such file"):
+        read_settings({}, config=tmp_path / "missing.toml")
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:8080", "[::1]:0", "localhost:9090"])
+def test_an_address_is_written_as_it_is_read(text: str) -> None:
+    assert str(read_settings({"WORKFLOW_API_EDGE_HTTP": text}).edge.http) == text
+
+
+def test_every_part_gets_its_settings(tmp_path: Path) -> None:
+    settings = read_settings(
+        {
+            "WORKFLOW_API_EDGE_HTTP": "[::1]:8081",
+            "WORKFLOW_API_EDGE_CLIENT_ADDRESS": "load_balancer",
+            "WORKFLOW_API_EDGE_DRAIN_SECONDS": "3",
+            "WORKFLOW_API_RUNTIME_SANDBOX": "none",
+        }
+    )
+
+    edge, backend = edge_settings(settings), backend_settings(settings, tmp_path)
+
+    assert (edge.host, edge.port, edge.client_address, edge.drain_seconds) == ("::1", 8081, "load_balancer", 3.0)
+    assert (backend.data, backend.sandbox, backend.deployment_id) == (tmp_path, "none", "local")
+
+
+def test_defaults_are_those_of_the_parts() -> None:
+    """What the parts state as their defaults is not stated a second time."""
+    settings = Settings()
+    assert dataclasses.asdict(edge_settings(settings)) == dataclasses.asdict(type(edge_settings(settings))())
+    folder = Path("folder")
+    assert backend_settings(settings, folder) == type(backend_settings(settings, folder))(data=folder)
+
+
+@pytest.mark.parametrize("setting", list(known_settings()), ids=lambda setting: setting.name)
+def test_every_setting_is_documented(setting: Setting) -> None:
+    name, variable, default = setting.name, setting.variable, setting.default
+    shown = "see below" if default is None else f"`{default}`"
+    assert f"| `{name}` | `{variable}` | {shown} |" in DOCUMENT
+
+
+def test_every_documented_setting_exists() -> None:
+    known = {setting.name for setting in known_settings()}
+    documented = {line.split("`")[1] for line in DOCUMENT.splitlines() if line.startswith("| `")}
+    assert documented == known
