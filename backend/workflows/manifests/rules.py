@@ -111,6 +111,4 @@ def _declaration(parameter: dict[str, Any]) -> Iterator[Broken]:
             yield Broken((high,), f"must not be less than {low}")
     default = parameter.get("default")
     if default is not None and sound:
-        if parameter.get("required"):
-            yield Broken(("default",), "must not be there where required is true")
         yield from (Broken(("default",), reason) for reason in value_problems(parameter, default))
