@@ -71,7 +71,7 @@ def command_line(wanted: Sequence[str]) -> typer.Typer:
     Importing all of them would make every command, and the help, wait for gRPC.
     """
     # Without markup mode typer leaves rich out of help and errors, which halves the start of the command.
-    app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+    app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback()(_root)
     for module in COMMANDS:
         command = module.load() if module.name in wanted else _not_wanted

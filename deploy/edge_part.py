@@ -4,11 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from edge.server import Edge
-
 from deploy.lifecycle import cannot_listen
 from deploy.settings import Address, Settings, edge_settings
 from edge.channel import Channel
+from edge.server import Edge
 
 BASE_PATH: Final = "/api/v1"
 # What listens on every address of this machine is reached on its own loopback.
@@ -17,18 +16,21 @@ _REACHED_ON: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 @asynccontextmanager
 async def served_edge(settings: Settings, channel: Channel) -> AsyncIterator[str]:
-    """Serve the HTTP API in front of `channel`; gives the base address, as `http://127.0.0.1:8080/api/v1`.
+    """Serve the HTTP API in front of `channel`, which is closed at the end.
+
+    Gives the base address, as `http://127.0.0.1:8080/api/v1`.
 
     Raises:
         CommandFailed: the address cannot be bound; the message says why.
     """
     edge = Edge(edge_settings(settings), channel)
     try:
-        await edge.start()
-    except OSError as error:
-        raise cannot_listen(error, settings.edge.http) from None
-    try:
+        try:
+            await edge.start()
+        except OSError as error:
+            raise cannot_listen(error, settings.edge.http) from None
         host = settings.edge.http.host
         yield f"http://{Address(_REACHED_ON.get(host, host), edge.port)}{BASE_PATH}"
     finally:
         await edge.stop()
+        await channel.close()

@@ -1,0 +1,267 @@
+"""The administrator's commands, as processes of their own, against a started service."""
+
+import json
+import os
+import pwd
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.conftest import NewCaller
+from tests.support.admin import SCOPES, Credentials
+from tests.support.client import Caller
+from tests.support.poll import until
+from tests.support.service import COMMAND, Service
+from workflow_api.v1 import deployment_pb2
+
+NAME = re.compile(r"gRPC\D*(127\.0\.0\.1:\d+)")
+
+
+class CommandLine:
+    """Runs commands against one service, with no terminal and nothing on standard input."""
+
+    def __init__(self, service: Service) -> None:
+        found = NAME.search(service.log())
+        assert found
+        self._environment = {**os.environ, "WORKFLOW_API_GRPC": found[1]}
+
+    def __call__(self, *arguments: str, code: int = 0, **options: Any) -> subprocess.CompletedProcess[str]:
+        ended = subprocess.run(
+            [COMMAND, *arguments],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+            **options,
+        )
+        assert ended.returncode == code, (ended.stdout, ended.stderr)
+        return ended
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self(*arguments, "--json").stdout)
+
+    def error(self, *arguments: str) -> Any:
+        return json.loads(self(*arguments, "--json", code=1).stderr)["error"]
+
+
+@pytest.fixture
+def command(service: Service) -> CommandLine:
+    return CommandLine(service)
+
+
+def caller_of(service: Service, key: dict[str, Any]) -> Caller:
+    return service.caller(Credentials(key["key_id"], key["key"], key["external_id"]))
+
+
+def test_a_key_lives_from_create_to_delete(service: Service, command: CommandLine) -> None:
+    made = command.json("keys", "create", "--name", "cli", "--scopes", ",".join(SCOPES), "--rpm", "1000")
+    key_id = made["key_id"]
+    caller = caller_of(service, made)
+    assert caller.get("/me").json()["rate_limit_rpm"] == 1000
+
+    assert command.json("keys", "edit", key_id, "--rpm", "500", "--name", "renamed")["name"] == "renamed"
+    until(lambda: caller.get("/me").json()["rate_limit_rpm"] == 500, "the new limit", seconds=5)
+
+    rotated = command.json("keys", "rotate", key_id, "--overlap", "1h")
+    assert rotated["key"].startswith(f"{key_id}.")
+    assert "external_id" not in rotated
+    caller_of(service, {**made, "key": rotated["key"]})
+    assert caller.get("/me").status == 200
+
+    issued = command.json("keys", "new-external-id", key_id)
+    assert "key" not in issued
+    caller_of(service, {**made, "external_id": issued["external_id"]})
+
+    assert command.json("keys", "revoke", key_id)["state"] == "revoked"
+    until(lambda: caller.get("/me").status == 401, "the revocation", seconds=5)
+    assert command.json("keys", "delete", key_id) == {"key_id": key_id, "deleted": True}
+    assert key_id not in {item["key_id"] for item in command.json("keys", "list")["items"]}
+
+
+def test_a_key_carries_every_property(command: CommandLine, flows: dict[str, str]) -> None:
+    made = command.json(
+        *("keys", "create", "--name", "full", "--description", "all of it", "--scopes", "runs:read,outputs:read"),
+        *("--workflows", flows["Echo"], "--cidr", "10.0.0.0/8", "--cidr", "2001:db8::/32", "--hours", "22-6"),
+        *("--expires-days", "365", "--rpm", "7", "--daily-quota", "8", "--max-concurrent", "9"),
+    )
+
+    shown = command.json("keys", "show", made["key_id"])
+
+    assert {name: made[name] for name in shown} == shown
+    assert shown["description"] == "all of it"
+    assert shown["scopes"] == ["runs:read", "outputs:read"]
+    assert shown["workflow_access"] == {"mode": "explicit", "workflow_ids": [flows["Echo"]]}
+    assert shown["source_allow_list"] == ["10.0.0.0/8", "2001:db8::/32"]
+    assert shown["allowed_hours"] == {"start_hour": 22, "end_hour": 6}
+    assert (shown["rate_limit_rpm"], shown["daily_run_quota"], shown["max_concurrent_runs"]) == (7, 8, 9)
+
+    freed = command.json("keys", "edit", made["key_id"], "--cidr", "any", "--hours", "any", "--workflows", "all")
+    assert freed["source_allow_list"] == []
+    assert freed["allowed_hours"] is None
+    assert freed["workflow_access"] == {"mode": "all_active", "workflow_ids": []}
+
+
+def test_a_secret_is_shown_once_only(command: CommandLine) -> None:
+    made = command.json("keys", "create", "--name", "once", "--scopes", "runs:read")
+    secret = made["key"].partition(".")[2]
+
+    later = command("keys", "show", made["key_id"], "--json").stdout + command("keys", "list", "--json").stdout
+
+    assert secret not in later
+    assert made["external_id"] not in later
+
+
+def test_bounds_of_a_key_are_told_all_at_once(command: CommandLine) -> None:
+    error = command.error(
+        *("keys", "create", "--name", "n" * 101, "--scopes", "runs:read", "--rpm", "10001", "--daily-quota", "0")
+    )
+    assert error["code"] == "invalid_request"
+    assert {problem["name"] for problem in error["details"]} == {"name", "rate_limit_rpm", "daily_run_quota"}
+
+
+def test_an_unknown_key_is_not_found(command: CommandLine) -> None:
+    assert command.error("keys", "show", "ak_000000000000")["code"] == "not_found"
+
+
+def test_usage_shows_refusals(command: CommandLine, new_caller: NewCaller) -> None:
+    caller = new_caller(scopes=["runs:read"])
+    assert caller.get("/workflows").status == 403
+
+    def refusal() -> Any:
+        items = command.json("keys", "usage", caller.key_id)["items"]
+        return next((item for item in items if item["status"] == 403), None)
+
+    record = until(refusal, "the usage record", every=0.2)
+    assert (record["route"], record["reason"], record["method"]) == ("/workflows", "forbidden", "GET")
+
+
+def test_changes_are_audited_under_the_users_name(service: Service, command: CommandLine) -> None:
+    key_id = command.json("keys", "create", "--name", "audited", "--scopes", "runs:read")["key_id"]
+
+    audit = service.admin.deployment.ListAuditRecords(deployment_pb2.ListAuditRecordsRequest(target=key_id))
+
+    assert [record.actor for record in audit.items] == [pwd.getpwuid(os.geteuid()).pw_name]
+
+
+def test_apply_creates_then_changes_nothing_then_updates(command: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "agent.yaml"
+    manifest = "kind: Agent\nname: cli-agent\ntype: python\ncode: |\n  def run(context):\n      return {}\n"
+    outcomes = []
+    for content in (manifest, manifest, manifest.replace("{}", "1")):
+        file.write_text(content)
+        (item,) = command.json("apply", str(file))["items"]
+        outcomes.append((item["outcome"], item["version"]))
+    assert outcomes == [("created", 1), ("unchanged", 1), ("updated", 2)]
+
+
+def test_apply_tells_every_problem_with_file_line_and_field(command: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "broken.yaml"
+    file.write_text(
+        "kind: Environment\nname: cli-broken\nmemory_mb: 1\n---\nkind: Agent\nname: cli-broken\ntype: python\n"
+    )
+
+    ended = command("apply", str(file), code=1)
+
+    told = ended.stderr.splitlines()
+    assert len(told) == 2
+    assert "broken.yaml" in told[0]
+    assert "3" in told[0]
+    assert "memory_mb" in told[0]
+    assert "code" in told[1]
+
+
+def test_apply_reads_standard_input(service: Service, command: CommandLine) -> None:
+    manifest = b"kind: Environment\nname: cli-piped\n"
+    ended = subprocess.run(
+        [COMMAND, "apply", "-", "--json"], env=command._environment, input=manifest, capture_output=True, check=True
+    )
+    assert json.loads(ended.stdout)["items"][0]["name"] == "cli-piped"
+
+
+def test_a_workflow_is_switched_off_and_on(command: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "flow.yaml"
+    file.write_text("kind: Workflow\nname: CLI switch\nstatus: active\nsteps: []\n")
+    (item,) = command.json("apply", str(file))["items"]
+
+    assert command.json("workflows", "deactivate", "CLI switch")["status"] == "inactive"
+    assert command.json("workflows", "activate", item["id"])["status"] == "active"
+    assert command.json("workflows", "show", "CLI switch")["definition"]["name"] == "CLI switch"
+    listed = command.json("workflows", "list", "--q", "cli sw")["items"]
+    assert [(flow["workflow_id"], flow["status"]) for flow in listed] == [(item["id"], "active")]
+
+
+def test_a_run_is_listed_shown_and_replayed(command: CommandLine, echo_run: dict[str, Any]) -> None:
+    run_id = echo_run["run_id"]
+
+    assert run_id in {item["run_id"] for item in command.json("runs", "list", "--status", "completed")["items"]}
+    assert command.json("runs", "show", run_id) == echo_run
+    sheet = command("runs", "show", run_id).stdout
+    assert "completed" in sheet
+    events = command.json("runs", "events", run_id)["events"]
+    lines = command("runs", "events", run_id, "--follow", "--json").stdout.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == [event["seq"] for event in events]
+
+
+def test_an_approval_starts_a_segment_that_follow_sees(
+    command: CommandLine, caller: Caller, flows: dict[str, str]
+) -> None:
+    run_id = caller.parked(flows["Park"])["run_id"]
+    following = subprocess.Popen(
+        [COMMAND, "runs", "events", run_id, "--follow", "--json"],
+        env=command._environment,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    pending = command.json("approvals", "list")["items"]
+    (approval_id,) = [item["approval_id"] for item in pending if item["run_id"] == run_id]
+
+    decided = command.json("approvals", "approve", approval_id, "--comment", "fine")
+
+    assert decided["run_id"] == run_id
+    out, _ = following.communicate(timeout=30)
+    events = [json.loads(line) for line in out.splitlines()]
+    assert following.returncode == 0
+    assert len({event["segment_id"] for event in events}) == 2
+    assert events[-1]["type"] in {"segment.ended", "run.completed"}
+    again = command.error("approvals", "approve", approval_id)
+    assert again["code"] in {"not_found", "invalid_request"}
+
+
+def test_a_rejection_fails_the_run(command: CommandLine, caller: Caller, flows: dict[str, str]) -> None:
+    run_id = caller.parked(flows["Park"])["run_id"]
+    pending = command.json("approvals", "list")["items"]
+    (approval_id,) = [item["approval_id"] for item in pending if item["run_id"] == run_id]
+
+    command("approvals", "reject", approval_id)
+
+    assert caller.wait(run_id)["error"]["code"] == "invariant_blocked"
+
+
+def test_the_deployment_record_is_changed_and_shown(changing_service: Service) -> None:
+    command = CommandLine(changing_service)
+    before = command.json("deployment", "show")
+    assert before["licence"]["state"] == "active"
+
+    held = command.json("deployment", "set", "licence=hold", "licence_reason=unpaid", "retention_days=30")
+    assert (held["licence"]["state"], held["licence"]["reason"], held["retention_days"]) == ("hold", "unpaid", 30)
+
+    command("deployment", "set", "licence=active", "retention_days=90")
+    refused = command.error("deployment", "set", "retention_days=0")
+    assert refused["details"][0]["name"] == "retention_days"
+
+
+def test_a_disabled_flag_reaches_the_edge(changing_service: Service) -> None:
+    command = CommandLine(changing_service)
+    try:
+        command("deployment", "set", "api_enabled=false")
+        until(
+            lambda: changing_service.call("GET", "/health").json()["status"] == "disabled", "health disabled", seconds=6
+        )
+    finally:
+        command("deployment", "set", "api_enabled=true")
+    until(lambda: changing_service.call("GET", "/health").json()["status"] == "ok", "health ok", seconds=6)

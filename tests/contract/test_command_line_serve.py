@@ -1,0 +1,179 @@
+"""Serving processes: what they print, how they end, and how their start fails."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.demo.paste import BEGIN, END
+from tests.support.client import call
+from tests.support.service import COMMAND
+from tests.support.wire import BASE, Address
+
+FREE = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+START_SECONDS = 30
+
+
+@contextmanager
+def served(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A serving process and its first line; it is killed in the end where a test left it running."""
+    process = subprocess.Popen(
+        [COMMAND, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="utf-8"
+    )
+    assert process.stdout
+    try:
+        yield process, process.stdout.readline().rstrip("\n")
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def refused(*arguments: str, code: int = 1, **variables: str) -> str:
+    """What a start that fails says on standard error: one line."""
+    ended = subprocess.run(
+        [COMMAND, *arguments],
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=START_SECONDS,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (code, ""), ended
+    (line,) = ended.stderr.splitlines()
+    return line
+
+
+def address_of(base_address: str) -> Address:
+    found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/api/v1", base_address)
+    assert found, base_address
+    return "127.0.0.1", int(found[1])
+
+
+def health(address: Address) -> Any:
+    return call(address, "GET", f"{BASE}/health").json()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serve_prints_the_base_address_and_ends_with_0(tmp_path: Path, number: signal.Signals) -> None:
+    with served("serve", "--data", str(tmp_path / "data"), *FREE) as (process, line):
+        assert health(address_of(line))["status"] == "ok"
+        process.send_signal(number)
+        assert process.wait(timeout=20) == 0
+
+
+def test_serve_prints_json_for_machines(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with served("serve", "--data", str(folder), *FREE, "--json") as (_, line):
+        ready = json.loads(line)
+    address_of(ready["base_address"])
+    assert ready["data"] == str(folder)
+
+
+def test_the_parts_serve_apart(tmp_path: Path) -> None:
+    backend = ("backend", "--data", str(tmp_path / "data"), "--grpc", "127.0.0.1:0", "--json")
+    with served(*backend) as (backend_process, line):
+        grpc = json.loads(line)["grpc"]
+        with served("edge", "--http", "127.0.0.1:0", "--grpc", grpc) as (edge_process, base_address):
+            assert health(address_of(base_address))["status"] == "ok"
+            edge_process.terminate()
+            assert edge_process.wait(timeout=20) == 0
+        backend_process.terminate()
+        assert backend_process.wait(timeout=20) == 0
+
+
+def test_an_edge_starts_before_its_backend() -> None:
+    with served("edge", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:1") as (_, base_address):
+        answer = call(address_of(base_address), "GET", f"{BASE}/health")
+    assert answer.status == 502
+
+
+def test_an_http_address_in_use_is_one_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        line = refused("serve", "--data", str(tmp_path), "--http", address, "--grpc", "127.0.0.1:0")
+    assert line == f"The HTTP address {address} is in use by another process."
+
+
+def test_a_grpc_address_in_use_is_one_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        line = refused("serve", "--data", str(tmp_path), "--http", "127.0.0.1:0", "--grpc", address)
+    assert address in line
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:9090"])
+def test_grpc_off_loopback_is_refused(tmp_path: Path, address: str) -> None:
+    line = refused("serve", "--data", str(tmp_path), "--grpc", address, code=2)
+    assert "loopback" in line
+
+
+def test_a_data_folder_that_is_a_file_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    assert str(file) in refused("serve", "--data", str(file), *FREE)
+
+
+def test_a_data_folder_in_use_is_one_sentence(tmp_path: Path) -> None:
+    with served("serve", "--data", str(tmp_path), *FREE):
+        assert "in use" in refused("serve", "--data", str(tmp_path), *FREE)
+
+
+def test_a_variable_that_is_no_setting_stops_the_start(tmp_path: Path) -> None:
+    line = refused("serve", "--data", str(tmp_path), WORKFLOW_API_COLOUR="red")
+    assert line.startswith("WORKFLOW_API_COLOUR: is no setting")
+
+
+def test_a_setting_that_is_none_stops_the_start(tmp_path: Path) -> None:
+    config = tmp_path / "settings.toml"
+    config.write_text("[edge]\ncolour = 1\n")
+    assert refused("serve", "--config", str(config)).startswith("edge.colour: is no setting")
+
+
+def test_a_demonstration_shows_its_key_at_the_first_start_only(tmp_path: Path) -> None:
+    scripts = []
+    for _ in range(2):
+        with served("serve", "--demo", "--data", str(tmp_path), *FREE) as (process, _):
+            assert process.stdout
+            lines: list[str] = []
+            while not lines or lines[-1] != END:
+                lines.append(process.stdout.readline().rstrip("\n"))
+            scripts.append(lines[lines.index(BEGIN) :])
+            process.terminate()
+            assert process.wait(timeout=20) == 0
+    first, later = scripts
+    assert any(line.startswith("export KEY=ak_") for line in first)
+    assert not any(line.startswith("export KEY=") for line in later)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_what_a_demonstration_prints_works_when_pasted(tmp_path: Path) -> None:
+    with served("serve", "--demo", "--data", str(tmp_path / "data"), *FREE) as (process, _):
+        assert process.stdout
+        lines = [process.stdout.readline().rstrip("\n")]
+        while lines[-1] != END:
+            lines.append(process.stdout.readline().rstrip("\n"))
+        pasted = subprocess.run(
+            ["bash", "-eo", "pipefail"],
+            input="\n".join(lines[lines.index(BEGIN) :]),
+            cwd=tmp_path,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=120,
+            check=False,
+        )
+    assert pasted.returncode == 0, pasted
+    assert pasted.stdout.count('"status":"completed"') >= 3
+    assert '"completed_with_warnings":true' in pasted.stdout
+    assert (tmp_path / "text-digest.zip").stat().st_size > 0
