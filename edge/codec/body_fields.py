@@ -1,0 +1,114 @@
+"""Readers of the fields of a JSON body.
+
+A reader is made once per field. It returns the field's value, or `None` when it is absent or wrong; what is wrong it
+adds to the findings. A field given as null counts as absent, which is decided before a reader is called.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from edge.codec.bounds import NumberBounds, TextBounds
+from edge.codec.exact_json import write_json
+from edge.codec.findings import Findings
+from edge.codec.rules import INTEGERS, is_map
+from edge.codec.text_fields import NO_NUL, violation_of
+from workflow_api.v1.options_pb2 import FieldRules
+
+BodyReader = Callable[[Any, Findings], Any]
+
+_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*+\\u0000")  # in JSON text, where a backslash itself is written as two
+
+
+def body_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
+    """Return the reader of a field of a body.
+
+    Raises:
+        ValueError: a body cannot carry the field's type.
+    """
+    if is_map(field):
+        return _text_map_reader(field, rules)
+    if rules.raw_json:
+        return _raw_json_reader(field, rules)
+    if field.cpp_type in INTEGERS:
+        return _number_reader(field, rules)
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return _text_reader(field, rules)
+    raise ValueError(f"{field.full_name}: a body's field is a string, an integer, a map of strings or raw JSON")
+
+
+def _text_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
+    bounds = TextBounds(rules)
+    code = violation_of(rules)
+
+    def read(value: Any, findings: Findings) -> str | None:
+        reason = _text_problem(value, bounds)
+        if reason is None:
+            return str(value)
+        findings.add(code, field.name, reason)
+        return None
+
+    return read
+
+
+def _text_problem(value: Any, bounds: TextBounds) -> str | None:
+    if not isinstance(value, str):
+        return "must be a string"
+    if "\0" in value:
+        return NO_NUL
+    return None if bounds.hold(value) else f"must be {bounds.allowed}"
+
+
+def _number_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
+    bounds = NumberBounds(field, rules)
+    code = violation_of(rules)
+
+    def read(value: Any, findings: Findings) -> int | None:
+        # JSON's true is an int to Python, and 1.0 equals one.
+        if type(value) is int and bounds.hold(value):
+            return bounds.carried(value)
+        findings.add(code, field.name, f"must be {bounds.allowed}")
+        return None
+
+    return read
+
+
+def _text_map_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
+    key_bounds, value_bounds = TextBounds(rules.keys), TextBounds(rules.values)
+    code = violation_of(rules)
+
+    def read(value: Any, findings: Findings) -> dict[str, str] | None:
+        if not isinstance(value, dict):
+            findings.add(code, field.name, "must be an object of strings")
+            return None
+        if len(value) > rules.max_items:
+            findings.add(code, field.name, f"must have at most {rules.max_items:,} members")
+        for key, member in value.items():
+            named = f"{field.name}.{key}" if key else field.name
+            if not key_bounds.hold(key):
+                findings.add(code, named, f"the name of a member must be {key_bounds.allowed}")
+            reason = _text_problem(member, value_bounds)
+            if reason is not None:
+                findings.add(code, named, reason)
+        return value
+
+    return read
+
+
+def _raw_json_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
+    code = violation_of(rules)
+    needs_object = rules.raw_json_kind == "object"
+
+    def read(value: Any, findings: Findings) -> str | None:
+        if needs_object and not isinstance(value, dict):
+            findings.add(code, field.name, "must be an object")
+            return None
+        text = write_json(value)
+        if _NUL.search(text):
+            findings.add(code, field.name, NO_NUL)
+            return None
+        return text
+
+    return read

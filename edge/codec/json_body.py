@@ -1,0 +1,86 @@
+"""Request bodies as strict JSON, decided on the body alone. (SPEC.md, Order of checks; DECISIONS.md, §2)."""
+
+import re
+from typing import Any, Final, NoReturn
+
+import orjson
+
+from edge.codec.exact_json import MAX_DEPTH, read_exact
+from edge.codec.json_scan import named_twice_at, too_deep_at
+from edge.errors import Refusal
+
+# orjson reads an integer beyond 64 bits as a double; a number shorter than this fits.
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
+# A colon or a name may hide behind such an escape.
+_ESCAPED: Final = b"\\u00"
+_TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH:,}"
+
+
+def parse_json_body(body: bytes) -> Any:
+    """Return the value of a request body; one of no bytes is `{}`.
+
+    Numbers without fraction and exponent are ints of any size, all others floats.
+
+    Raises:
+        Refusal: `invalid_request`, one problem named `body` whose reason gives the byte offset. Refused beside what
+            JSON itself forbids: a byte order mark, lone surrogates, numbers beyond a double, nesting over 1,000 and a
+            member named twice.
+    """
+    if not body:
+        return {}
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        _refuse_syntax(body)
+    try:
+        written = orjson.dumps(value)
+    except TypeError:
+        # Nested deeper than orjson writes, which is less than what it reads and we allow.
+        _refuse_depth(body)
+        single = False
+    else:
+        # A member that orjson dropped in favour of a later one of its name took its colon along.
+        single = _ESCAPED not in body and body.count(b":") == written.count(b":")
+    if not single:
+        _refuse_name(body)
+    return read_exact(body.decode()) if _LONG_NUMBER.search(body) else value
+
+
+def _refuse_syntax(body: bytes) -> NoReturn:
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        _refuse(error.start, "not valid UTF-8")
+    offset, message = _first_error(body)
+    # orjson reads a little deeper than we allow; of two errors the first is told.
+    deep = too_deep_at(body[:offset], MAX_DEPTH)
+    if deep is not None:
+        _refuse(deep, _TOO_DEEP)
+    _refuse(offset, message)
+
+
+def _first_error(body: bytes) -> tuple[int, str]:
+    try:
+        # orjson reserves memory by the length, and for brackets that nothing closes it is too little: blanks mend that.
+        orjson.loads(body + b" " * len(body))
+    except orjson.JSONDecodeError as error:
+        return min(len(error.doc[: error.pos].encode()), len(body)), error.msg
+    return len(body), "unexpected end of data"
+
+
+def _refuse_depth(body: bytes) -> None:
+    deep = too_deep_at(body, MAX_DEPTH)
+    if deep is not None:
+        _refuse(deep, _TOO_DEEP)
+
+
+def _refuse_name(body: bytes) -> None:
+    offset = named_twice_at(body)
+    if offset is not None:
+        _refuse(offset, "a member is named twice")
+
+
+def _refuse(offset: int, why: str) -> NoReturn:
+    raise Refusal(
+        "invalid_request", details=[{"name": "body", "reason": f"malformed JSON at byte offset {offset}: {why}"}]
+    )

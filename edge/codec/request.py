@@ -1,0 +1,110 @@
+"""HTTP requests to protobuf messages, by readers that are made from the descriptors once at the start."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from edge.codec.body_fields import BodyReader, body_reader
+from edge.codec.bounds import require_bounds
+from edge.codec.findings import Findings
+from edge.codec.query import parse_query
+from edge.codec.rules import code_of, public_fields
+from edge.codec.text_fields import HeaderReader, PathReader, QueryReader, header_reader, path_reader, query_reader
+from workflow_api.v1.errors_pb2 import ErrorReason
+from workflow_api.v1.options_pb2 import FieldRules, method
+
+Headers = Callable[[str], Sequence[str]]
+"""Gives all values of a request header, none for one that was not sent."""
+
+_BODY: Final = "body"
+
+
+class RequestCodec:
+    """Decodes the requests of one RPC.
+
+    `path_names` are the fields that its path template names. With `takes_body` all remaining fields come from the JSON
+    body, else from the query.
+
+    Raises:
+        ValueError: the RPC's request has a field without bounds, or one that HTTP cannot carry.
+    """
+
+    def __init__(self, rpc: MethodDescriptor, path_names: Sequence[str], *, takes_body: bool) -> None:
+        self._message: type[Message] = GetMessageClass(rpc.input_type)
+        self._takes_body = takes_body
+        self._path: list[tuple[str, PathReader]] = []
+        self._headers: list[tuple[str, str, HeaderReader]] = []
+        self._query: dict[str, QueryReader] = {}
+        self._body: dict[str, BodyReader] = {}
+        self._required: list[str] = []
+        unread = set(path_names)
+        for field, rules in public_fields(rpc.input_type):
+            require_bounds(field, rules)
+            unread.discard(field.name)
+            self._add(rpc, field, rules, in_path=field.name in path_names)
+        if unread:
+            raise ValueError(f"{rpc.full_name}: its request has no field {', '.join(sorted(unread))} of the path")
+
+    def _add(self, rpc: MethodDescriptor, field: FieldDescriptor, rules: FieldRules, *, in_path: bool) -> None:
+        unknown = _unknown_id(rpc, field)
+        if in_path:
+            if unknown is None:
+                raise ValueError(f"{rpc.full_name}: no error of it says that {field.name} is unknown")
+            self._path.append((field.name, path_reader(field, rules, unknown)))
+        elif rules.header:
+            self._headers.append((field.name, rules.header, header_reader(rules)))
+        elif self._takes_body:
+            self._body[field.name] = body_reader(field, rules)
+            if rules.required:
+                self._required.append(field.name)
+        else:
+            self._query[field.name] = query_reader(field, rules, unknown)
+
+    def decode(self, path_params: Mapping[str, str], query: str, headers: Headers, body: Any) -> Message:
+        """Return the RPC's request.
+
+        `path_params` are raw path segments and `query` the raw query, as `RouteTable.match` and the request line give
+        them. `body` is what `parse_json_body` returned, and is not looked at on a route without one.
+
+        Raises:
+            Refusal: all that is wrong, in one answer. (DECISIONS.md, Routes, scopes, status codes)
+        """
+        findings = Findings()
+        fields: dict[str, Any] = {}
+        for name, header, read_header in self._headers:
+            fields[name] = read_header(headers(header), findings)
+        for name, read_segment in self._path:
+            fields[name] = read_segment(path_params[name], findings)
+        if query and self._query:
+            for name, values in parse_query(query).items():
+                read_values = self._query.get(name)
+                if read_values is not None:
+                    fields[name] = read_values(values, findings)
+        if self._takes_body:
+            self._read_body(body, fields, findings)
+        findings.refuse()
+        return self._message(**fields)
+
+    def _read_body(self, body: Any, fields: dict[str, Any], findings: Findings) -> None:
+        if not isinstance(body, dict):
+            findings.add("invalid_request", _BODY, "must be a JSON object")
+            return
+        for name, value in body.items():
+            read = self._body.get(name)
+            if read is None:
+                findings.add("invalid_request", name, "is not a field of this request")
+            elif value is not None:
+                fields[name] = read(value, findings)
+        for name in self._required:
+            if body.get(name) is None:
+                findings.add("invalid_request", name, "is required")
+
+
+def _unknown_id(rpc: MethodDescriptor, field: FieldDescriptor) -> str | None:
+    """Return the code that the RPC refuses an unknown id in this field with: `run_not_found` for `run_id`."""
+    name = f"ERROR_REASON_{field.name.removesuffix('_id').upper()}_NOT_FOUND"
+    declared = rpc.GetOptions().Extensions[method].errors
+    return next((code_of(reason) for reason in declared if ErrorReason.Name(reason) == name), None)

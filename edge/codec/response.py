@@ -1,0 +1,170 @@
+"""Protobuf messages to JSON, by functions whose source is written from the descriptors once at the start.
+
+The form is DECISIONS.md, Conventions of the JSON: snake_case names, numbers as numbers, every field present, null for
+what is not set. What google.api's own mapping would say (strings for int64, absent fields) does not apply.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import orjson
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+
+from edge.codec.rules import TIMESTAMP, enum_of, is_links, is_map, message_of, public_fields, spellings
+from edge.codec.templates import names_in, path_segment
+from edge.codec.timestamps import timestamp_text
+from workflow_api.v1.options_pb2 import FieldRules
+
+_INDENT: Final = "    "
+
+
+class ResponseCodec:
+    """Encodes the messages of one type as JSON.
+
+    Raises:
+        ValueError: a field has no JSON form, or a link names a field that no enclosing message has.
+    """
+
+    def __init__(self, message: Descriptor) -> None:
+        writer = _Writer()
+        open_names = writer.add(message)
+        if open_names:
+            raise ValueError(f"{message.full_name}: no field fills {', '.join(open_names)} of its links")
+        self._to_object: Callable[[Message], dict[str, Any]] = writer.compiled(message)
+
+    def to_object(self, message: Message) -> dict[str, Any]:
+        """Return what `encode` writes, before it is text; JSON text inside of it is an `orjson.Fragment`."""
+        return self._to_object(message)
+
+    def encode(self, message: Message) -> bytes:
+        """Return the message as JSON."""
+        return orjson.dumps(self._to_object(message))
+
+
+class _Writer:
+    """Writes one Python function per message type: the message and what its links need in, a dict out."""
+
+    def __init__(self) -> None:
+        self._source: list[str] = []
+        self._open_names: dict[str, tuple[str, ...]] = {}
+        self._names: dict[str, Any] = {"fragment": orjson.Fragment, "time": timestamp_text, "quote": path_segment}
+
+    def compiled(self, message: Descriptor) -> Callable[[Message], dict[str, Any]]:
+        """Return the function of a type that was added."""
+        # Source and names come from our own descriptors, never from a caller.
+        exec(compile("\n".join(self._source), f"<codec of {message.full_name}>", "exec"), self._names)  # noqa: S102
+        function: Callable[[Message], dict[str, Any]] = self._names[_function(message)]
+        return function
+
+    def add(self, message: Descriptor) -> tuple[str, ...]:
+        """Write the function of a type and of all it holds; return the names that an enclosing message must fill."""
+        known = self._open_names.get(message.full_name)
+        if known is not None:
+            return known
+        self._open_names[message.full_name] = ()
+        body = _Body()
+        self._write_fields(message, "m", body)
+        own = dict(_paths(message, "m"))
+        open_names = tuple(name for name in body.needed if name not in own)
+        filled = [f"{_variable(name)} = quote({own[name]})" for name in body.needed if name in own]
+        arguments = ", ".join(["m", *map(_variable, open_names)])
+        lines = [*filled, "d = {}", *body.lines, "return d"]
+        self._source += [f"def {_function(message)}({arguments}):", *(_INDENT + line for line in lines)]
+        self._open_names[message.full_name] = open_names
+        return open_names
+
+    def _write_fields(self, message: Descriptor, holder: str, body: "_Body") -> None:
+        for field, rules in public_fields(message):
+            if rules.inline:
+                variable = body.variable()
+                body.lines.append(f"{variable} = {holder}.{field.name}")
+                self._write_fields(message_of(field), variable, body)
+                continue
+            target = f'd["{field.name}"]'
+            value = self._value(field, rules, f"{holder}.{field.name}", body)
+            present = f'{holder}.HasField("{field.name}")'
+            if not _may_be_unset(field, rules):
+                body.lines.append(f"{target} = {value}")
+            elif rules.omit_when_unset:
+                body.lines.append(f"if {present}: {target} = {value}")
+            else:
+                body.lines.append(f"{target} = {value} if {present} else None")
+
+    def _value(self, field: FieldDescriptor, rules: FieldRules, value: str, body: "_Body") -> str:
+        if rules.link:
+            body.need(names_in(rules.link))
+            template = rules.link
+            for name in names_in(rules.link):
+                template = template.replace(f"{{{name}}}", f"{{{_variable(name)}}}")
+            return f'f"{template}"'
+        if is_map(field):
+            entry = message_of(field).fields_by_name["value"]
+            one = self._single(entry, FieldRules(), "v", body)
+            # Sorted, because protobuf keeps no order: the same message is the same bytes.
+            pairs = f"sorted({value}.items())"
+            return f"dict({pairs})" if one == "v" else f"{{k: {one} for k, v in {pairs}}}"
+        if field.is_repeated:
+            one = self._single(field, rules, "v", body)
+            return f"{value}[:]" if one == "v" else f"[{one} for v in {value}]"
+        return self._single(field, rules, value, body)
+
+    def _single(self, field: FieldDescriptor, rules: FieldRules, value: str, body: "_Body") -> str:
+        if rules.raw_json:
+            return f"fragment({value}) if {value} else None"
+        if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
+            enum = enum_of(field)
+            table = "enum_" + enum.full_name.replace(".", "_")
+            # A number of a later release has no spelling here and is null.
+            self._names[table] = spellings(enum).get
+            return f"{table}({value})"
+        if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
+            message = message_of(field)
+            if message.full_name == TIMESTAMP:
+                return f"time({value})"
+            names = self.add(message)
+            body.need(names)
+            return f"{_function(message)}({', '.join([value, *map(_variable, names)])})"
+        if field.type == FieldDescriptor.TYPE_BYTES:
+            raise ValueError(f"{field.full_name}: bytes have no form in the JSON API")
+        return value
+
+
+class _Body:
+    """The lines of one function, and the names that its links need."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.needed: list[str] = []
+        self._variables = 0
+
+    def variable(self) -> str:
+        self._variables += 1
+        return f"m{self._variables}"
+
+    def need(self, names: tuple[str, ...]) -> None:
+        self.needed += [name for name in names if name not in self.needed]
+
+
+def _function(message: Descriptor) -> str:
+    return "object_" + message.full_name.replace(".", "_")
+
+
+def _variable(name: str) -> str:
+    return f"link_{name}"
+
+
+def _may_be_unset(field: FieldDescriptor, rules: FieldRules) -> bool:
+    if rules.link or not field.has_presence or (rules.raw_json and not rules.omit_when_unset):
+        return False
+    return field.message_type is None or not is_links(field.message_type)
+
+
+def _paths(message: Descriptor, holder: str) -> Iterator[tuple[str, str]]:
+    """Yield the strings that may fill a link with the way to reach each: inlined ones, then the message's own."""
+    for field, rules in public_fields(message):
+        if rules.inline:
+            yield from _paths(message_of(field), f"{holder}.{field.name}")
+    for field in message.fields:
+        if field.type == FieldDescriptor.TYPE_STRING and not field.is_repeated:
+            yield field.name, f"{holder}.{field.name}"

@@ -1,0 +1,20 @@
+"""Timestamps as `2026-09-24T10:15:30.123+00:00`. (DECISIONS.md, Conventions of the JSON)."""
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def timestamp_text(timestamp: Timestamp) -> str:
+    """Return a time in UTC with milliseconds, cut off rather than rounded, and an explicit offset."""
+    minute, second = divmod(timestamp.seconds, 60)
+    return f"{_minute_text(minute)}{second:02d}.{timestamp.nanos // 1_000_000:03d}+00:00"
+
+
+@lru_cache(maxsize=4096)
+def _minute_text(minute: int) -> str:
+    # The times of one answer, and of many answers, lie close together: all but the seconds is remembered.
+    return (_EPOCH + timedelta(minutes=minute)).isoformat()[:17]

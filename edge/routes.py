@@ -1,0 +1,181 @@
+"""The routes of the API, from the `google.api.http` options of the protos. (SPEC.md, Route table)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from google.api.annotations_pb2 import http
+from google.api.http_pb2 import HttpRule
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
+
+from edge.codec.request import RequestCodec
+from edge.codec.response import ResponseCodec
+from edge.codec.rules import code_of
+from edge.codec.templates import names_in
+from edge.errors import RULES, Refusal
+from edge.services import METHODS
+from workflow_api.v1.options_pb2 import (
+    ACCESS_ANY_KEY,
+    ACCESS_INTERNAL,
+    ACCESS_PUBLIC,
+    ACCESS_SCOPE,
+    SCOPE_UNSPECIFIED,
+    Access,
+    MethodRules,
+    Scope,
+    method,
+)
+
+BASE: Final = "/api/v1"
+"""Every route's path begins with it."""
+
+_ROUTED: Final = frozenset({ACCESS_PUBLIC, ACCESS_ANY_KEY, ACCESS_SCOPE})
+_VERBS: Final = ("get", "put", "post", "delete", "patch")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method on one path, and the RPC that it calls.
+
+    `template` is the whole path as `/api/v1/runs/{run_id}` and `path_names` what it holds in braces, `rpc` is the name on the wire as
+    `/workflow_api.v1.RunsService/GetRun`. `errors` are the codes that the RPC itself may refuse with. A streaming
+    RPC's answer is no JSON and has no `response_codec`.
+    """
+
+    method: str
+    template: str
+    path_names: tuple[str, ...]
+    rpc: str
+    descriptor: MethodDescriptor
+    access: Access.ValueType
+    scope: Scope.ValueType
+    success_status: int
+    request_codec: RequestCodec
+    response_codec: ResponseCodec | None
+    takes_body: bool
+    streaming: bool
+    errors: tuple[str, ...]
+    no_side_effects: bool
+
+
+class Match(NamedTuple):
+    """A route, and the raw path segments that stand for its parameters."""
+
+    route: Route
+    path_params: Mapping[str, str]
+
+
+class RouteTable:
+    """Finds the route of a call.
+
+    Raises:
+        ValueError: an RPC does not declare who may call it, or is routed and lacks something that a route needs.
+    """
+
+    def __init__(self, methods: Mapping[str, MethodDescriptor] = METHODS) -> None:
+        self.routes: tuple[Route, ...] = tuple(_routes(methods))
+        self._root = _Node()
+        for route in self.routes:
+            self._root.add(route)
+
+    def match(self, http_method: str, raw_path: str) -> Match:
+        """Return the route of a method and a path as sent, without the query.
+
+        Nothing of the path is decoded, so that `%2F` never makes a segment; `RequestCodec` decodes the parameters.
+
+        Raises:
+            Refusal: `not_found`, or `method_not_allowed` with `Allow`.
+        """
+        node = self._root
+        values: list[str] = []
+        for segment in raw_path.split("/"):
+            child = node.children.get(segment)
+            if child is None:
+                child = node.parameter
+                if child is None or not segment:
+                    raise Refusal("not_found")
+                values.append(segment)
+            node = child
+        route = node.methods.get(http_method)
+        if route is None:
+            if not node.methods:
+                raise Refusal("not_found")
+            raise Refusal("method_not_allowed", headers={"Allow": ", ".join(sorted(node.methods))})
+        return Match(route, dict(zip(route.path_names, values, strict=True)))
+
+
+class _Node:
+    """What may follow a beginning of a path."""
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node] = {}
+        self.parameter: _Node | None = None
+        self.methods: dict[str, Route] = {}
+
+    def add(self, route: Route) -> None:
+        node = self
+        for segment in route.template.split("/"):
+            node = node._follow(segment)
+        if route.method in node.methods:
+            raise ValueError(f"{route.rpc}: {route.method} {route.template} is another RPC's route")
+        node.methods[route.method] = route
+
+    def _follow(self, segment: str) -> "_Node":
+        if names_in(segment):
+            self.parameter = self.parameter or _Node()
+            child = self.parameter
+        else:
+            child = self.children.setdefault(segment, _Node())
+        if self.children and self.parameter:
+            raise ValueError(f"a parameter and `{segment}` at the same place of a path: which one a call means is open")
+        return child
+
+
+def _routes(methods: Mapping[str, MethodDescriptor]) -> Iterator[Route]:
+    for name, descriptor in methods.items():
+        options: MethodOptions = descriptor.GetOptions()
+        rules: MethodRules = options.Extensions[method]
+        rule: HttpRule = options.Extensions[http]  # type: ignore[index] # its stub calls the extension a descriptor
+        _check_access(name, rules, routed=rule.WhichOneof("pattern") is not None)
+        if rules.access in _ROUTED:
+            yield _route(name, descriptor, rules, rule)
+
+
+def _check_access(name: str, rules: MethodRules, *, routed: bool) -> None:
+    if rules.access not in {ACCESS_INTERNAL, *_ROUTED}:
+        raise ValueError(f"{name}: declares no access")
+    if routed != (rules.access in _ROUTED):
+        raise ValueError(f"{name}: an RPC has a route if and only if callers from outside may call it")
+    if (rules.access == ACCESS_SCOPE) != (rules.scope != SCOPE_UNSPECIFIED):
+        raise ValueError(f"{name}: ACCESS_SCOPE needs a scope, and no other access has one")
+
+
+def _route(name: str, descriptor: MethodDescriptor, rules: MethodRules, rule: HttpRule) -> Route:
+    verb = rule.WhichOneof("pattern")
+    template = getattr(rule, verb or "")
+    if verb not in _VERBS or not template.startswith(BASE + "/"):
+        raise ValueError(f"{name}: its route is not a plain method under {BASE}")
+    if rule.body not in {"", "*"} or rule.additional_bindings:
+        raise ValueError(f"{name}: a route takes its whole body or none, and an RPC has one route")
+    errors = tuple(code_of(reason) for reason in rules.errors)
+    if not RULES.keys() >= set(errors):
+        raise ValueError(f"{name}: an error of it has no HTTP status")
+    path_names = names_in(template)
+    streaming = descriptor.server_streaming
+    return Route(
+        method=verb.upper(),
+        template=template,
+        path_names=path_names,
+        rpc=name,
+        descriptor=descriptor,
+        access=rules.access,
+        scope=rules.scope,
+        success_status=rules.success_status or 200,
+        request_codec=RequestCodec(descriptor, path_names, takes_body=bool(rule.body)),
+        response_codec=None if streaming else ResponseCodec(descriptor.output_type),
+        takes_body=bool(rule.body),
+        streaming=streaming,
+        errors=errors,
+        no_side_effects=descriptor.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS,
+    )
