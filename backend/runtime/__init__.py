@@ -1,0 +1,1 @@
+"""What makes a run go: launcher, sweeper, engines, segments, sandboxed steps."""

@@ -1,0 +1,70 @@
+"""The first act of a segment: the compare-and-set that takes it, and what it then works from."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from backend.deployment import store as deployment_store
+from backend.runs import lifecycle
+from backend.runtime import store
+from backend.runtime.board import Board
+from backend.runtime.definition import Definition
+from backend.runtime.endings import LICENSE_UNAVAILABLE
+from backend.runtime.means import Means
+from backend.runtime.resources import Resources, load_resources
+from backend.storage.database import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A segment that is this process's to execute; `first` where it is its run's first."""
+
+    run_id: str
+    key_id: str
+    first: bool
+    parameters: dict[str, Any]
+    input_text: str | None
+    definition: Definition
+    resources: Resources
+    board: Board
+
+
+def begin(means: Means, segment_id: str) -> Begun | None:
+    """Takes a queued segment; None when it is not to be executed: somebody else took it, or its run is over.
+
+    Handing a segment over twice is harmless for that reason. A launch that meets a licence on hold fails its run.
+    """
+
+    def read(tx: Tx) -> tuple[Definition, Resources] | None:
+        run = store.run_of_segment(tx, segment_id)
+        if run is None:
+            return None
+        definition = means.definitions.get(tx, run.workflow_id, run.version)
+        return definition, load_resources(tx, definition)
+
+    found = means.database.read(read)
+    if found is None:
+        return None
+    definition, resources = found
+    at = means.clock()
+
+    def take(tx: Tx) -> Begun | None:
+        if not lifecycle.begin_segment(tx, segment_id, means.owner, at):
+            return None
+        run = store.run_of_segment(tx, segment_id)
+        if run.ordinal == 1 and deployment_store.get(tx).licence_state != "active":
+            LICENSE_UNAVAILABLE.close(tx, run.run_id, at)
+            return None
+        return Begun(
+            run_id=run.run_id,
+            key_id=run.key_id,
+            first=run.ordinal == 1,
+            parameters=orjson.loads(run.parameters or "{}"),
+            input_text=run.input_text,
+            definition=definition,
+            resources=resources,
+            board=Board(definition, run.run_id, segment_id, store.steps_of(tx, run.run_id)),
+        )
+
+    return means.database.write(take)

@@ -1,0 +1,154 @@
+"""A run's board as its executing segment knows it: each move changes a step and gathers what is to be recorded."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from backend.ids import new_id
+from backend.runtime import dag
+from backend.runtime.changes import Changes, Row
+from backend.runtime.definition import Definition, StepDefinition
+
+NODE_FAILED: Final = "node_failed"
+INVARIANT_BLOCKED: Final = "invariant_blocked"
+
+
+class Board:
+    """The steps of one run. `rows` are those of the table, in the order of the definition."""
+
+    def __init__(self, definition: Definition, run_id: str, segment_id: str, rows: Sequence[Any]) -> None:
+        self._definition = definition
+        self._run_id = run_id
+        self._segment_id = segment_id
+        self._steps = {step.step: step for step in definition.steps}
+        self._rows: dict[str, Row] = {row.step: row._asdict() for row in rows}
+        self._changes = Changes()
+
+    @property
+    def changes(self) -> Changes:
+        """What is still to be recorded; callers may add to it."""
+        return self._changes
+
+    def take_changes(self) -> Changes:
+        """Hands over what is to be recorded, and begins to gather anew."""
+        taken, self._changes = self._changes, Changes()
+        return taken
+
+    def plan(self) -> dag.Plan:
+        """What follows from where the steps stand."""
+        return dag.plan(self._definition.steps, self._status())
+
+    def value(self, step: str) -> str | None:
+        """The return value of a completed step as JSON text; None where the step has not completed."""
+        row = self._rows[step]
+        return row["value"] if row["status"] == dag.COMPLETED else None
+
+    def needs_of(self, step: str) -> dict[str, Any]:
+        """The return values of the steps that a step needs."""
+        return {need: orjson.loads(self._rows[need]["value"] or "null") for need in self._steps[step].needs}
+
+    def attempt(self, step: str) -> int:
+        """How often a step has begun."""
+        return int(self._rows[step]["attempt"])
+
+    def begin(self, step: str, at: int) -> None:
+        """An agent step begins in this segment."""
+        row = self._move(step, dag.RUNNING, started_at=at, segment_id=self._segment_id)
+        row["attempt"] += 1
+        self._changes.event("step.started", step, attempt=row["attempt"])
+
+    def complete(self, step: str, value: str, outputs: Sequence[Row], at: int) -> None:
+        """A step completed with a value, as JSON text, and outputs whose bytes are stored."""
+        self._move(step, dag.COMPLETED, finished_at=at, value=value)
+        self._changes.outputs += outputs
+        self._changes.counts["steps_completed"] += 1
+        self._changes.event("step.completed", step, outputs=len(outputs))
+
+    def fail(self, step: str, failure_type: str, message: str, at: int) -> None:
+        """A step failed; an optional one leaves a warning."""
+        self._move(step, dag.FAILED, finished_at=at, error_code=NODE_FAILED, error_message=message)
+        self._changes.counts["steps_failed"] += 1
+        self._changes.event("step.failed", step, code=NODE_FAILED, type=failure_type, message=message)
+        if self._steps[step].optional:
+            self._changes.event("warning", step, message=_failed_warning(step))
+
+    def settle(self, plan: dag.Plan) -> None:
+        """Skips and blocks the steps that will never begin."""
+        for step in plan.skip:
+            self._move(step, dag.SKIPPED)
+        for step in plan.block:
+            self._move(step, dag.BLOCKED)
+        for step in plan.skip:
+            self._changes.counts["steps_skipped"] += 1
+            self._changes.event("step.skipped", step, reason=self._behind(step))
+        for step in plan.block:
+            self._rows[step].update(error_code=INVARIANT_BLOCKED, error_message=self._behind(step))
+
+    def ask(self, plan: dag.Plan, at: int) -> None:
+        """Asks for the approvals that may be asked for now."""
+        for step in plan.ask:
+            definition = self._steps[step]
+            approval_id = new_id("apr")
+            self._move(step, dag.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1
+            self._changes.approvals.append(
+                {
+                    "approval_id": approval_id,
+                    "run_id": self._run_id,
+                    "segment_id": self._segment_id,
+                    "step": step,
+                    "title": definition.title,
+                    "instructions": definition.instructions,
+                    "state": "pending",
+                    "requested_at": at,
+                }
+            )
+            self._changes.counts["approvals_pending"] += 1
+            self._changes.event("approval.requested", step, approval_id=approval_id, title=definition.title)
+
+    def failure(self, plan: dag.Plan) -> tuple[str, str] | None:
+        """Failure code and message of a run that cannot go on; None where it can."""
+        if plan.failed is not None:
+            return NODE_FAILED, f"Step '{plan.failed}' failed: {self._rows[plan.failed]['error_message']}"
+        if plan.stuck is not None:
+            if self._steps[plan.stuck].kind == "approval" and self._unmet(plan.stuck) is None:
+                return INVARIANT_BLOCKED, f"The approval of step '{plan.stuck}' was rejected."
+            return INVARIANT_BLOCKED, f"Step '{plan.stuck}' was blocked: {self._behind(plan.stuck)}"
+        return None
+
+    def warnings(self) -> list[str]:
+        """One warning for each optional step that failed."""
+        return [_failed_warning(step) for step, row in self._rows.items() if row["status"] == dag.FAILED]
+
+    def _status(self) -> Mapping[str, str]:
+        return {step: row["status"] for step, row in self._rows.items()}
+
+    def _unmet(self, step: str) -> str | None:
+        return dag.unmet_need(self._steps[step], self._status())
+
+    def _behind(self, step: str) -> str:
+        need = self._unmet(step)
+        return f"It needs step '{need}', which is {self._rows[need]['status']}." if need else ""
+
+    def _move(self, step: str, status: str, **columns: Any) -> Row:
+        row = self._rows[step]
+        row.update(columns, status=status)
+        self._changes.steps[step] = row
+        return row
+
+
+_WORDS: Final = {
+    dag.FAILED: "not successful",
+    dag.SKIPPED: "skipped",
+    dag.BLOCKED: "blocked",
+    dag.CANCELLED: "cancelled",
+}
+
+
+def _failed_warning(step: str) -> str:
+    return f"The optional step '{step}' failed."
+
+
+def definition_of(definition: Definition, step: str) -> StepDefinition:
+    """The definition of one step."""
+    return next(one for one in definition.steps if one.step == step)

@@ -1,0 +1,88 @@
+"""Which steps of a workflow may begin, and which never will. Plain rules, no I/O.
+
+A step begins when every step that it needs has completed. When an optional step fails, the optional steps behind it
+are skipped, and a required step behind it is blocked: it cannot do its work without what it needs, so the run cannot
+go on. When a required step fails, whatever is behind it is blocked.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from backend.runtime.definition import APPROVAL, StepDefinition
+
+PENDING: Final = "pending"
+RUNNING: Final = "running"
+WAITING: Final = "waiting_for_approval"
+COMPLETED: Final = "completed"
+FAILED: Final = "failed"
+SKIPPED: Final = "skipped"
+CANCELLED: Final = "cancelled"
+BLOCKED: Final = "blocked"
+
+_OPEN: Final = frozenset({PENDING, RUNNING, WAITING})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What follows from where the steps stand; every tuple is in the order of the definition.
+
+    Attributes:
+        begin: Agent steps that may begin, as far as there is room.
+        ask: Approval steps whose approval may be asked for.
+        skip: Pending steps that will never begin, and that the run completes without.
+        block: Pending steps that will never begin, and that the run cannot do without.
+        failed: The first required step that failed, if any: the run fails.
+        stuck: The first step that is blocked though no required step failed, if any: the run cannot go on.
+        done: Whether no step is left to begin, to finish or to be decided.
+    """
+
+    begin: tuple[str, ...]
+    ask: tuple[str, ...]
+    skip: tuple[str, ...]
+    block: tuple[str, ...]
+    failed: str | None
+    stuck: str | None
+    done: bool
+
+
+def plan(steps: Sequence[StepDefinition], status: Mapping[str, str]) -> Plan:
+    """Judges where every step stands by now; `status` has every step."""
+    optional = {step.step: step.optional for step in steps}
+    after = dict(status)
+    changed = True
+    while changed:
+        changed = False
+        for step in steps:
+            if after[step.step] == PENDING and (fate := _fate(step, after, optional)) is not None:
+                after[step.step] = fate
+                changed = True
+    ready = [
+        step for step in steps if after[step.step] == PENDING and all(after[need] == COMPLETED for need in step.needs)
+    ]
+    failed = next((step.step for step in steps if after[step.step] == FAILED and not step.optional), None)
+    blocked = next((step.step for step in steps if after[step.step] == BLOCKED), None)
+    return Plan(
+        begin=tuple(step.step for step in ready if step.kind != APPROVAL),
+        ask=tuple(step.step for step in ready if step.kind == APPROVAL),
+        skip=tuple(step.step for step in steps if status[step.step] == PENDING and after[step.step] == SKIPPED),
+        block=tuple(step.step for step in steps if status[step.step] == PENDING and after[step.step] == BLOCKED),
+        failed=failed,
+        stuck=None if failed else blocked,
+        done=_OPEN.isdisjoint(after.values()),
+    )
+
+
+def unmet_need(step: StepDefinition, status: Mapping[str, str]) -> str | None:
+    """The first step that this one needs and that will not complete."""
+    return next((need for need in step.needs if status[need] not in _OPEN and status[need] != COMPLETED), None)
+
+
+def _fate(step: StepDefinition, status: Mapping[str, str], optional: Mapping[str, bool]) -> str | None:
+    """Skipped or blocked where a step cannot begin any more, else None."""
+    needs = [(need, status[need]) for need in step.needs]
+    if any(state in {BLOCKED, CANCELLED} or (state == FAILED and not optional[need]) for need, state in needs):
+        return BLOCKED
+    if any(state in {FAILED, SKIPPED} for _, state in needs):
+        return SKIPPED if step.optional else BLOCKED
+    return None

@@ -1,0 +1,54 @@
+"""Why a run ends other than by its own steps, worded for the person who reads it. (SPEC.md, Failure codes)."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from backend.runs.lifecycle import close_run
+from backend.runs.transitions import CANCELLED, FAILED
+from backend.storage.database import Tx
+
+HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A final status, with failure code and message where the run failed."""
+
+    status: str
+    code: str | None = None
+    message: str | None = None
+
+    def close(self, tx: Tx, run_id: str, at: int, segment_id: str | None = None, owner: str | None = None) -> bool:
+        """Closes the run, once; see `close_run`."""
+        return close_run(
+            tx,
+            run_id,
+            self.status,
+            at,
+            error_code=self.code,
+            error_message=self.message,
+            segment_id=segment_id,
+            owner=owner,
+        )
+
+
+CANCEL: Final = Ending(CANCELLED)
+ORPHANED: Final = Ending(FAILED, "orphaned", "The runtime was interrupted while the run was going.")
+LAUNCH_FAILED: Final = Ending(FAILED, "launch_failed", "The run was not taken up by the runtime in time.")
+LICENSE_UNAVAILABLE: Final = Ending(
+    FAILED, "license_unavailable", "The runtime refused the launch because the deployment's licence is on hold."
+)
+
+
+def time_limit(max_run_hours: float) -> Ending:
+    """A run that reached its time limit, approvals included."""
+    return Ending(FAILED, "wall_clock_limit_reached", f"The run reached its time limit of {max_run_hours:g} hours.")
+
+
+def reason_to_stop(run: Any, now: int) -> Ending | None:
+    """Why a run that has begun should end now, by its row; None where nothing says so."""
+    if run.cancel_requested_at is not None:
+        return CANCEL
+    if run.max_run_hours is None or run.started_at is None or now < run.started_at + run.max_run_hours * HOUR_MS:
+        return None
+    return time_limit(run.max_run_hours)

@@ -1,0 +1,1 @@
+"""Engines execute segments; the tables stay the truth."""

@@ -1,0 +1,67 @@
+"""The embedded engine: segments as tasks on an event loop of its own, in one long-lived thread. (DESIGN.md, 6)."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import uvloop
+
+from backend.runtime.means import Means
+from backend.runtime.segment import Segment
+
+_GRACE_SECONDS: Final = 2.0
+
+
+class LocalEngine:
+    """Executes segments in this process; `on_free` is called whenever one has ended."""
+
+    def __init__(self, means: Means, on_free: Callable[[], None]) -> None:
+        self._means = means
+        self._on_free = on_free
+        self._loop = uvloop.new_event_loop()
+        self._segments: dict[str, Segment] = {}
+        # Held here: the loop itself forgets tasks that nobody holds.
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="segments", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Gives running segments two seconds to end by themselves, then ends them as orphaned."""
+        asyncio.run_coroutine_threadsafe(self._drain(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def submit(self, segment_id: str) -> None:
+        """Has a queued segment executed; see `Engine.submit`."""
+        if segment_id not in self._segments:
+            segment = self._segments[segment_id] = Segment(self._means, segment_id)
+            self._loop.call_soon_threadsafe(self._begin, segment_id, segment)
+
+    def cancel(self, segment_id: str) -> None:
+        """Has a segment end; see `Engine.cancel`."""
+        segment = self._segments.get(segment_id)
+        if segment is not None:
+            self._loop.call_soon_threadsafe(segment.stop)
+
+    def _begin(self, segment_id: str, segment: Segment) -> None:
+        task = self._loop.create_task(segment.run(), name=segment_id)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        del self._segments[task.get_name()]
+        self._on_free()
+
+    async def _drain(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_GRACE_SECONDS)
+        for segment in self._segments.values():
+            segment.stop()
+        if self._tasks:
+            await asyncio.wait(self._tasks)

@@ -1,0 +1,35 @@
+"""Hands queued segments over to the engine: the tables are its outbox. (DESIGN.md, 6)."""
+
+from backend.clock import Clock
+from backend.runtime import upkeep_store as store
+from backend.runtime.engines.engine import Engine
+from backend.storage.database import Database
+
+
+class Launcher:
+    """Hands over up to `most` segments at a time, fairly by key: whose key has the fewest with the engine goes first.
+
+    One process launches. A segment is marked as handed over before the engine gets it; a mark left by a process that
+    is gone is taken back at the start.
+    """
+
+    def __init__(self, database: Database, clock: Clock, engine: Engine, most: int) -> None:
+        self._database = database
+        self._clock = clock
+        self._engine = engine
+        self._most = most
+
+    def launch(self) -> None:
+        """Hands over what waits, as far as there is room."""
+        waiting = self._database.read(lambda tx: store.waiting(tx, self._most))
+        if not waiting:
+            return
+        taken = self._database.read(store.taken_by_key)
+        room = self._most - sum(taken.values())
+        waiting.sort(key=lambda row: (taken.get(row.key_id, 0) + row.turn, row.created_at, row.segment_id))
+        chosen = [row.segment_id for row in waiting[: max(room, 0)]]
+        if not chosen:
+            return
+        self._database.write(lambda tx: store.hand_over(tx, chosen, self._clock()))
+        for segment_id in chosen:
+            self._engine.submit(segment_id)

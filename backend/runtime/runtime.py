@@ -1,0 +1,100 @@
+"""The embedded runtime: launcher, sweeper and local engine, put together. (DESIGN.md, 6)."""
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from backend.ids import new_id
+from backend.outputs.removals import Removals
+from backend.runtime.engines.local import LocalEngine
+from backend.runtime.launcher import Launcher
+from backend.runtime.means import Means
+from backend.runtime.resources import DEFAULT_LIMITS
+from backend.runtime.sandbox import Sandbox, choose_sandbox
+from backend.runtime.slots import StepSlots
+from backend.runtime.sweeper import Sweeper
+from backend.runtime.ticker import Ticker
+from backend.services import Services
+from backend.settings import BackendSettings
+from backend.storage.objects import ObjectStore
+
+_TICK_SECONDS: Final = 0.5
+_THREADS: Final = 32
+# A segment that waits for a decision between two steps holds no slot, so more segments than slots keep slots busy.
+_SEGMENTS_PER_SLOT: Final = 2
+
+
+class LocalRuntime:
+    """Makes runs go in this process, which owns the data folder.
+
+    Nothing happens before `start`; until then, and after `stop`, the calls of the runs service only leave work behind
+    in the tables.
+    """
+
+    def __init__(self, settings: BackendSettings, services: Services, objects: ObjectStore) -> None:
+        self._settings = settings
+        self._services = services
+        self._objects = objects
+        self._work = settings.data / "work"
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="runtime")
+        self._launching = Ticker("launcher", self._launch, _TICK_SECONDS)
+        self._sweeping = Ticker("sweeper", self._sweep, _TICK_SECONDS)
+        self._sandbox: Sandbox | None = None
+
+    def start(self) -> None:
+        """Ends what an earlier process left running, before anything new runs; then takes up what is queued.
+
+        Raises:
+            SandboxUnavailableError: steps cannot be isolated here as the settings ask; the message says what to do.
+        """
+        settings, services = self._settings, self._services
+        self._work.mkdir(parents=True, exist_ok=True)
+        self._sandbox = choose_sandbox(settings.sandbox, warm=settings.step_slots)
+        self._sandbox.prepare(DEFAULT_LIMITS)
+        means = Means(
+            database=services.database,
+            clock=services.clock,
+            objects=self._objects,
+            owner=new_id("proc"),
+            work=self._work,
+            sandbox=self._sandbox,
+            slots=StepSlots(settings.step_slots),
+            threads=self._threads,
+        )
+        self._engine = LocalEngine(means, on_free=self._launching.wake)
+        most = _SEGMENTS_PER_SLOT * settings.step_slots
+        self._launcher = Launcher(services.database, services.clock, self._engine, most)
+        timeout_ms = int(settings.launch_timeout_seconds * 1000)
+        self._sweeper = Sweeper(services.database, services.clock, self._engine, self._work, timeout_ms)
+        self._sweeper.recover()
+        Removals(services.database, self._objects, self).resume()
+        self._engine.start()
+        self._launching.start()
+        self._sweeping.start()
+
+    def stop(self) -> None:
+        """Takes nothing new, lets steps go on for a short grace, and ends the rest as orphaned."""
+        if self._sandbox is not None:
+            self._launching.stop()
+            self._sweeping.stop()
+            self._engine.stop()
+            self._sandbox.close()
+        self._threads.shutdown()
+
+    def wake(self) -> None:
+        """Tells that a segment was queued; see `Runtime.wake`."""
+        self._launching.wake()
+
+    def cancel(self, run_id: str) -> None:  # noqa: ARG002 - the run's row says it all, and survives a crash
+        """Tells that a running run shall end; see `Runtime.cancel`."""
+        self._sweeping.wake()
+
+    def forget(self, run_id: str) -> None:
+        """Removes what is kept on disk for a finished run; see `Runtime.forget`."""
+        shutil.rmtree(self._work / run_id, ignore_errors=True)
+
+    def _launch(self) -> None:
+        self._launcher.launch()
+
+    def _sweep(self) -> None:
+        self._sweeper.sweep()

@@ -1,0 +1,118 @@
+"""SQL of an executing segment: what it reads once at its start, and what its steps leave."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from sqlalchemy import BindParameter, bindparam, insert, select, update
+
+from backend.outputs.tables import outputs
+from backend.runs.tables import approvals, runs, segments, steps
+from backend.storage.database import Tx
+from backend.storage.statements import sql
+from backend.workflows.tables import resources, workflow_versions
+
+_SEGMENT: Final[BindParameter[str]] = bindparam("of_segment_id")
+_RUN: Final[BindParameter[str]] = bindparam("of_run_id")
+
+_RUN_OF_SEGMENT = sql(
+    select(runs, segments.c.ordinal)
+    .join(segments, segments.c.run_id == runs.c.run_id)
+    .where(segments.c.segment_id == _SEGMENT)
+)
+_STEPS = sql(select(steps).where(steps.c.run_id == _RUN).order_by(steps.c.position))
+_DECISIONS = sql(select(approvals.c.step, approvals.c.state).where(approvals.c.continued_in == _SEGMENT))
+_DEFINITION = sql(
+    select(workflow_versions.c.definition).where(
+        workflow_versions.c.workflow_id == bindparam("of_workflow_id"),
+        workflow_versions.c.version == bindparam("of_version"),
+    )
+)
+_RESOURCE = sql(
+    select(resources.c.resource_id, resources.c.definition).where(
+        resources.c.kind == bindparam("of_kind"), resources.c.name == bindparam("of_name")
+    )
+)
+
+_STEP_COLUMNS: Final = (
+    "status",
+    "segment_id",
+    "attempt",
+    "started_at",
+    "finished_at",
+    "error_code",
+    "error_message",
+    "value",
+)
+_SAVE_STEP = sql(
+    update(steps)
+    .where(steps.c.run_id == _RUN, steps.c.position == bindparam("at_position"))
+    .values({name: bindparam(f"new_{name}") for name in _STEP_COLUMNS})
+)
+_ADD_OUTPUT = sql(insert(outputs), [column.name for column in outputs.columns])
+_ADD_APPROVAL = sql(
+    insert(approvals),
+    ["approval_id", "run_id", "segment_id", "step", "title", "instructions", "state", "requested_at"],
+)
+_COUNTED: Final = ("steps_completed", "steps_failed", "steps_skipped", "approvals_pending")
+_COUNT = sql(
+    update(runs)
+    .where(runs.c.run_id == _RUN)
+    .values({name: runs.c[name] + bindparam(f"more_{name}") for name in _COUNTED})
+)
+_SET_MANIFEST = sql(update(runs).where(runs.c.run_id == _RUN).values(inputs_manifest=bindparam("manifest")))
+
+
+def run_of_segment(tx: Tx, segment_id: str) -> Any:
+    """The run's row with the segment's ordinal."""
+    return tx.one(_RUN_OF_SEGMENT, of_segment_id=segment_id)
+
+
+def steps_of(tx: Tx, run_id: str) -> list[Any]:
+    """The board, in the order of the definition."""
+    return tx.all(_STEPS, of_run_id=run_id)
+
+
+def decisions_of(tx: Tx, segment_id: str) -> list[Any]:
+    """Step and state, `approved` or `rejected`, of the decisions that a segment goes on from."""
+    return tx.all(_DECISIONS, of_segment_id=segment_id)
+
+
+def definition(tx: Tx, workflow_id: str, version: int) -> str:
+    """The definition of a workflow version."""
+    return str(tx.one(_DEFINITION, of_workflow_id=workflow_id, of_version=version).definition)
+
+
+def resource(tx: Tx, kind: str, name: str) -> Any:
+    """Id and definition of an agent, connector or environment as it is now; None where there is none of that name."""
+    return tx.one(_RESOURCE, of_kind=kind, of_name=name)
+
+
+def save_steps(tx: Tx, run_id: str, rows: Iterable[Mapping[str, object]]) -> None:
+    """Writes where steps stand; a row has `position` and every changing column."""
+    tx.many(
+        _SAVE_STEP,
+        [
+            {"of_run_id": run_id, "at_position": row["position"]} | {f"new_{name}": row[name] for name in _STEP_COLUMNS}
+            for row in rows
+        ],
+    )
+
+
+def add_outputs(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
+    """Writes outputs whose bytes are stored."""
+    tx.many(_ADD_OUTPUT, rows)
+
+
+def add_approvals(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
+    """Writes approvals that a person is asked for."""
+    tx.many(_ADD_APPROVAL, rows)
+
+
+def count(tx: Tx, run_id: str, more: Mapping[str, int]) -> None:
+    """Raises the run's counters."""
+    tx.run(_COUNT, of_run_id=run_id, **{f"more_{name}": more.get(name, 0) for name in _COUNTED})
+
+
+def set_manifest(tx: Tx, run_id: str, manifest: str) -> None:
+    """Writes what was copied in."""
+    tx.run(_SET_MANIFEST, of_run_id=run_id, manifest=manifest)

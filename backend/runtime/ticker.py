@@ -1,0 +1,47 @@
+"""A thread that does its work when woken, and every so often."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+_LOG = logging.getLogger(__name__)
+
+
+class Ticker:
+    """Calls `work` after each `wake`, and `seconds` after it last ended; several wakes may share one call.
+
+    What `work` raises is logged, and the thread goes on.
+    """
+
+    def __init__(self, name: str, work: Callable[[], None], seconds: float) -> None:
+        self._work = work
+        self._seconds = seconds
+        self._woken = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begins with a first call at once."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Has the work done now; from any thread, also before the start."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Ends the thread after the present call."""
+        self._ended = True
+        self._woken.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended:
+            self._woken.clear()
+            try:
+                self._work()
+            except Exception:  # noqa: BLE001 - the thread must not end
+                _LOG.exception("%s could not do its work and tries again", self._thread.name)
+            # Looked at again because a stop may have come before the clearing.
+            if not self._ended:
+                self._woken.wait(self._seconds)
