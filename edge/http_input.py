@@ -1,0 +1,171 @@
+"""One HTTP request as the edge reads it: raw path, headers, and a body that is bounded before it is read."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import HttpVersion11, RawRequestMessage
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
+from aiohttp.web_protocol import RequestHandler, RequestPayloadError
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from edge.errors import Refusal
+from edge.request_id import request_id_from
+
+if TYPE_CHECKING:
+    from edge.connection import Connection
+
+MAX_BODY_BYTES: Final = 1_048_576
+"""Longest body of a request, every route. (SPEC.md, Request and payload bounds)."""
+
+_LENGTH: Final = re.compile(r"[0-9]{1,19}")
+_NO_HEADERS: Final = CIMultiDictProxy[str](CIMultiDict())
+_ABSOLUTE_FORM: Final = re.compile(r"https?://[^/?]*", re.IGNORECASE)
+
+
+class HttpRequest:
+    """One request; made by aiohttp's server for each message that its parser took.
+
+    `path` and `query` are raw, as sent: nothing in them is decoded, bytes beyond ASCII are surrogates.
+    """
+
+    __slots__ = (
+        "_body_given_up",
+        "_payload",
+        "_task",
+        "connection",
+        "headers",
+        "message",
+        "method",
+        "origin",
+        "path",
+        "query",
+        "request_id",
+    )
+
+    def __init__(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: RequestHandler,
+        _writer: AbstractStreamWriter,
+        task: "asyncio.Task[None]",
+    ) -> None:
+        self.message = message
+        self.connection = cast("Connection", protocol)
+        # What the parser refused comes as a message whose headers are a plain dict.
+        self.headers = message.headers or _NO_HEADERS
+        self.method: str = message.method
+        target = message.path
+        if not target.startswith("/"):
+            target = _ABSOLUTE_FORM.sub("", target, count=1) or "/"
+        self.path, _, self.query = target.partition("?")
+        self.origin: str | None = self.headers.get("Origin")
+        self.request_id = request_id_from(self.header_values("X-Request-Id"))
+        self._payload = payload
+        self._body_given_up = False
+        self._task = task  # aiohttp's server clears it when the request is done
+
+    def header_values(self, name: str) -> Sequence[str]:
+        """Return every value of a header, in order; bytes beyond ASCII may be surrogates."""
+        return self.headers.getall(name, ())
+
+    def header(self, name: str) -> str | None:
+        """Return the first value of a header."""
+        return self.headers.get(name)
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the connection may serve another request after this one."""
+        return not (self.message.should_close or self._body_given_up or self.connection.closing)
+
+    @property
+    def chunked(self) -> bool:
+        """Whether the body comes without a declared length."""
+        return bool(self.message.chunked)
+
+    def check_framing(self) -> None:
+        """Refuse a body that is declared too long, or framed in a way that cannot be bounded.
+
+        Raises:
+            Refusal: `payload_too_large` or `invalid_request`.
+        """
+        length = self.header("Content-Length")
+        if length is not None and (not _LENGTH.fullmatch(length) or int(length) > MAX_BODY_BYTES):
+            raise self._too_large()
+        codings = self.header_values("Transfer-Encoding")
+        if codings and [coding.strip().lower() for coding in codings] != ["chunked"]:
+            raise self._bad_body("has a Transfer-Encoding other than chunked")
+
+    def check_encoding(self) -> None:
+        """Refuse a compressed body: nothing is ever decompressed.
+
+        Raises:
+            Refusal: `invalid_request`.
+        """
+        codings = ",".join(self.header_values("Content-Encoding")).split(",")
+        if any(coding.strip().lower() not in {"", "identity"} for coding in codings):
+            raise Refusal("invalid_request", details=[{"name": "body", "reason": "must not have a Content-Encoding"}])
+
+    def invite_body(self) -> None:
+        """Send `100 Continue` to a caller that waits for it before it sends its body."""
+        if self._payload.is_eof() or self.message.version < HttpVersion11:
+            return
+        if any(value.strip().lower() == "100-continue" for value in self.header_values("Expect")):
+            self.connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    async def read_body(self, seconds: float) -> bytes:
+        """Return the whole body as sent, not decompressed.
+
+        Raises:
+            Refusal: `payload_too_large` as soon as the bound is passed; `invalid_request` when the body is broken or
+                takes longer than `seconds`.
+        """
+        if self._payload is EMPTY_PAYLOAD:
+            return b""
+        if self.connection.lost:
+            raise self._bad_body("did not arrive whole")
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._read()
+        except TimeoutError:
+            raise self._bad_body("did not arrive in time") from None
+        except ConnectionError:
+            raise self._bad_body("did not arrive whole") from None
+        except RequestPayloadError:
+            raise self._bad_body("is not framed as its headers say") from None
+
+    async def _read(self) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while part := await self._payload.readany():
+            size += len(part)
+            if size > MAX_BODY_BYTES:
+                raise self._too_large()
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _too_large(self) -> Refusal:
+        self._body_given_up = True
+        return Refusal("payload_too_large")
+
+    def _bad_body(self, reason: str) -> Refusal:
+        self._body_given_up = True
+        return Refusal("invalid_request", details=[{"name": "body", "reason": reason}])
+
+    @property
+    def body_pending(self) -> bool:
+        """Whether bytes of the body have still to arrive."""
+        return not self._payload.is_eof()
+
+    def fail_body(self, error: BaseException) -> None:
+        """Wake whoever reads the body with an error."""
+        self._payload.set_exception(error)
+
+    # What aiohttp's server asks of a request.
+    def _finish(self) -> None:
+        pass
+
+    _cancel = fail_body

@@ -1,0 +1,117 @@
+"""A server in a thread of its own, and a caller that says exactly the bytes a test wants."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, NamedTuple, Self, TypeVar
+
+import orjson
+import uvloop
+
+T = TypeVar("T")
+
+PATIENCE = 10.0
+
+
+class LoopThread:
+    """An event loop in a thread, for servers that a test calls over blocking sockets."""
+
+    def __init__(self) -> None:
+        self.loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.run(self.loop.shutdown_asyncgens())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(PATIENCE)
+        self.loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.submit(work).result(PATIENCE)
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        return asyncio.run_coroutine_threadsafe(work, self.loop)
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        return str(self.json["error"]["code"])
+
+
+class Wire:
+    """One connection."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self._rest = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes | str) -> Self:
+        self.socket.sendall(data.encode() if isinstance(data, str) else data)
+        return self
+
+    def call(self, method: str, path: str, *headers: str, body: bytes = b"") -> Reply:
+        lines = [f"{method} {path} HTTP/1.1", "Host: test", *headers]
+        if body:
+            lines.append(f"Content-Length: {len(body)}")
+        self.send("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+        return self.read(head_only=method == "HEAD")
+
+    def read(self, *, head_only: bool = False) -> Reply:
+        while b"\r\n\r\n" not in self._rest:
+            self._more()
+        head, _, self._rest = self._rest.partition(b"\r\n\r\n")
+        status, *lines = head.decode("latin-1").split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines)
+        assert len(headers) == len(lines), f"a header is repeated: {lines}"
+        length = 0 if head_only else int(headers.get("Content-Length", 0))
+        while len(self._rest) < length:
+            self._more()
+        body, self._rest = self._rest[:length], self._rest[length:]
+        return Reply(int(status.split()[1]), headers, body)
+
+    def closed(self) -> bool:
+        """Wait for the end of what the server says; True when that was clean and nothing was left over."""
+        try:
+            return self._rest == b"" and self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return False
+
+    def _more(self) -> None:
+        data = self.socket.recv(65536)
+        if not data:
+            raise ConnectionError(f"the server closed the connection after {self._rest!r}")
+        self._rest += data
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Poll for a state, with a deadline."""
+    pause = threading.Event()
+    for _ in range(int(PATIENCE * 200)):
+        if condition():
+            return
+        pause.wait(0.005)
+    raise AssertionError("the state was not reached in time")
+
+
+Serve = Callable[[Any], Awaitable[Any]]
