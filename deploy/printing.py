@@ -104,6 +104,9 @@ def _plain(text: str) -> Any:
 def _print_rich(table: Any) -> None:
     from rich.console import Console
 
-    # Into a pipe or a file nothing is folded: `grep` and `cut` see whole lines.
-    width = None if sys.stdout.isatty() else 10_000
-    Console(width=width, highlight=False, soft_wrap=False).print(table)
+    # Into a pipe or a file nothing is folded or padded: `grep` and `cut` see whole lines.
+    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
+    with console.capture() as capture:
+        console.print(table)
+    for line in capture.get().splitlines():
+        print(line.rstrip())

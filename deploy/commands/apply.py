@@ -38,8 +38,7 @@ def read_manifests(names: list[str]) -> list[workflows_pb2.ManifestFile]:
     problems = []
     for name in names:
         try:
-            data = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
-            manifests.append(workflows_pb2.ManifestFile(name=name, content=data.decode()))
+            manifests.append(_read_manifest(name))
         except OSError as error:
             problems.append({"name": name, "reason": f"cannot be read: {error.strerror}"})
         except UnicodeDecodeError as error:
@@ -47,6 +46,12 @@ def read_manifests(names: list[str]) -> list[workflows_pb2.ManifestFile]:
     if problems:
         raise CommandFailed("A file cannot be read.", code="invalid_request", details=problems)
     return manifests
+
+
+def _read_manifest(name: str) -> workflows_pb2.ManifestFile:
+    if name == STANDARD_INPUT:
+        return workflows_pb2.ManifestFile(name="standard input", content=sys.stdin.buffer.read().decode())
+    return workflows_pb2.ManifestFile(name=name, content=Path(name).read_bytes().decode())
 
 
 APPLIED_COLUMNS: Final = (

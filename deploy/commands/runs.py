@@ -46,7 +46,7 @@ def list_runs(
     if as_json:
         print_json(page)
         return
-    print_table(page["items"], RUN_COLUMNS, none="No such run.")
+    print_table(page["items"], RUN_COLUMNS, none="No run.")
     if page["next_cursor"]:
         print(f"\nMore with --cursor {page['next_cursor']}")
 
