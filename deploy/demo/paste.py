@@ -101,11 +101,12 @@ class Script:
             "# Reviewed report: the run waits for a person, who approves it with the workflow-api command.",
             self._start("Reviewed report", body),
             _wait_for("waiting_for_approval|failed|cancelled"),
+            _get("/runs/$RUN/events"),
             f"{command} approvals list {grpc}",
             f"APPROVAL=$({_get('/runs/$RUN/approvals', end='')} | {_pick('items', 0, 'approval_id')})",
             f'{command} approvals approve "$APPROVAL" --comment "Complete" {grpc}',
             _wait_for(_TERMINAL),
-            _get("/runs/$RUN/events"),
+            _get("/runs/$RUN/outputs"),
         ]
 
     def _text_of(self, name: str) -> str:
