@@ -136,7 +136,6 @@ REFUSED = [
     (parameter(pattern="(?=a)"), "parameters[0].pattern"),
     (parameter(default=1), "parameters[0].default"),
     (parameter(default="c", enum=["a", "b"]), "parameters[0].default"),
-    (parameter(default="a", required=True), "parameters[0].default"),
     (parameter(enum=[]), "parameters[0].enum"),
     (parameter(enum=["a", 1]), "parameters[0].enum[1]"),
     (parameter(min_length=2, max_length=1), "parameters[0].max_length"),
