@@ -30,6 +30,9 @@ from workflow_api.v1.options_pb2 import (
 BASE: Final = "/api/v1"
 """Every route's path begins with it."""
 
+API_VERSION: Final = "2026-09-24"
+"""The contract date. (SPEC.md, Versioning)."""
+
 _ROUTED: Final = frozenset({ACCESS_PUBLIC, ACCESS_ANY_KEY, ACCESS_SCOPE})
 _VERBS: Final = ("get", "put", "post", "delete", "patch")
 
@@ -38,9 +41,9 @@ _VERBS: Final = ("get", "put", "post", "delete", "patch")
 class Route:
     """One method on one path, and the RPC that it calls.
 
-    `template` is the whole path as `/api/v1/runs/{run_id}` and `path_names` what it holds in braces, `rpc` is the name on the wire as
-    `/workflow_api.v1.RunsService/GetRun`. `errors` are the codes that the RPC itself may refuse with. A streaming
-    RPC's answer is no JSON and has no `response_codec`.
+    `template` is the whole path as `/api/v1/runs/{run_id}` and `path_names` what it holds in braces. `rpc` is the name
+    on the wire as `/workflow_api.v1.RunsService/GetRun`. `errors` are the codes that the RPC itself may refuse with. A
+    streaming RPC's answer is no JSON and has no `response_codec`.
     """
 
     method: str

@@ -1,0 +1,116 @@
+"""The OpenAPI 3.1 description of the API, from the descriptors. (SPEC.md, Versioning)."""
+
+from functools import cache
+from typing import Any, Final
+
+import orjson
+
+from edge.openapi.failures import REQUEST_ID_EXAMPLE, envelope_schema
+from edge.openapi.operations import body_component, body_name, operation
+from edge.openapi.schemas import ResponseSchemas
+from edge.routes import API_VERSION, BASE, RouteTable
+
+_DESCRIPTION: Final = """\
+Starts and observes workflows in one governed deployment on behalf of an external system.
+
+- Every call except `GET /health` is made with an API key: `Authorization: Bearer ak_<key_id>.<secret>` together with \
+`X-Service-Key-External-Id: ake_<external_id>`.
+- Request bodies are JSON of at most 1 MiB (1,048,576 bytes). Unknown body fields are refused, unknown query \
+parameters are ignored, and a field given as null counts as absent.
+- Every field of an answer is always present; what is not known is null. Times are ISO 8601 with milliseconds and an \
+offset.
+- Every refusal has the same envelope, `{"error": {"code", "message", "request_id", "details"?}}`. A path that does \
+not exist answers 404 `not_found`, a wrong method 405 `method_not_allowed` with `Allow`.
+- On 429 and 503 wait `Retry-After` seconds and send the same request again; a start of a run with the same \
+`Idempotency-Key`.
+- Poll `GET /runs/{run_id}` no more often than once every 5 seconds per run."""
+
+# In the order of a caller's work.
+_TAGS: Final = {
+    "Deployment": "Whether the API is there.",
+    "Keys": "The calling key.",
+    "Workflows": "What the key may run.",
+    "Runs": "Start a run, watch it, cancel it, erase its data.",
+    "Outputs": "What a finished run made.",
+}
+
+_HEADERS: Final = {
+    "X-Request-Id": ("Id of the request: the caller's own where it sent a well-formed one.", {"type": "string"}),
+    "Retry-After": ("Seconds to wait before the next try.", {"type": "integer", "minimum": 1}),
+    "WWW-Authenticate": ("Always `Bearer`.", {"type": "string", "const": "Bearer"}),
+    "Location": ("Path of the new run.", {"type": "string", "format": "uri-reference"}),
+    "Idempotency-Replayed": ("Always `true`.", {"type": "string", "const": "true"}),
+    "Content-Disposition": ("`attachment` with the file name.", {"type": "string"}),
+    "Content-Length": ("Bytes of the body.", {"type": "integer", "minimum": 0}),
+    "Content-Range": ("The bytes that follow, or `bytes */<size>` of a range that does not fit.", {"type": "string"}),
+    "ETag": ("Strong entity tag: the SHA-256 of the output.", {"type": "string"}),
+    "Accept-Ranges": ("Always `bytes`.", {"type": "string", "const": "bytes"}),
+}
+
+
+@cache
+def openapi_document(app_domain: str) -> bytes:
+    """Return the description as JSON; `app_domain` is the deployment's domain."""
+    return orjson.dumps(_document(app_domain))
+
+
+def _document(app_domain: str) -> dict[str, Any]:
+    routes = RouteTable().routes
+    schemas = ResponseSchemas()
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        path = paths.setdefault(route.template.removeprefix(BASE), {})
+        path[route.method.lower()] = operation(route, schemas)
+    bodies = {body_name(route): body_component(route) for route in routes if route.takes_body}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Programmatic Workflow API", "version": API_VERSION, "description": _DESCRIPTION},
+        "servers": [
+            {
+                "url": f"https://{{app_domain}}{BASE}",
+                "variables": {"app_domain": {"default": app_domain, "description": "The deployment's domain."}},
+            }
+        ],
+        "security": [{"bearerKey": [], "keyExternalId": []}],
+        "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
+        "paths": paths,
+        "components": {
+            "securitySchemes": _security_schemes(),
+            "parameters": {"X-Request-Id": _request_id()},
+            "headers": {
+                # Of the 409s, only those that pass by themselves say when to try again.
+                name: {"description": text, "required": name != "Retry-After", "schema": schema}
+                for name, (text, schema) in _HEADERS.items()
+            },
+            "schemas": {**schemas.components, **bodies, "Error": envelope_schema()},
+        },
+    }
+
+
+def _security_schemes() -> dict[str, Any]:
+    return {
+        "bearerKey": {
+            "type": "http",
+            "scheme": "bearer",
+            "bearerFormat": "ak_<key_id>.<secret>",
+            "description": "The API key, shown once when it was created.",
+        },
+        "keyExternalId": {
+            "type": "apiKey",
+            "in": "header",
+            "name": "X-Service-Key-External-Id",
+            "description": "The key's external id `ake_…`; a call with only one of the two is refused.",
+        },
+    }
+
+
+def _request_id() -> dict[str, Any]:
+    return {
+        "name": "X-Request-Id",
+        "in": "header",
+        "required": False,
+        "description": "1 to 128 characters from `A-Z a-z 0-9 . _ - :`, echoed in the answer. One is made when it is "
+        "absent or does not fit.",
+        "schema": {"type": "string"},
+        "example": REQUEST_ID_EXAMPLE,
+    }

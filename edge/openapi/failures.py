@@ -1,0 +1,107 @@
+"""The answers that refuse a call: the envelope, and the codes by status. (SPEC.md, Errors)."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final
+
+import orjson
+
+from edge.errors import RULES, ErrorRule
+from edge.openapi.comments import comments
+from edge.openapi.schemas import Schema
+from edge.routes import Route
+from workflow_api.v1.errors_pb2 import ErrorReason
+from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
+
+REQUEST_ID_EXAMPLE: Final = "req_01k5xg3v8m2r7d9w4h6t1c0bqz"
+
+# What the edge may answer on any route, before or instead of the RPC.
+_ALWAYS: Final = ("invalid_request", "payload_too_large", "internal")
+_WITH_KEY: Final = (
+    "unauthorized",
+    "forbidden",
+    "outside_time_window",
+    "rate_limited",
+    "runtime_error",
+    "runtime_unreachable",
+    "deployment_updating",
+)
+# Codes that say when to try again, beside those whose rule names the seconds.
+_RETRIED: Final = frozenset({"idempotency_conflict", "rate_limited", "quota_exceeded"})
+_EXAMPLE: Final = re.compile(r"\s*Example: (?P<text>.*)\.?$")
+_DETAILS: Final = re.compile(r"details (?P<json>[\[{].*[\]}])")
+
+
+def refusals(route: Route) -> dict[str, Any]:
+    """Return the refusing responses of a route by status."""
+    codes = [*route.errors, *_ALWAYS, *(() if route.access == ACCESS_PUBLIC else _WITH_KEY)]
+    by_status: dict[int, list[ErrorRule]] = {}
+    for code in dict.fromkeys(codes):
+        by_status.setdefault(RULES[code].status, []).append(RULES[code])
+    return {str(status): _response(status, rules) for status, rules in sorted(by_status.items())}
+
+
+def meaning(code: str) -> str:
+    """Return what a code means, for a person."""
+    return _EXAMPLE.sub("", _comment(code))
+
+
+def envelope_schema() -> Schema:
+    """Return the schema of the error envelope."""
+    return {
+        "type": "object",
+        "description": "The body of every refusal.",
+        "required": ["error"],
+        "additionalProperties": False,
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["code", "message", "request_id"],
+                "additionalProperties": False,
+                "properties": {
+                    "code": {"type": "string", "description": "Stable and machine-readable.", "enum": list(RULES)},
+                    "message": {"type": "string", "description": "For a person."},
+                    "request_id": {"type": "string", "description": "The same as the header `X-Request-Id`."},
+                    "details": {
+                        "type": ["object", "array"],
+                        "description": "Only where there is structured information; its shape belongs to the code.",
+                    },
+                },
+            }
+        },
+    }
+
+
+def _response(status: int, rules: Sequence[ErrorRule]) -> dict[str, Any]:
+    codes = [rule.code for rule in rules]
+    headers = ["X-Request-Id"]
+    if _RETRIED & set(codes) or any(rule.retry_after for rule in rules):
+        headers.append("Retry-After")
+    headers += {401: ["WWW-Authenticate"], 416: ["Content-Range"]}.get(status, [])
+    return {
+        "description": "\n".join(f"- `{code}`: {meaning(code)}" for code in codes),
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
+        "content": {
+            "application/json": {
+                "schema": {
+                    "allOf": [{"$ref": "#/components/schemas/Error"}],
+                    "properties": {"error": {"properties": {"code": {"enum": codes}}}},
+                },
+                "examples": {rule.code: {"value": _example(rule)} for rule in rules},
+            }
+        },
+    }
+
+
+def _example(rule: ErrorRule) -> dict[str, Any]:
+    error: dict[str, Any] = {"code": rule.code, "message": rule.message, "request_id": REQUEST_ID_EXAMPLE}
+    found = _DETAILS.search(_comment(rule.code))
+    if found:
+        error["details"] = orjson.loads(found["json"])
+    return {"error": error}
+
+
+@cache
+def _comment(code: str) -> str:
+    return comments()[f"{ErrorReason.DESCRIPTOR.full_name}.ERROR_REASON_{code.upper()}"]

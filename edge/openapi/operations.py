@@ -1,0 +1,148 @@
+"""One operation per route: its parameters, its body, and its answers."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from edge.codec.rules import INTEGERS, public_fields, spellings
+from edge.openapi.comments import comments
+from edge.openapi.failures import refusals
+from edge.openapi.samples import sample
+from edge.openapi.schemas import ResponseSchemas, Schema, body_schema, bounded
+from edge.routes import Route
+from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE, FieldRules, Scope
+
+_SCOPES: Final = spellings(Scope.DESCRIPTOR)
+_MOST_DIGITS: Final = 10**18 - 1  # a query integer has up to 18 digits
+_DATE_TIMES: Final = frozenset({"created_after", "created_before"})
+
+_CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Range": "One range of bytes, as `bytes=0-1023`. Several ranges, or a malformed header, give the whole output.",
+        "If-Range": "Strong entity tag: the range holds only for these bytes.",
+        "If-None-Match": "Entity tags that the caller has already.",
+    }
+)
+_FILE_HEADERS: Final = ("Content-Disposition", "Content-Length")
+_OUTPUT_HEADERS: Final = (*_FILE_HEADERS, "ETag", "Accept-Ranges")
+
+
+def operation(route: Route, schemas: ResponseSchemas) -> dict[str, Any]:
+    """Return the OpenAPI operation of a route; the schemas of its answers are added to `schemas`."""
+    rpc = route.descriptor
+    assert rpc.containing_service is not None
+    text = comments()[rpc.full_name]
+    operation: dict[str, Any] = {
+        "operationId": rpc.name[0].lower() + rpc.name[1:],
+        "tags": [rpc.containing_service.name.removesuffix("Service")],
+        "summary": text.partition(". ")[0].rstrip("."),
+        "description": f"{text}\n\n{_access(route)}",
+        "parameters": _parameters(route),
+    }
+    if route.takes_body:
+        operation["requestBody"] = {
+            "required": False,
+            "description": "A body of no bytes counts as `{}`.",
+            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{body_name(route)}"}}},
+        }
+    operation["responses"] = {**_successes(route, schemas), **refusals(route)}
+    if route.access == ACCESS_PUBLIC:
+        operation["security"] = []
+    return operation
+
+
+def body_name(route: Route) -> str:
+    """Return the name of the component that describes a route's body."""
+    return f"{route.descriptor.input_type.name.removesuffix('Request')}Body"
+
+
+def body_component(route: Route) -> Schema:
+    """Return the schema of a route's body."""
+    message = route.descriptor.input_type
+    in_body = [
+        field.name for field, rules in public_fields(message) if field.name not in route.path_names and not rules.header
+    ]
+    return body_schema(message, in_body)
+
+
+def _access(route: Route) -> str:
+    if route.access == ACCESS_PUBLIC:
+        return "Needs no key."
+    if route.access == ACCESS_SCOPE:
+        return f"Needs a key with the scope `{_SCOPES[route.scope]}`."
+    return "Needs any valid key."
+
+
+def _parameters(route: Route) -> list[dict[str, Any]]:
+    parameters = [
+        _parameter(route, field, rules)
+        for field, rules in public_fields(route.descriptor.input_type)
+        if not route.takes_body or rules.header or field.name in route.path_names
+    ]
+    if route.descriptor.name == "GetOutputContent":
+        parameters += [
+            {"name": name, "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
+            for name, text in _CONDITIONS.items()
+        ]
+    return [*parameters, {"$ref": "#/components/parameters/X-Request-Id"}]
+
+
+def _parameter(route: Route, field: FieldDescriptor, rules: FieldRules) -> dict[str, Any]:
+    schema = bounded(field, rules)
+    if field.name in route.path_names:
+        place = "path"
+        schema = {"type": "string", "minLength": 1, "maxLength": rules.max_length}
+    elif rules.header:
+        place = "header"
+    else:
+        place = "query"
+        if field.cpp_type in INTEGERS:
+            schema.setdefault("maximum", _MOST_DIGITS)
+        if field.name in _DATE_TIMES:
+            schema["format"] = "date-time"
+    return {
+        "name": rules.header or field.name,
+        "in": place,
+        "required": rules.required,
+        "description": comments()[field.full_name],
+        "schema": schema,
+    }
+
+
+def _successes(route: Route, schemas: ResponseSchemas) -> dict[str, Any]:
+    if route.descriptor.name == "GetOutputContent":
+        return _content_responses()
+    if route.streaming:
+        zip_type = {"application/zip": {"schema": {"contentMediaType": "application/zip"}}}
+        return {"200": _success("The zip.", zip_type, _FILE_HEADERS)}
+    message = route.descriptor.output_type
+    media: dict[str, Any] = {"schema": schemas.reference(message)}
+    assert route.response_codec is not None
+    media["example"] = sample(message, route.response_codec)
+    content = {"application/json": media}
+    text = comments()[message.full_name]
+    if route.descriptor.name == "StartRun":
+        return {
+            "200": _success("A replay: the run exists already.", content, ("Idempotency-Replayed",)),
+            "201": _success("A new run.", content, ("Location",)),
+        }
+    return {str(route.success_status): _success(text, content)}
+
+
+def _content_responses() -> dict[str, Any]:
+    content: dict[str, Any] = {"*/*": {"schema": {"contentMediaType": "application/octet-stream"}}}
+    return {
+        "200": _success("The whole output, in its own media type.", content, _OUTPUT_HEADERS),
+        "206": _success("The range asked for.", content, (*_OUTPUT_HEADERS, "Content-Range")),
+        "304": _success("The caller has these bytes already.", None, ("ETag",)),
+    }
+
+
+def _success(text: str, content: dict[str, Any] | None, headers: Sequence[str] = ()) -> dict[str, Any]:
+    return {
+        "description": text,
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", *headers)},
+        **({"content": content} if content else {}),
+    }
