@@ -1,0 +1,83 @@
+"""From an admitted call to its answer: decode, call the service, encode."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+from google.protobuf.message import Message
+
+from edge.admission import Call
+from edge.channel import Channel
+from edge.errors import Refusal
+from edge.http_output import Answer
+from edge.keyring import Keyring
+from edge.ranges import take_conditions
+from edge.routes import BASE
+from edge.settings import EdgeSettings
+from edge.streaming import open_download
+from workflow_api.v1.deployment_pb2 import Health
+from workflow_api.v1.outputs_pb2 import GetOutputContentRequest
+from workflow_api.v1.runs_pb2 import StartRunResponse
+
+API_VERSION: Final = "2026-09-24"
+
+_HEALTH: Final = "/workflow_api.v1.DeploymentService/GetHealth"
+
+
+class Dispatcher:
+    """Hands calls on to the services."""
+
+    def __init__(self, channel: Channel, keyring: Keyring, settings: EdgeSettings) -> None:
+        self._channel = channel
+        self._keyring = keyring
+        self._settings = settings
+
+    async def dispatch(self, call: Call) -> Answer:
+        """Return the answer of a call that passed every check.
+
+        Raises:
+            Refusal: the request is not valid, or the service refused.
+        """
+        route, path_params = call.match
+        request = call.request
+        message = route.request_codec.decode(path_params, request.query, request.header_values, call.body)
+        if isinstance(message, GetOutputContentRequest):
+            take_conditions(request, message)
+        metadata = (("workflow-api-key-id", call.key_id), ("workflow-api-request-id", request.request_id))
+        seconds = self._settings.backend_seconds
+        if route.streaming:
+            return await open_download(
+                self._channel.stream(route.rpc, message, metadata, seconds), self._settings.stall_seconds
+            )
+        try:
+            answer = await self._channel.unary(route.rpc, message, metadata, seconds)
+        except Refusal as refusal:
+            if route.rpc != _HEALTH or refusal.status < 500:
+                raise
+            answer = self._last_known_health()
+        assert route.response_codec is not None
+        body = route.response_codec.encode(answer)
+        finish = _FINISH.get(route.rpc)
+        return finish(answer, body) if finish else Answer(route.success_status, body)
+
+    def _last_known_health(self) -> Health:
+        """Liveness does not depend on the backend: what the mirror last said stands in for it."""
+        accepts = self._keyring.governed and self._keyring.enabled
+        return Health(
+            status=Health.STATUS_OK if accepts else Health.STATUS_DISABLED,
+            deployment_id=self._keyring.deployment_id,
+            api_version=API_VERSION,
+        )
+
+
+def _started(answer: Message, body: bytes) -> Answer:
+    """A first start names its run's address; a replay says that it is one. (DECISIONS.md, Routes, scopes …)."""
+    started = cast("StartRunResponse", answer)
+    if started.replayed:
+        return Answer(200, body, headers=[("Idempotency-Replayed", "true")])
+    return Answer(201, body, headers=[("Location", f"{BASE}/runs/{started.run.summary.run_id}")])
+
+
+_FINISH: Final[Mapping[str, Callable[[Any, bytes], Answer]]] = MappingProxyType(
+    {"/workflow_api.v1.RunsService/StartRun": _started}
+)

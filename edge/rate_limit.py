@@ -1,0 +1,46 @@
+"""Requests per minute of each key, in fixed minutes of UTC. (SPEC.md, Per-key limits)."""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+_MINUTE_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Where a key stands in the present minute, the call at hand included."""
+
+    limit: int
+    used: int
+    reset_seconds: int
+    """Seconds to the next minute, at least 1."""
+
+    @property
+    def full(self) -> bool:
+        """Whether the call at hand is one too many."""
+        return self.used > self.limit
+
+
+class RateLimiter(Protocol):
+    """Counts calls; one instance for all edges that share a limit."""
+
+    async def count(self, key_id: str, limit: int, now_ms: int) -> Window:
+        """Count one call of a key and return where it stands."""
+        ...
+
+
+class LocalRateLimiter:
+    """Counts in this process's memory: right where there is one edge."""
+
+    def __init__(self) -> None:
+        self._minute = -1
+        self._used: dict[str, int] = {}
+
+    async def count(self, key_id: str, limit: int, now_ms: int) -> Window:
+        """Count one call of a key and return where it stands."""
+        minute, elapsed = divmod(now_ms, _MINUTE_MS)
+        if minute != self._minute:
+            self._minute = minute
+            self._used.clear()
+        used = self._used[key_id] = self._used.get(key_id, 0) + 1
+        return Window(limit, used, -(-(_MINUTE_MS - elapsed) // 1000))

@@ -1,0 +1,127 @@
+"""The edge: every HTTP request from its first byte to its answer."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from time import time
+from typing import Final
+
+from edge.admission import Call, Means, PreflightAnswered, admit
+from edge.channel import Channel
+from edge.connection import HttpServer
+from edge.dispatch import Dispatcher
+from edge.errors import Refusal
+from edge.http_input import HttpRequest
+from edge.http_output import Answer, refused
+from edge.key_mirror import KeyMirrorFollower
+from edge.keyring import Keyring
+from edge.pages import Pages
+from edge.rate_limit import LocalRateLimiter, RateLimiter
+from edge.routes import BASE, RouteTable
+from edge.settings import EdgeSettings
+from edge.source_address import address_reader, plain_address
+from edge.usage import UsageRecorder
+from workflow_api.v1.keys_pb2 import UsageRecord
+
+_UNDER_BASE: Final = BASE + "/"
+_BACKLOG: Final = 1024
+_FIRST_MIRROR_SECONDS: Final = 5.0
+
+_LOG = logging.getLogger(__name__)
+
+
+def system_clock() -> int:
+    """Return the time in milliseconds since the epoch, UTC."""
+    return int(time() * 1000)
+
+
+class Edge:
+    """One HTTP server in front of the services, in the running event loop."""
+
+    def __init__(
+        self,
+        settings: EdgeSettings,
+        channel: Channel,
+        clock: Callable[[], int] = system_clock,
+        limiter: RateLimiter | None = None,
+    ) -> None:
+        self.port = settings.port
+        self._settings = settings
+        self._clock = clock
+        keyring = Keyring(settings.mirror_limit_seconds)
+        self._follower = KeyMirrorFollower(channel, keyring, settings)
+        self._usage = UsageRecorder(channel, settings)
+        self._dispatcher = Dispatcher(channel, keyring, settings)
+        self._means = Means(
+            routes=RouteTable(),
+            keyring=keyring,
+            limiter=limiter or LocalRateLimiter(),
+            address_of=address_reader(settings.client_address),
+            body_seconds=settings.body_seconds,
+        )
+        self._pages = Pages(settings.app_domain)
+        self._http: HttpServer | None = None
+        self._listener: asyncio.Server | None = None
+        self._head_watch: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Fetch the keys, as far as the backend can be reached, and listen."""
+        await self._follower.start(_FIRST_MIRROR_SECONDS)
+        self._usage.start()
+        self._http = HttpServer(self._handle, self._settings.idle_seconds)
+        self._listener = await asyncio.get_running_loop().create_server(
+            self._http, self._settings.host, self._settings.port, backlog=_BACKLOG
+        )
+        self.port = self._listener.sockets[0].getsockname()[1]
+        self._head_watch = asyncio.create_task(self._watch_heads(self._http))
+
+    async def stop(self) -> None:
+        """Stop listening, let calls under way end, send what is left of the usage records."""
+        if self._listener is not None and self._http is not None:
+            self._listener.close()
+            self._http.pre_shutdown()
+            await self._http.shutdown(self._settings.drain_seconds)
+        if self._head_watch is not None:
+            self._head_watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._head_watch
+        await self._follower.stop()
+        await self._usage.stop()
+
+    async def _handle(self, request: HttpRequest) -> Answer:
+        """Answer one request; nothing but a cancellation leaves here."""
+        if not (request.path == BASE or request.path.startswith(_UNDER_BASE)):
+            return self._pages.answer(request)
+        call = Call(request, self._means, self._clock())
+        reason = ""
+        try:
+            await admit(call)
+            answer = await self._dispatcher.dispatch(call)
+        except Refusal as refusal:
+            reason = refusal.code
+            answer = refused(refusal, request)
+        except PreflightAnswered as preflight:
+            return preflight.answer
+        except Exception:  # noqa: BLE001 - whatever it is, the caller learns nothing of it
+            _LOG.exception("request %s failed", request.request_id)
+            reason = "internal"
+            answer = refused(Refusal(reason), request)
+        self._usage.record(
+            UsageRecord(
+                at_ms=call.now_ms,
+                key_id=call.key_id,
+                method=request.method,
+                route=call.template.removeprefix(BASE),
+                status=answer.status,
+                address=plain_address(call.address),
+                reason=reason,
+                request_id=request.request_id,
+            )
+        )
+        return answer
+
+    async def _watch_heads(self, http: HttpServer) -> None:
+        while True:
+            await asyncio.sleep(1)
+            http.check_heads(self._settings.head_seconds)

@@ -1,0 +1,77 @@
+"""Usage records: one per call, sent to the deployment in batches. (SPEC.md, Events; DECISIONS.md, Administration)."""
+
+import asyncio
+import logging
+from collections import deque
+from itertools import islice
+from secrets import token_hex
+from typing import Final
+
+from edge.channel import Channel
+from edge.errors import Refusal
+from edge.settings import EdgeSettings
+from workflow_api.v1.keys_pb2 import RecordUsageRequest, UsageRecord
+
+_RPC: Final = "/workflow_api.v1.KeysService/RecordUsage"
+_METADATA: Final = (("workflow-api-actor", "edge"),)
+_BATCH_RECORDS: Final = 1000
+_LAST_SECONDS: Final = 5.0
+
+_LOG = logging.getLogger(__name__)
+
+
+class UsageRecorder:
+    """Keeps records until the deployment has them; what overflows the buffer is counted, oldest first to go."""
+
+    def __init__(self, channel: Channel, settings: EdgeSettings) -> None:
+        self.lost = 0
+        self._channel = channel
+        self._settings = settings
+        self._records: deque[UsageRecord] = deque()
+        self._batch: RecordUsageRequest | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def record(self, record: UsageRecord) -> None:
+        """Keep the record of one call until the next batch."""
+        if len(self._records) >= self._settings.usage_buffer_records:
+            self._records.popleft()
+            self.lost += 1
+        self._records.append(record)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Send what is left, as far as that is possible now."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            async with asyncio.timeout(_LAST_SECONDS):
+                await self._send_all()
+        except (TimeoutError, Refusal) as error:
+            self.lost += len(self._records) + (len(self._batch.records) if self._batch else 0)
+            _LOG.warning("usage records could not be sent at the end, %d are lost: %s", self.lost, error)
+
+    async def _run(self) -> None:
+        said = 0
+        while True:
+            await asyncio.sleep(self._settings.usage_flush_seconds)
+            try:
+                await self._send_all()
+            except Exception as error:  # noqa: BLE001 - whatever breaks, the records are kept and sent later
+                _LOG.warning("usage records wait: %s", error, exc_info=not isinstance(error, Refusal))
+            if self.lost > said:
+                said = self.lost
+                _LOG.warning("%d usage records are lost: the buffer overflowed", said)
+
+    async def _send_all(self) -> None:
+        while self._batch is not None or self._records:
+            if self._batch is None:
+                self._batch = RecordUsageRequest(records=islice(self._records, _BATCH_RECORDS), batch_id=token_hex(16))
+                for _ in self._batch.records:
+                    self._records.popleft()
+            # A batch keeps its id over every try: one that did arrive is not written twice.
+            await self._channel.unary(_RPC, self._batch, _METADATA, self._settings.backend_seconds)
+            self._batch = None
