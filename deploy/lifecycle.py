@@ -30,6 +30,8 @@ def prepare_process(settings: Settings) -> None:
 
     # Steps are processes, and gRPC's fork handlers would stop the world for each of them.
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+    # Every failure that gRPC's core would write between our lines also reaches us as an exception.
+    os.environ["GRPC_VERBOSITY"] = "NONE"
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     log_to_stderr(settings.log_level)
 

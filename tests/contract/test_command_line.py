@@ -3,7 +3,7 @@
 import json
 import os
 import pwd
-import re
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,12 @@ from tests.support.poll import until
 from tests.support.service import COMMAND, Service
 from workflow_api.v1 import deployment_pb2
 
-NAME = re.compile(r"gRPC\D*(127\.0\.0\.1:\d+)")
-
 
 class CommandLine:
     """Runs commands against one service, with no terminal and nothing on standard input."""
 
     def __init__(self, service: Service) -> None:
-        found = NAME.search(service.log())
-        assert found
-        self._environment = {**os.environ, "WORKFLOW_API_GRPC": found[1]}
+        self._environment = {**os.environ, "WORKFLOW_API_GRPC": service._ready()["grpc"]}
 
     def __call__(self, *arguments: str, code: int = 0, **options: Any) -> subprocess.CompletedProcess[str]:
         ended = subprocess.run(
@@ -230,6 +226,23 @@ def test_an_approval_starts_a_segment_that_follow_sees(
     assert events[-1]["type"] in {"segment.ended", "run.completed"}
     again = command.error("approvals", "approve", approval_id)
     assert again["code"] in {"not_found", "invalid_request"}
+
+
+def test_following_can_be_interrupted(command: CommandLine, parked_run: dict[str, Any]) -> None:
+    following = subprocess.Popen(
+        [COMMAND, "runs", "events", parked_run["run_id"], "--follow"],
+        env=command._environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    assert following.stdout
+    assert "segment.started" in following.stdout.readline()
+
+    following.send_signal(signal.SIGINT)
+
+    assert following.communicate(timeout=20)[1] == ""
+    assert following.returncode == 130
 
 
 def test_a_rejection_fails_the_run(command: CommandLine, caller: Caller, flows: dict[str, str]) -> None:
