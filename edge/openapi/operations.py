@@ -1,5 +1,6 @@
 """One operation per route: its parameters, its body, and its answers."""
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -9,12 +10,13 @@ from google.protobuf.descriptor import FieldDescriptor
 from edge.codec.rules import INTEGERS, public_fields, spellings
 from edge.openapi.comments import comments
 from edge.openapi.failures import refusals
-from edge.openapi.samples import sample
+from edge.openapi.samples import BODIES, sample
 from edge.openapi.schemas import ResponseSchemas, Schema, body_schema, bounded
 from edge.routes import Route
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE, FieldRules, Scope
 
 _SCOPES: Final = spellings(Scope.DESCRIPTOR)
+_SENTENCE: Final = re.compile(r"[.;] ")
 _MOST_DIGITS: Final = 10**18 - 1  # a query integer has up to 18 digits
 _DATE_TIMES: Final = frozenset({"created_after", "created_before"})
 
@@ -37,7 +39,7 @@ def operation(route: Route, schemas: ResponseSchemas) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": rpc.name[0].lower() + rpc.name[1:],
         "tags": [rpc.containing_service.name.removesuffix("Service")],
-        "summary": text.partition(". ")[0].rstrip("."),
+        "summary": _SENTENCE.split(text, maxsplit=1)[0].rstrip("."),
         "description": f"{text}\n\n{_access(route)}",
         "parameters": _parameters(route),
     }
@@ -45,7 +47,12 @@ def operation(route: Route, schemas: ResponseSchemas) -> dict[str, Any]:
         operation["requestBody"] = {
             "required": False,
             "description": "A body of no bytes counts as `{}`.",
-            "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{body_name(route)}"}}},
+            "content": {
+                "application/json": {
+                    "schema": {"$ref": f"#/components/schemas/{body_name(route)}"},
+                    "example": BODIES[rpc.name],
+                }
+            },
         }
     operation["responses"] = {**_successes(route, schemas), **refusals(route)}
     if route.access == ACCESS_PUBLIC:

@@ -15,6 +15,7 @@ from edge.codec.rules import TIMESTAMP, is_map, message_of, rules_of
 from edge.routes import API_VERSION
 
 _AT_MS: Final = 1_790_244_930_123  # 2026-09-24T10:15:30.123+00:00
+_DURATION_MS: Final = 8_421
 
 # Values by the field's full name without the package, else by its name; what has none stays unset.
 _VALUES: Final[Mapping[str, Any]] = MappingProxyType(
@@ -51,7 +52,7 @@ _VALUES: Final[Mapping[str, Any]] = MappingProxyType(
         "Parameter.enum": '["en","fr"]',
         "RunSummary.status": 4,
         "CancelRunResponse.status": 2,
-        "duration_ms": 8421,
+        "duration_ms": _DURATION_MS,
         "client_reference": "contract-4711",
         "labels": {"team": "legal"},
         "steps_total": 2,
@@ -97,7 +98,20 @@ _TIMES: Final = frozenset(
     {"created_at", "updated_at", "started_at", "finished_at", "expires_at", "requested_at", "at", "cancel_requested_at"}
 )
 _TIMES_OF: Final = frozenset({"EraseRunDataResponse.data_purged_at"})
-_UNSET: Final = frozenset({"error", "result_error", "next_cursor"})
+_UNSET: Final = frozenset({"error", "result_error"})
+
+BODIES: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "StartRun": {
+            "parameters": {"language": "en"},
+            "client_reference": "contract-4711",
+            "labels": {"team": "legal"},
+        },
+        "CancelRun": {"reason": "Started by mistake."},
+        "EraseRunData": {"reason": "Request of the person concerned."},
+    }
+)
+"""An example of a body, by RPC."""
 
 
 def sample(message: Descriptor, codec: ResponseCodec) -> Any:
@@ -116,7 +130,7 @@ def _filled(message: Descriptor) -> Message:
         elif message_of(field).full_name == TIMESTAMP:
             if field.name in _TIMES or own_name in _TIMES_OF:
                 at = Timestamp()
-                at.FromMilliseconds(_AT_MS)
+                at.FromMilliseconds(_AT_MS + (_DURATION_MS if field.name == "finished_at" else 0))
                 getattr(filled, field.name).CopyFrom(at)
         elif field.is_repeated:
             getattr(filled, field.name).append(_filled(message_of(field)))
