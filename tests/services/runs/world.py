@@ -275,6 +275,9 @@ class World:
     def row(self, run_id: str) -> Any:
         return self.services.database.read(lambda tx: tx.one(_ROW, run_id=run_id))
 
+    def dump(self, table: str) -> list[Any]:
+        return self.services.database.read(lambda tx: tx.all(sql(text(f"SELECT * FROM {table}"))))
+
     def count(self, table: str, where: str = "1 = 1") -> int:
         statement = sql(text(f"SELECT count(*) AS n FROM {table} WHERE {where}"))
         return int(self.services.database.read(lambda tx: tx.one(statement)).n)

@@ -1,0 +1,166 @@
+"""EraseRunData. (SPEC.md, DELETE /runs/{run_id}/data; DECISIONS.md, 5)"""
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from backend.outputs.removals import Removals
+from backend.runs.lifecycle import RunResult
+from tests.services.calls import RefusedError
+from tests.services.runs.world import World
+from workflow_api.v1 import outputs_pb2, runs_pb2
+
+SECRET = "Zebedee"
+
+
+def full_of_content(world: World) -> str:
+    """A failed run with the secret in every place that can hold content."""
+    run_id = world.started(
+        "Plain", parameters={"language": "en"}, input_text=SECRET, client_reference="mine", labels={"a": "1"}
+    )
+    segment_id = world.begin(run_id)
+    output_id = world.output(run_id, f"first/{SECRET}.txt", SECRET.encode())
+    world.ask(run_id, segment_id, "first")
+    world.write(segment_id, "step.progress", data={"message": SECRET})
+    world.cancel(run_id, reason=SECRET)
+    result = RunResult(
+        value=f'"{SECRET}"',
+        output_id=output_id,
+        size_bytes=9,
+        sha256="ab",
+        error_code="result_schema_mismatch",
+        error_message=SECRET,
+        summary_markdown=SECRET,
+    )
+    world.close(
+        run_id,
+        "failed",
+        error_code="node_failed",
+        error_message=SECRET,
+        result=result,
+        warnings=[SECRET, SECRET],
+    )
+    return run_id
+
+
+def test_every_content_bearing_value_goes_and_the_bare_facts_stay(world: World, tmp_path: Path) -> None:
+    run_id = full_of_content(world)
+    before = world.get(run_id)
+    world.clock.advance(seconds=1)
+    answer = world.erase(run_id, reason="asked to")
+    assert answer.data_purged_at.ToMilliseconds() == world.clock.now
+    run = world.get(run_id)
+    assert run.data_purged_at == answer.data_purged_at
+    for gone in ("parameters", "input_text", "inputs_manifest", "result", "summary_markdown", "result_json"):
+        assert not run.HasField(gone)
+    assert run.error == runs_pb2.RunError(code="node_failed")
+    assert run.result_error == runs_pb2.RunError(code="result_schema_mismatch")
+    assert list(run.summary.warnings) == ["erased", "erased"]
+    before.summary.ClearField("warnings")
+    run.summary.ClearField("warnings")
+    assert run.summary == before.summary
+    assert run.summary.counts.outputs == 1
+    assert (run.pii_policy, run.key_id) == (before.pii_policy, before.key_id)
+    for table in ("runs", "steps", "approvals", "segments", "outputs", "events"):
+        assert SECRET not in str(world.dump(table))
+    assert not [file for file in (tmp_path / "objects").rglob("*") if file.is_file()]
+
+
+@pytest.mark.parametrize("method", ["ListRunSteps", "ListRunEvents", "ListRunApprovals"])
+def test_board_and_event_log_are_gone_after_it(world: World, method: str) -> None:
+    run_id = world.finished()
+    world.erase(run_id)
+    with pytest.raises(RefusedError) as caught:
+        world.runs(method, getattr(runs_pb2, f"{method}Request")(run_id=run_id), world.key)
+    assert caught.value.reason == "not_found"
+
+
+def test_a_run_that_is_going_cannot_be_erased(world: World) -> None:
+    run_id = world.started()
+    for status, move in (("queued", None), ("running", world.begin)):
+        if move:
+            move(run_id)
+        with pytest.raises(RefusedError) as caught:
+            world.erase(run_id)
+        assert (caught.value.reason, caught.value.metadata) == ("run_not_terminal", {"status": status})
+
+
+def test_an_erased_run_is_already_purged(world: World) -> None:
+    run_id = world.finished()
+    world.clock.now = 1_790_000_000_007
+    world.erase(run_id)
+    world.clock.advance(seconds=3)
+    with pytest.raises(RefusedError) as caught:
+        world.erase(run_id)
+    assert caught.value.reason == "already_purged"
+    assert caught.value.metadata == {"data_purged_at": "2026-09-21T14:13:20.007+00:00"}
+
+
+def test_erasures_at_once_are_202_or_already_purged(world: World) -> None:
+    run_id = world.finished()
+    barrier = threading.Barrier(8)
+
+    def erase(_: int) -> str:
+        barrier.wait()
+        try:
+            world.erase(run_id)
+        except RefusedError as error:
+            return error.reason
+        return "erased"
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(erase, range(8)))
+    assert sorted(outcomes) == ["already_purged"] * 7 + ["erased"]
+
+
+def test_erasing_ends_a_pending_sweep_and_keeps_the_manifest(world: World) -> None:
+    run_id = world.finished("Swept")
+    world.output(run_id, "first/a.txt", b"x")
+    world.erase(run_id)
+    assert world.row(run_id).redaction_state == "done"
+    assert not world.outputs("ListOutputs", outputs_pb2.ListOutputsRequest(run_id=run_id), world.key).items
+    manifest = world.outputs("GetPiiRedaction", outputs_pb2.GetPiiRedactionRequest(run_id=run_id), world.key)
+    assert manifest.mode == "detect"
+
+
+def test_the_idempotency_record_outlives_the_data(world: World) -> None:
+    run_id = world.start("Plain", "k", input_text="x").run.summary.run_id
+    world.begin(run_id)
+    world.close(run_id)
+    world.erase(run_id)
+    replay = world.start("Plain", "k", input_text="x")
+    assert replay.replayed
+    assert replay.run == world.get(run_id)
+
+
+def test_the_runtime_forgets_the_run_and_the_erasure_is_audited(world: World) -> None:
+    run_id = world.finished()
+    world.erase(run_id, reason="asked to")
+    assert world.runtime.forgotten == [run_id]
+    assert world.count("audit_records", f"target = '{run_id}' AND action = 'run.erased'") == 1
+    assert world.count("pending_removals") == 0
+
+
+class BrokenObjects:
+    """An object store whose disk is away."""
+
+    def delete_prefix(self, prefix: str) -> None:
+        raise OSError(prefix)
+
+
+def test_objects_that_could_not_be_removed_are_removed_at_the_next_start(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = world.finished()
+    world.output(run_id, "first/a.txt", b"x")
+    whole = world.servicer.removals
+    world.servicer.removals = Removals(world.services.database, BrokenObjects(), world.runtime)  # type: ignore[arg-type]
+    with caplog.at_level(logging.CRITICAL):
+        world.erase(run_id)
+    assert world.count("pending_removals") == 1
+    whole.resume()
+    assert world.count("pending_removals") == 0
+    assert not [file for file in (tmp_path / "objects").rglob("*") if file.is_file()]

@@ -1,0 +1,132 @@
+"""ListRuns. (SPEC.md, GET /runs; DECISIONS.md, 1 and 2)"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.services.calls import RefusedError
+from tests.services.runs.world import World
+from workflow_api.v1 import runs_pb2
+
+
+def page(world: World, key: str | None = "", **fields: Any) -> runs_pb2.ListRunsResponse:
+    request = runs_pb2.ListRunsRequest(**fields)
+    answer: runs_pb2.ListRunsResponse = world.runs("ListRuns", request, world.key if key == "" else key)
+    return answer
+
+
+def ids(world: World, key: str | None = "", **fields: Any) -> list[str]:
+    return [run.run_id for run in page(world, key, **fields).items]
+
+
+def refusal(world: World, **fields: Any) -> str:
+    with pytest.raises(RefusedError) as caught:
+        page(world, **fields)
+    return caught.value.reason
+
+
+def iso(milliseconds: int, rest: str = "") -> str:
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03}{rest}"
+
+
+def test_runs_are_newest_first_also_within_one_millisecond(world: World) -> None:
+    started = [world.started() for _ in range(3)]
+    world.clock.advance(seconds=1)
+    started.append(world.started())
+    assert ids(world) == started[::-1]
+
+
+def test_an_item_is_the_base_of_the_detail(world: World) -> None:
+    run_id = world.finished(labels={"a": "b"})
+    assert page(world).items[0] == world.get(run_id).summary
+
+
+def test_a_key_sees_its_own_runs_and_an_internal_caller_all(world: World) -> None:
+    other = world.new_key()
+    mine, foreign = world.started(), world.started(key=other)
+    assert ids(world) == [mine]
+    assert ids(world, other) == [foreign]
+    assert ids(world, None) == [foreign, mine]
+
+
+def test_pages_are_complete_and_the_last_has_no_cursor(world: World) -> None:
+    key = world.new_key(max_concurrent_runs=100)
+    started = [world.started(key=key) for _ in range(23)]
+    first = page(world, key)
+    assert [run.run_id for run in first.items] == started[:2:-1]
+    last = page(world, key, cursor=first.next_cursor)
+    assert [run.run_id for run in last.items] == started[2::-1]
+    assert not last.HasField("next_cursor")
+    assert not page(world, key, limit=23).HasField("next_cursor")
+    assert page(world, key, limit=22).HasField("next_cursor")
+
+
+def test_a_cursor_of_another_key_or_changed_is_invalid(world: World) -> None:
+    for _ in range(2):
+        world.started()
+    cursor = page(world, limit=1).next_cursor
+    with pytest.raises(RefusedError) as caught:
+        page(world, world.new_key(), cursor=cursor)
+    assert caught.value.reason == "invalid_cursor"
+    assert refusal(world, cursor=cursor[:-1] + ("A" if cursor[-1] != "A" else "B")) == "invalid_cursor"
+    assert refusal(world, cursor="none") == "invalid_cursor"
+
+
+def test_a_bad_filter_is_told_before_a_bad_cursor(world: World) -> None:
+    assert refusal(world, status="done", cursor="none") == "invalid_filter"
+    assert refusal(world, status="done", limit=0) == "invalid_request"
+
+
+@pytest.mark.parametrize(
+    ("status", "count"),
+    [("completed", 1), (" queued ,completed ", 3), ("failed", 0), ("queued,queued", 2)],
+)
+def test_status_is_a_list_with_blanks_trimmed(world: World, status: str, count: int) -> None:
+    world.finished()
+    for _ in range(2):
+        world.started()
+    assert len(ids(world, status=status)) == count
+
+
+@pytest.mark.parametrize("status", ["done", "queued,", ",", " ", "QUEUED", "queued;failed", "x" * 201])
+def test_a_bad_status_is_an_invalid_filter(world: World, status: str) -> None:
+    assert refusal(world, status=status) == "invalid_filter"
+
+
+def test_workflow_and_client_reference_filter_exactly(world: World) -> None:
+    plain = world.started(client_reference="a%")
+    gated = world.started("Gated", client_reference="ab")
+    assert ids(world, workflow_id=world.workflows["Gated"]) == [gated]
+    assert ids(world, workflow_id="wf_none") == []
+    assert ids(world, client_reference="a%") == [plain]
+    assert ids(world, client_reference="a") == []
+    assert ids(world, workflow_id=world.workflows["Gated"], client_reference="a%") == []
+
+
+def test_dates_exclude_their_own_millisecond(world: World) -> None:
+    runs = []
+    for _ in range(3):
+        runs.append(world.started())
+        world.clock.now += 1
+    middle = world.get(runs[1]).summary.created_at.ToMilliseconds()
+    assert ids(world, created_after=iso(middle)) == [runs[2]]
+    assert ids(world, created_before=iso(middle, "Z")) == [runs[0]]
+    assert ids(world, created_after=iso(middle, "0000001+00:00")) == [runs[2]]
+    assert ids(world, created_before=iso(middle, "0000001")) == [runs[1], runs[0]]
+    assert ids(world, created_after=iso(middle - 1, "9999999Z")) == [runs[2], runs[1]]
+
+
+@pytest.mark.parametrize("date", ["2026-09-24", "yesterday", "2026-13-01T00:00:00Z", "2026-09-24T10:00:00+99:00"])
+@pytest.mark.parametrize("name", ["created_after", "created_before"])
+def test_a_bad_date_is_an_invalid_filter(world: World, name: str, date: str) -> None:
+    assert refusal(world, **{name: date}) == "invalid_filter"
+
+
+def test_filters_and_cursors_go_together(world: World) -> None:
+    wanted = [world.finished() for _ in range(3)]
+    world.started()
+    first = page(world, status="completed", limit=2)
+    rest = page(world, status="completed", limit=2, cursor=first.next_cursor)
+    assert [run.run_id for run in [*first.items, *rest.items]] == wanted[::-1]

@@ -1,0 +1,50 @@
+"""Hot statements are served by their indexes, whatever else is in the tables."""
+
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.dialects.sqlite import dialect
+from sqlalchemy.pool import StaticPool
+
+import backend.deployment.tables
+import backend.keys.tables
+import backend.outputs.tables
+import backend.workflows.tables  # noqa: F401 - every table is in the catalogue
+from backend.runs import start_store, store
+from backend.storage.metadata import METADATA
+from backend.storage.statements import Statement
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    METADATA.create_all(engine)
+    raw = engine.raw_connection()
+    yield raw.driver_connection  # type: ignore[misc]  # the driver is known
+    raw.close()
+    engine.dispose()
+
+
+def plan(connection: sqlite3.Connection, statement: Statement, *names: str) -> str:
+    text, arguments = statement.prepare(dialect(paramstyle="qmark"), dict.fromkeys(names, 1))
+    return "\n".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", arguments))
+
+
+def test_the_facts_of_a_start_are_points_and_a_count_over_runs_in_flight(connection: sqlite3.Connection) -> None:
+    steps = plan(connection, start_store._FACTS, "of_key_id", "of_idempotency_key", "of_day")
+    assert "COVERING INDEX ix_runs_active (key_id=? AND status=?)" in steps
+    assert "SCAN" not in steps.replace("SCAN deployments", "")
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize("of_key", [False, True])
+def test_a_page_of_runs_is_read_in_the_order_of_an_index(
+    connection: sqlite3.Connection, of_key: bool, resumed: bool
+) -> None:
+    statement = store._page_statement(of_key, ("completed",), frozenset({"workflow_id"}), resumed)
+    names = ("limit", "of_key_id", "last_created_at", "last_run_id", "workflow_id")
+    steps = plan(connection, statement, *names)
+    assert ("ix_runs_newest_of_key" if of_key else "ix_runs_newest") in steps
+    assert "TEMP B-TREE" not in steps
