@@ -24,7 +24,6 @@ from backend.workflows.terms import WorkflowTerms
 from workflow_api.v1 import errors_pb2, runs_pb2
 
 _RECORD_LIFE_MS: Final = DAY_MS
-_PURGE_EVERY_MS: Final = 10_000
 
 Row = dict[str, Any]
 
@@ -49,7 +48,6 @@ class Starts:
         self._runtime = runtime
         self._deciding: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
-        self._next_purge = 0
 
     def start(self, request: runs_pb2.StartRunRequest, caller: Caller) -> runs_pb2.StartRunResponse:
         """Starts a run, or answers the run that the same start made before.
@@ -84,7 +82,6 @@ class Starts:
 
         A refusal is returned, not raised, so that the binding of the idempotency key stays.
         """
-        self._purge(tx, attempt.at)
         day = utc_day(attempt.at)
         facts = start_store.facts(tx, attempt.key_id, attempt.idempotency_key, day)
         if attempt.key_id and facts.key_id is None:
@@ -136,11 +133,6 @@ class Starts:
     def _replay(self, run_id: str) -> runs_pb2.StartRunResponse:
         row = self._database.read(lambda tx: find_run(tx, run_id, None))
         return runs_pb2.StartRunResponse(run=wire.detail(row), replayed=True)
-
-    def _purge(self, tx: Tx, at: int) -> None:
-        if at >= self._next_purge:
-            self._next_purge = at + _PURGE_EVERY_MS
-            start_store.purge_records(tx, at - _RECORD_LIFE_MS)
 
 
 def _is_bound(record: Any, at: int) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, and_, bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_column, select, update
 
 from backend.deployment.tables import deployments
 from backend.keys.tables import api_keys, daily_usage
@@ -58,7 +58,6 @@ _CHANGE_RECORD = sql(
         {name: bindparam(f"new_{name}") for name in ("fingerprint", "run_id", "first_used_at")},
     )
 )
-_PURGE_RECORDS = sql(delete(idempotency_records).where(idempotency_records.c.first_used_at <= bindparam("until")))
 _ADD_RUN = sql(insert(runs), RUN_COLUMNS)
 _ADD_STEP = sql(insert(steps), [column.name for column in steps.columns])
 _ADD_SEGMENT = sql(insert(segments), ["segment_id", "run_id", "ordinal", "state", "created_at", "last_seq"])
@@ -102,11 +101,6 @@ def bind(
             run_id=run_id,
             first_used_at=first_used_at,
         )
-
-
-def purge_records(tx: Tx, until: int) -> None:
-    """Removes the records first used at `until` or before."""
-    tx.run(_PURGE_RECORDS, until=until)
 
 
 def add_run(tx: Tx, run: Mapping[str, object], board: Iterable[Mapping[str, object]], segment_id: str) -> None:

@@ -110,14 +110,6 @@ def test_a_record_holds_for_24_hours_from_its_first_use(world: World) -> None:
     assert world.start("Gated", "k", key=key).run == fresh.run
 
 
-def test_records_are_purged_after_24_hours(world: World) -> None:
-    for number in range(3):
-        world.start("Plain", f"k{number}")
-    world.clock.advance(days=1)
-    world.start("Plain", "later")
-    assert world.count("idempotency_records") == 1
-
-
 def test_a_second_request_while_the_first_is_being_decided_is_told_to_wait(world: World) -> None:
     """The writer is held up, so that the first start is still being decided."""
     entered, release = threading.Event(), threading.Event()
