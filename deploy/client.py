@@ -18,8 +18,13 @@ from workflow_api.v1.workflows_pb2_grpc import WorkflowsServiceStub
 
 TIMEOUT_SECONDS: Final = 60.0
 
-# A definition may have 8 MiB (SPEC.md, Workflow and resource limits), which is more than gRPC takes by itself.
-_CHANNEL_OPTIONS: Final = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+_CHANNEL_OPTIONS: Final = (
+    # A definition may have 8 MiB (SPEC.md, Workflow and resource limits), which is more than gRPC takes by itself.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # The backend is near; a proxy for the outside world has no part in this.
+    ("grpc.enable_http_proxy", 0),
+)
 
 Request = TypeVar("Request", bound=Message)
 Answer = TypeVar("Answer", bound=Message)

@@ -1,7 +1,7 @@
 """`workflow-api serve`: everything in one process."""
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,6 @@ from deploy.printing import print_json_line
 from deploy.settings_source import read_settings
 
 if TYPE_CHECKING:
-    from deploy.demo.setup import Demonstration
     from deploy.embedded import Ready
 
 
@@ -39,33 +38,34 @@ def command(
 
 def announce(ready: "Ready", *, demo: bool, as_json: bool) -> None:
     """Say where the deployment is served; load the demonstration first where there is to be one."""
-    from deploy.demo.examples import examples_folder
-    from deploy.demo.setup import prepare_demonstration
-
-    demonstration = prepare_demonstration(str(ready.grpc), examples_folder()) if demo else None
-    if as_json:
-        print_json_line(_record(ready, demonstration))
-        return
-    print(ready.base_address)
-    print(f"gRPC for `workflow-api` commands: {ready.grpc}")
-    print(f"Data: {ready.data}", flush=True)
-    if demonstration:
-        from deploy.demo.paste import Script
-
-        script = Script(ready.base_address, str(ready.grpc), examples_folder(), demonstration)
-        print("\nPaste any of this into another shell, from the top:\n")
-        print("\n".join(script.lines()), flush=True)
-
-
-def _record(ready: "Ready", demonstration: "Demonstration | None") -> dict[str, Any]:
-    record: dict[str, Any] = {
+    record: dict[str, str] = {
         "base_address": ready.base_address,
         "grpc": str(ready.grpc),
         "data": str(ready.data),
     }
-    if demonstration:
-        record["workflows"] = dict(demonstration.workflows)
-        if demonstration.credentials:
-            credentials = demonstration.credentials
-            record |= {"key": credentials.key_value, "external_id": credentials.external_id}
-    return record
+    lines = [
+        ready.base_address,
+        f"gRPC for `workflow-api` commands: {ready.grpc}",
+        f"Data: {ready.data}",
+    ]
+    if demo:
+        shown, script = demonstrate(ready)
+        record |= shown
+        lines += ["", "Paste any of this into another shell, from the top:", "", *script]
+    if as_json:
+        print_json_line(record)
+    else:
+        print("\n".join(lines), flush=True)
+
+
+def demonstrate(ready: "Ready") -> tuple[dict[str, str], list[str]]:
+    """Load the examples; return the credentials where this start made them, and the calls to paste."""
+    from deploy.demo.examples import examples_folder
+    from deploy.demo.paste import Script
+    from deploy.demo.setup import prepare_demonstration
+
+    examples, grpc = examples_folder(), str(ready.grpc)
+    demonstration = prepare_demonstration(grpc, examples)
+    made = demonstration.credentials
+    shown = {"key": made.key_value, "external_id": made.external_id} if made else {}
+    return shown, Script(ready.base_address, grpc, examples, demonstration).lines()
