@@ -6,6 +6,7 @@ from typing import Any, Final
 import orjson
 
 from backend.ids import new_id
+from backend.outputs.store import NewOutput
 from backend.runtime import dag
 from backend.runtime.changes import Changes, Row
 from backend.runtime.definition import Definition, StepDefinition
@@ -58,7 +59,7 @@ class Board:
         row["attempt"] += 1
         self._changes.event("step.started", step, attempt=row["attempt"])
 
-    def complete(self, step: str, value: str, outputs: Sequence[Row], at: int) -> None:
+    def complete(self, step: str, value: str, outputs: Sequence[NewOutput], at: int) -> None:
         """A step completed with a value, as JSON text, and outputs whose bytes are stored."""
         self._move(step, dag.COMPLETED, finished_at=at, value=value)
         self._changes.outputs += outputs

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from backend.outputs.store import NewOutput, add_outputs
 from backend.runs.lifecycle import NewEvent, append_events
 from backend.runtime import store
 from backend.storage.database import Tx
@@ -17,7 +18,7 @@ class Changes:
 
     events: list[NewEvent] = field(default_factory=list)
     steps: dict[str, Row] = field(default_factory=dict)
-    outputs: list[Row] = field(default_factory=list)
+    outputs: list[NewOutput] = field(default_factory=list)
     approvals: list[Row] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -36,7 +37,7 @@ class Changes:
         """
         append_events(tx, segment_id, at, self.events)
         store.save_steps(tx, run_id, self.steps.values())
-        store.add_outputs(tx, self.outputs)
+        add_outputs(tx, self.outputs, at)
         store.add_approvals(tx, self.approvals)
         if self.counts:
             store.count(tx, run_id, self.counts)

@@ -6,9 +6,9 @@ import orjson
 
 from backend.ids import new_id
 from backend.outputs.objects import object_key
+from backend.outputs.store import NewOutput
 from backend.runs.lifecycle import RunResult
-from backend.runtime.changes import Row
-from backend.runtime.promotion import output_row
+from backend.runtime.promotion import new_output
 from backend.storage.objects import ObjectStore
 
 LARGEST_INLINE_BYTES: Final = 262_144
@@ -18,8 +18,8 @@ SCHEMA_MISMATCH: Final = "result_schema_mismatch"
 _LONGEST_MESSAGE: Final = 1_000
 
 
-def make_result(objects: ObjectStore, run_id: str, value: str, schema: Any, at: int) -> tuple[RunResult, Row]:
-    """Stores the value, JSON text, as `result.json`; gives what the run shows of it, and the output's row.
+def make_result(objects: ObjectStore, run_id: str, value: str, schema: Any) -> tuple[RunResult, NewOutput]:
+    """Stores the value, JSON text, as `result.json`; gives what the run shows of it, and the output.
 
     Raises:
         OSError: the store could not take it.
@@ -39,7 +39,7 @@ def make_result(objects: ObjectStore, run_id: str, value: str, schema: Any, at: 
         error_message=mismatch,
         summary_markdown=summary if isinstance(summary, str) else None,
     )
-    return result, output_row(run_id, output_id, RESULT_PATH, None, size, sha256, at)
+    return result, new_output(run_id, output_id, RESULT_PATH, None, size, sha256)
 
 
 def schema_mismatch(schema: Any, value: Any) -> str | None:

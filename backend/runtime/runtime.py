@@ -73,12 +73,13 @@ class LocalRuntime:
         self._sweeping.start()
 
     def stop(self) -> None:
-        """Takes nothing new, lets steps go on for a short grace, and ends the rest as orphaned."""
+        """Takes nothing new, lets steps go on for a short grace, and ends the rest as orphaned; again is harmless."""
         if self._sandbox is not None:
             self._launching.stop()
             self._sweeping.stop()
             self._engine.stop()
             self._sandbox.close()
+            self._sandbox = None
         self._threads.shutdown()
 
     def wake(self) -> None:

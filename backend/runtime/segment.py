@@ -215,10 +215,8 @@ class _Execution:
         value = board.value(begun.definition.result_step) if begun.definition.result_step else None
         if value is not None:
             schema = begun.definition.result_schema
-            result, row = await means.in_thread(
-                lambda: make_result(means.objects, begun.run_id, value, schema, means.clock())
-            )
-            board.changes.outputs.append(row)
+            result, output = await means.in_thread(lambda: make_result(means.objects, begun.run_id, value, schema))
+            board.changes.outputs.append(output)
         for graph in begun.definition.publish:
             warning = f"knowledge graph '{graph}': publishing is not part of this release"
             board.changes.event("publish.started", knowledge_graph=graph)

@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 
 from backend.outputs.objects import object_key
+from backend.outputs.store import NewOutput
 from backend.runs.lifecycle import SegmentEndedError, append_event
 from backend.runtime.agents import StepFailed, StepRequest, run_step
-from backend.runtime.changes import Row
 from backend.runtime.definition import StepDefinition
 from backend.runtime.means import Means
 from backend.runtime.promotion import store_outputs
@@ -23,10 +23,10 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The return value as JSON text, and rows of outputs whose bytes are stored."""
+    """The return value as JSON text, and outputs whose bytes are stored."""
 
     value: str
-    outputs: list[Row]
+    outputs: list[NewOutput]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class StepWork:
         )
         result = await run_step(agent["type"], self.means.sandbox, request, self._on_progress)
         await self._keep_log(result.log)
-        outputs: list[Row] = []
+        outputs: list[NewOutput] = []
         if folder.exists():
             outputs = await self.means.in_thread(lambda: self._store_outputs(folder))
         return Completed(orjson.dumps(result.value).decode(), outputs)
@@ -104,10 +104,10 @@ class StepWork:
             )
         )
 
-    def _store_outputs(self, folder: Path) -> list[Row]:
-        rows = store_outputs(self.means.objects, self.run_id, self.step.step, folder, self.means.clock())
+    def _store_outputs(self, folder: Path) -> list[NewOutput]:
+        outputs = store_outputs(self.means.objects, self.run_id, self.step.step, folder)
         shutil.rmtree(folder)
-        return rows
+        return outputs
 
     async def _keep_log(self, log: bytes) -> None:
         """The step's log is an object of the run that no output names, and is erased with it."""

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from sqlalchemy import BindParameter, bindparam, insert, select, update
 
-from backend.outputs.tables import outputs
 from backend.runs.tables import approvals, runs, segments, steps
 from backend.storage.database import Tx
 from backend.storage.statements import sql
@@ -48,7 +47,6 @@ _SAVE_STEP = sql(
     .where(steps.c.run_id == _RUN, steps.c.position == bindparam("at_position"))
     .values({name: bindparam(f"new_{name}") for name in _STEP_COLUMNS})
 )
-_ADD_OUTPUT = sql(insert(outputs), [column.name for column in outputs.columns])
 _ADD_APPROVAL = sql(
     insert(approvals),
     ["approval_id", "run_id", "segment_id", "step", "title", "instructions", "state", "requested_at"],
@@ -96,11 +94,6 @@ def save_steps(tx: Tx, run_id: str, rows: Iterable[Mapping[str, object]]) -> Non
             for row in rows
         ],
     )
-
-
-def add_outputs(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
-    """Writes outputs whose bytes are stored."""
-    tx.many(_ADD_OUTPUT, rows)
 
 
 def add_approvals(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:

@@ -1,0 +1,154 @@
+"""The runs service with the real runtime behind it: real database, real objects, real sandboxes."""
+
+import json
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.runs.servicer import RunsServicer
+from backend.runtime.runtime import LocalRuntime
+from backend.services import Services
+from backend.settings import BackendSettings
+from tests.services.calls import Caller
+from tests.services.conftest import TestClock
+from tests.services.runs.world import World
+from tests.support.poll import until
+from workflow_api.v1 import deployment_pb2, runs_pb2
+
+TERMINAL = ("completed", "failed", "cancelled")
+
+AGENTS = {
+    "echo": """
+        def run(context):
+            return {"step": context.parameters.get("step"), "needs": context.needs}
+    """,
+    "name": """
+        def run(context):
+            return sorted(context.needs)
+    """,
+    "fail": """
+        def run(context):
+            raise ValueError("no luck")
+    """,
+    "writer": """
+        def run(context):
+            (context.outputs / "notes").mkdir()
+            (context.outputs / "notes" / "a.txt").write_text(context.input_text or "")
+            (context.outputs / "table.csv").write_text("a,b")
+            return {"words": 3, "summary_markdown": "# Three"}
+    """,
+    "chatty": """
+        def run(context):
+            for number in range(20):
+                context.progress("at", number=number)
+            return 1
+    """,
+    "waiter": """
+        import time
+        def run(context):
+            context.progress("began")
+            time.sleep(0.4)
+    """,
+    "marked": """
+        import subprocess
+        def run(context):
+            context.progress("began")
+            subprocess.run(["/bin/sh", "-c", "sleep 600; true", context.input_text])
+    """,
+    "sleeper": """
+        import subprocess
+        def run(context):
+            context.progress("began")
+            subprocess.run(["/bin/sh", "-c", "sleep 600 & sleep 600"])
+    """,
+}
+
+
+def manifest(name: str, steps: list[dict[str, Any]], **fields: Any) -> str:
+    """A workflow; JSON is YAML too."""
+    return json.dumps({"kind": "Workflow", "name": name, "status": "active", "steps": steps, **fields})
+
+
+def agent_step(step: str, agent: str = "echo", *needs: str, **fields: Any) -> dict[str, Any]:
+    return {"step": step, "agent": agent, "environment": "standard", "needs": list(needs), **fields}
+
+
+def gate(step: str, *needs: str) -> dict[str, Any]:
+    return {"step": step, "approval": {"title": f"Look at {step}", "instructions": "Well?"}, "needs": list(needs)}
+
+
+class Live(World):
+    """A world whose runs really run; `start_runtime` makes them go."""
+
+    def __init__(self, services: Services, clock: TestClock, folder: Path) -> None:
+        super().__init__(services, clock, folder)
+        documents = [
+            json.dumps({"kind": "Agent", "name": name, "type": "python", "code": textwrap.dedent(code)})
+            for name, code in AGENTS.items()
+        ]
+        self.apply("\n---\n".join(documents))
+        self.work = folder / "data" / "work"
+        self.live = self.new_runtime(folder / "data")
+
+    def new_runtime(self, data: Path, **settings: Any) -> LocalRuntime:
+        """A runtime as a new process would have it, told of what the service does from now on."""
+        runtime = LocalRuntime(BackendSettings(data=data, **settings), self.services, self.objects)
+        self.servicer = RunsServicer(self.services, runtime, self.objects)
+        self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
+        return runtime
+
+    def run(
+        self, name: str, steps: list[dict[str, Any]], *, workflow: dict[str, Any] | None = None, **fields: Any
+    ) -> str:
+        """Starts a run of a workflow made for it."""
+        self.workflows |= self.apply(manifest(name, steps, **(workflow or {})))
+        return self.started(name, **fields)
+
+    def hold_licence(self) -> None:
+        self.deployment("UpdateDeployment", deployment_pb2.UpdateDeploymentRequest(licence_state="hold"))
+
+    def status(self, run_id: str) -> str:
+        return str(self.row(run_id).status)
+
+    def until_status(self, run_id: str, *statuses: str) -> Any:
+        until(lambda: self.status(run_id) in statuses, f"one of {statuses}")
+        return self.row(run_id)
+
+    def until_ended(self, run_id: str) -> Any:
+        return self.until_status(run_id, *TERMINAL)
+
+    def board(self, run_id: str) -> dict[str, str]:
+        """The status of each step."""
+        names = runs_pb2.StepStatus.Name
+        prefix = "STEP_STATUS_"
+        return {name: names(step.status).removeprefix(prefix).lower() for name, step in self.steps(run_id).items()}
+
+    def until_event(self, run_id: str, event_type: str) -> None:
+        until(lambda: event_type in self.event_types(run_id), event_type)
+
+    def approvals(self, run_id: str) -> dict[str, str]:
+        """Step to approval id of what waits for a person."""
+        answer = self.runs("ListRunApprovals", runs_pb2.ListRunApprovalsRequest(run_id=run_id), self.key)
+        return {item.step: item.approval_id for item in answer.items}
+
+    def all_events(self, run_id: str) -> list[list[runs_pb2.Event]]:
+        """The events of each segment."""
+        segments = self.events(run_id).segments
+        return [list(self.events(run_id, segment=segment.segment_id, limit=500).events) for segment in segments]
+
+
+@pytest.fixture
+def idle(services: Services, clock: TestClock, tmp_path: Path) -> Iterator[Live]:
+    """A world whose runtime was not started."""
+    live = Live(services, clock, tmp_path)
+    yield live
+    live.live.stop()
+
+
+@pytest.fixture
+def live(idle: Live) -> Live:
+    idle.live.start()
+    return idle

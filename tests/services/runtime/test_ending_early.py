@@ -1,0 +1,160 @@
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from backend.runtime.runtime import LocalRuntime
+from tests.services.calls import RefusedError
+from tests.services.runtime.conftest import Live, agent_step, gate
+from tests.support.poll import until
+
+HOUR = 3_600
+
+
+def _sleepers() -> set[int]:
+    """The process ids of the sleeping grandchildren of steps."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                if (entry / "cmdline").read_bytes() == b"sleep\x00600\x00":
+                    found.add(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+@pytest.fixture
+def before() -> set[int]:
+    """Sleepers that are none of this test's."""
+    return _sleepers()
+
+
+def _until_asleep(live: Live, run_id: str, before: set[int]) -> None:
+    live.until_event(run_id, "step.progress")
+    until(lambda: len(_sleepers() - before) >= 2, "both grandchildren")
+
+
+def test_cancel_ends_a_step_and_all_it_started_within_two_seconds(live: Live, before: set[int]) -> None:
+    run_id = live.run("Cancelled", [agent_step("slow", "sleeper"), agent_step("next", "echo", "slow")])
+    _until_asleep(live, run_id, before)
+    began = time.monotonic()
+    live.cancel(run_id)
+    row = live.until_ended(run_id)
+    assert time.monotonic() - began < 2
+    assert row.status == "cancelled"
+    assert _sleepers() <= before, "the processes are dead before the run is recorded as cancelled"
+    assert live.board(run_id) == {"slow": "cancelled", "next": "cancelled"}
+    assert live.event_types(run_id)[-2:] == ["run.cancelled", "segment.ended"]
+    assert live.count("runs", "status = 'running'") == 0
+
+
+def test_cancelling_twice_is_harmless(live: Live) -> None:
+    run_id = live.run("Twice", [agent_step("slow", "sleeper")])
+    live.until_event(run_id, "step.progress")
+    live.cancel(run_id)
+    # The second may come after the first took effect.
+    with contextlib.suppress(RefusedError):
+        live.cancel(run_id)
+    assert live.until_ended(run_id).status == "cancelled"
+    assert live.event_types(run_id).count("run.cancelled") == 1
+
+
+def test_a_cancelled_run_keeps_the_outputs_of_its_completed_steps(live: Live) -> None:
+    run_id = live.run("Kept", [agent_step("write", "writer"), agent_step("slow", "sleeper", "write")])
+    live.until_event(run_id, "step.progress")
+    live.cancel(run_id)
+    assert live.until_ended(run_id).outputs_count == 2
+
+
+def test_a_running_run_ends_at_its_time_limit(live: Live) -> None:
+    run_id = live.run("Limited", [agent_step("slow", "sleeper")], workflow={"settings": {"max_run_hours": 0.25}})
+    live.until_event(run_id, "step.progress")
+    live.clock.advance(seconds=HOUR / 4)
+    row = live.until_ended(run_id)
+    assert (row.status, row.error_code) == ("failed", "wall_clock_limit_reached")
+    assert row.error_message == "The run reached its time limit of 0.25 hours."
+
+
+def test_a_parked_run_ends_at_its_time_limit(live: Live) -> None:
+    run_id = live.run("Parked limit", [gate("review")], workflow={"settings": {"max_run_hours": 1}})
+    live.until_status(run_id, "waiting_for_approval")
+    live.clock.advance(seconds=HOUR)
+    row = live.until_ended(run_id)
+    assert (row.status, row.error_code) == ("failed", "wall_clock_limit_reached")
+    assert live.approvals(run_id) == {}
+
+
+def test_a_run_within_its_time_limit_goes_on(live: Live) -> None:
+    limit = {"settings": {"max_run_hours": 1}}
+    run_id = live.run("Within", [gate("review"), agent_step("after", "echo", "review")], workflow=limit)
+    live.until_status(run_id, "waiting_for_approval")
+    live.clock.advance(seconds=HOUR - 1)
+    other = live.run("Other", [agent_step("main")])
+    live.until_ended(other)
+    assert live.status(run_id) == "waiting_for_approval"
+
+
+def test_stopping_the_runtime_orphans_what_does_not_end_in_time(live: Live, before: set[int]) -> None:
+    run_id = live.run("Stopped", [agent_step("slow", "sleeper")])
+    _until_asleep(live, run_id, before)
+    live.live.stop()
+    row = live.row(run_id)
+    assert (row.status, row.error_code) == ("failed", "orphaned")
+    assert _sleepers() <= before
+
+
+def test_what_an_earlier_process_left_running_is_orphaned_at_the_start(idle: Live) -> None:
+    run_id = idle.run("Left", [agent_step("main")])
+    idle.begin(run_id, owner="proc_gone")
+    idle.live.start()
+    row = idle.row(run_id)
+    assert (row.status, row.error_code) == ("failed", "orphaned")
+    assert idle.event_types(run_id)[-2:] == ["run.failed", "segment.ended"]
+
+
+def test_kill_9_of_the_process_orphans_its_runs_and_spares_the_others(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("killed_process.py")
+    first = subprocess.Popen([sys.executable, script, str(tmp_path), "first"], stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    try:
+        assert first.stdout.readline() == "ready\n"
+    finally:
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+        first.stdout.close()
+    done = subprocess.run(
+        [sys.executable, script, str(tmp_path), "second"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.split() == ["failed/orphaned", "waiting_for_approval", "completed", "active=1"]
+    until(lambda: not _steps_of(tmp_path), "the end of the steps", seconds=5)
+
+
+def _steps_of(folder: Path) -> list[str]:
+    marker = f"marker-{folder.name}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                if marker in (entry / "cmdline").read_bytes():
+                    found.append(entry.name)
+            except OSError:
+                continue
+    return found
+
+
+def test_calls_before_the_start_and_after_the_stop_are_harmless(idle: Live) -> None:
+    runtime: LocalRuntime = idle.live
+    runtime.wake()
+    runtime.cancel("run_none")
+    runtime.forget("run_none")
+    runtime.start()
+    runtime.stop()
+    runtime.wake()
+    runtime.cancel("run_none")
+    runtime.forget("run_none")

@@ -1,0 +1,95 @@
+"""A server that speaks as much of S3 as copying inputs in takes."""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+import pytest
+
+PAGE = 3
+
+
+class Bucket:
+    """A bucket named `docs`; listings come in pages of three."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.denied = False
+        self.changes_after_listing = False
+        # Cleared, nothing is answered until it is set again.
+        self.held_up = threading.Event()
+        self.held_up.set()
+        bucket = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                url = urlsplit(self.path)
+                query = parse_qs(url.query)
+                bucket.held_up.wait(20)
+                if bucket.denied:
+                    self._answer(403, b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>")
+                elif "list-type" in query:
+                    self._answer(200, bucket.listing(query))
+                else:
+                    self._object(unquote(url.path).removeprefix("/docs/"))
+
+            def _object(self, key: str) -> None:
+                body = bucket.objects[key]
+                if bucket.changes_after_listing or self.headers["If-Match"] != _etag(body):
+                    self._answer(412, b"<Error><Code>PreconditionFailed</Code><Message>Changed</Message></Error>")
+                else:
+                    self._answer(200, body)
+
+            def _answer(self, status: int, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def listing(self, query: dict[str, list[str]]) -> bytes:
+        after = query.get("continuation-token", [""])[0]
+        prefix = query.get("prefix", [""])[0]
+        keys = [key for key in sorted(self.objects) if key.startswith(prefix) and key > after]
+        page = keys[:PAGE]
+        entries = "".join(
+            f"<Contents><Key>{escape(key)}</Key><Size>{len(self.objects[key])}</Size>"
+            f"<ETag>{escape(_etag(self.objects[key]))}</ETag></Contents>"
+            for key in page
+        )
+        more = "true" if len(keys) > PAGE else "false"
+        token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if len(keys) > PAGE else ""
+        text = f"<ListBucketResult><IsTruncated>{more}</IsTruncated>{token}{entries}</ListBucketResult>"
+        return text.encode()
+
+    def stop(self) -> None:
+        self.held_up.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def _etag(body: bytes) -> str:
+    return f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+
+
+@pytest.fixture(name="bucket")
+def serve_bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    """The bucket, with credentials for whoever asks the environment."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "OWNKEY")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-secret")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    bucket = Bucket()
+    yield bucket
+    bucket.stop()

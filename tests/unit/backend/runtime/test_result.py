@@ -1,0 +1,61 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from backend.runtime.result import LARGEST_INLINE_BYTES, make_result, schema_mismatch
+from backend.storage.objects import FolderObjects
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> FolderObjects:
+    return FolderObjects(tmp_path)
+
+
+def test_a_result_is_inline_up_to_256_kib_of_json(objects: FolderObjects) -> None:
+    fits = json.dumps("x" * (LARGEST_INLINE_BYTES - 2))
+    over = json.dumps("x" * (LARGEST_INLINE_BYTES - 1))
+    assert make_result(objects, "run_a", fits, None)[0].value == fits
+    result, output = make_result(objects, "run_a", over, None)
+    assert result.value is None
+    assert result.error_code is None
+    assert (result.size_bytes, output.size_bytes) == (LARGEST_INLINE_BYTES + 1, LARGEST_INLINE_BYTES + 1)
+
+
+def test_the_result_is_the_output_result_json_of_no_step(objects: FolderObjects) -> None:
+    result, output = make_result(objects, "run_a", '{"a":1}', None)
+    assert (output.path, output.step, output.media_type) == ("result.json", None, "application/json")
+    assert (result.output_id, result.sha256) == (output.output_id, output.sha256)
+    assert b"".join(objects.open_range(output.object_key, 0, 7)) == b'{"a":1}'
+
+
+def test_null_is_a_result(objects: FolderObjects) -> None:
+    assert make_result(objects, "run_a", "null", None)[0].value == "null"
+
+
+@pytest.mark.parametrize(
+    ("value", "summary"),
+    [({"summary_markdown": "# S"}, "# S"), ({"summary_markdown": 1}, None), (["summary_markdown"], None), ("s", None)],
+)
+def test_a_summary_is_a_string_in_an_object(objects: FolderObjects, value: object, summary: str | None) -> None:
+    assert make_result(objects, "run_a", json.dumps(value), None)[0].summary_markdown == summary
+
+
+def test_a_value_that_does_not_fit_is_told_with_its_place(objects: FolderObjects) -> None:
+    schema = {"type": "object", "properties": {"total": {"type": "integer"}}}
+    result, _ = make_result(objects, "run_a", '{"total":"7"}', schema)
+    assert (result.value, result.error_code) == (None, "result_schema_mismatch")
+    assert result.error_message == "The result does not fit its schema at $.total: '7' is not of type 'integer'"
+
+
+def test_draft_2020_12_holds_where_a_schema_names_no_other() -> None:
+    schema = {"prefixItems": [{"type": "integer"}]}
+    assert schema_mismatch(schema, ["x"]) is not None
+    assert schema_mismatch({"$schema": "http://json-schema.org/draft-07/schema#", **schema}, ["x"]) is None
+    assert schema_mismatch(True, ["x"]) is None
+    assert schema_mismatch(False, ["x"]) is not None
+
+
+def test_a_value_too_deep_for_a_recursive_schema_does_not_fit() -> None:
+    schema = {"$defs": {"n": {"items": {"$ref": "#/$defs/n"}}}, "$ref": "#/$defs/n"}
+    assert schema_mismatch(schema, json.loads("[" * 900 + "]" * 900)) is not None
