@@ -9,6 +9,7 @@ import pytest
 from tests.contract.test_outputs import TREE
 from tests.support.client import Caller
 from tests.support.expect import refused
+from tests.support.service import Service
 from tests.support.wire import Wire, request
 
 
@@ -59,17 +60,23 @@ def test_two_thousand_files_fit_and_one_more_does_not(resident: Caller, flows: d
 
 
 @pytest.mark.slow
-def test_500_000_000_bytes_fit_and_one_more_does_not(resident: Caller, flows: dict[str, str]) -> None:
+def test_500_000_000_bytes_fit_in_constant_memory_and_one_more_does_not(
+    resident: Caller, service: Service, flows: dict[str, str]
+) -> None:
     for size in (500_000_000, 500_000_001):
         run = resident.wait(resident.started(flows["Whale"], parameters={"size": size}), seconds=60)
         assert run["status"] == "completed", run
         path = f"/runs/{run['run_id']}/outputs.zip"
         if size == 500_000_000:
             with Wire(resident.address) as wire:
-                wire.send(request("GET", path, *resident.credential_headers))
-                head = wire.head()
-                assert head.status == 200
-                assert wire.read(2) == b"PK"
+                wire.send(request("GET", path, *resident.credential_headers, ("Connection", "close")))
+                assert wire.head().status == 200
+                received, peak = 0, 0
+                while piece := wire.read(1 << 22):
+                    received += len(piece)
+                    peak = max(peak, service.memory())
+            assert received > size
+            assert peak < 300_000_000
         else:
             refused(resident.get(path), 413, "bundle_too_large")
         resident.delete(f"/runs/{run['run_id']}/data")

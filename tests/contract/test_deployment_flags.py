@@ -1,6 +1,6 @@
 """A deployment that does not serve keys. (SPEC.md, Order of checks, order 1; GET /health)"""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -31,6 +31,15 @@ def closed(request: pytest.FixtureRequest, changing_service: Service) -> Iterato
     yield changing_service, caller, reason
     change(changing_service, **{flag: True})
     until(lambda: caller.get("/me").status == 200, f"{flag} to be on", seconds=SECONDS)
+
+
+def test_health_follows_the_flag_live(changing_service: Service) -> None:
+    def is_now(status: str) -> Callable[[], bool]:
+        return lambda: changing_service.call("GET", "/health").json()["status"] == status
+
+    for enabled, status in ((False, "disabled"), (True, "ok")):
+        change(changing_service, api_enabled=enabled)
+        until(is_now(status), f"health {status}", seconds=SECONDS)
 
 
 def test_every_keyed_route_answers_503_with_its_reason(closed: tuple[Service, Caller, str]) -> None:
@@ -64,7 +73,3 @@ def test_health_is_disabled_and_tells_the_same_fields(closed: tuple[Service, Cal
     answer = service.call("GET", "/health")
     assert answer.status == 200
     assert set(answer.json()) == {"status", "deployment_id", "api_version"}
-
-
-def test_health_is_ok_again_once_the_flags_are_back(changing_service: Service) -> None:
-    until(lambda: changing_service.call("GET", "/health").json()["status"] == "ok", "health", seconds=SECONDS)

@@ -30,7 +30,14 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def schema(service: Service) -> Any:
-    return schemathesis.openapi.from_dict(call(service.address, "GET", "/openapi.json").json())
+    """The description without its security: the tests say themselves whether a call has a key."""
+    description = call(service.address, "GET", "/openapi.json").json()
+    del description["components"]["securitySchemes"]
+    description.pop("security", None)
+    for item in description["paths"].values():
+        for method in ("get", "post", "delete"):
+            item.get(method, {}).pop("security", None)
+    return schemathesis.openapi.from_dict(description)
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +45,12 @@ def fuzzer(service: Service) -> Caller:
     return service.new_caller(name="fuzzer")
 
 
-@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=lambda mode: mode.value)
+# A route without parameters and body can be called in no wrong way.
+GENERATED = [(route, mode) for route in ROUTES for mode in GenerationMode if mode.is_positive or route.takes_input]
+
+
 @pytest.mark.parametrize("authenticated", [True, False], ids=["with a key", "without a key"])
-@pytest.mark.parametrize("route", ROUTES, ids=str)
+@pytest.mark.parametrize(("route", "mode"), GENERATED, ids=str)
 def test_generated_calls_are_answered_as_described(
     schema: Any, fuzzer: Caller, route: Route, authenticated: bool, mode: GenerationMode
 ) -> None:

@@ -93,7 +93,6 @@ def test_a_413_and_a_malformed_body_echo_the_request_id(service: Service) -> Non
 
 REFUSED_BY_THE_PARSER = {
     "no HTTP": b"HELLO\r\n\r\n",
-    "no version": b"GET /api/v1/me\r\n\r\n",
     "an unknown version": b"GET /api/v1/me HTTP/9.9\r\nHost: x\r\n\r\n",
     "a control character in the path": b"GET /api/v1/\x01 HTTP/1.1\r\nHost: x\r\n\r\n",
     "a blank in a header name": b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nX Y: 1\r\n\r\n",

@@ -37,10 +37,12 @@ def test_a_path_that_does_not_exist_does_not_hide_the_size(service: Service) -> 
         refused(answer, 413, "payload_too_large")
 
 
-@pytest.mark.parametrize("path", [START, "/nowhere"])
-def test_a_chunked_body_is_refused_as_soon_as_it_passes_the_bound(service: Service, path: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", START), ("POST", "/nowhere"), ("GET", "/me"), ("PUT", "/me"), ("GET", "/health")]
+)
+def test_a_chunked_body_is_refused_as_soon_as_it_passes_the_bound(service: Service, method: str, path: str) -> None:
     with Wire(service.address) as wire:
-        wire.send(request("POST", path, ("Transfer-Encoding", "chunked")))
+        wire.send(request(method, path, ("Transfer-Encoding", "chunked")))
         for _ in range(17):
             wire.send(chunk(b"x" * 65536))
         # The body has no end yet.

@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.client import Caller
 from tests.support.expect import invalid, refused
+from tests.support.wire import exchange, request
 
 BAD_INTEGERS = ("0", "101", "-1", "1_0", "+5", "5.0", "%205", "5%20", "five", "", "%D9%A3", "0x5", "9" * 19, "1e1")
 
@@ -28,6 +29,15 @@ def test_the_bounds_of_an_event_page(resident: Caller, echo_run: dict[str, str],
 @pytest.mark.parametrize("value", ["-1", "x", "", "1.0", "9" * 19])
 def test_a_bad_after_seq_is_refused_by_name(resident: Caller, value: str) -> None:
     invalid(resident.get(f"/runs/run_none/events?after_seq={value}"), "after_seq")
+
+
+@pytest.mark.parametrize("value", ["%FF", "%ED%A0%80", "%zz", "%", "\t", "%00"])
+@pytest.mark.parametrize("name", ["q", "cursor", "limit"])
+def test_a_query_that_is_no_text_is_refused_or_found_wanting(resident: Caller, name: str, value: str) -> None:
+    path = f"/workflows?{name}=".encode() + value.encode()
+    answer = exchange(resident.address, request("GET", path.decode(), *resident.credential_headers))
+    assert answer.status in {200, 400}, answer
+    assert answer.code in {None, "invalid_request", "invalid_cursor"}
 
 
 def test_unknown_query_parameters_are_ignored(resident: Caller) -> None:

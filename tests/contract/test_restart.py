@@ -1,9 +1,11 @@
 """Interrupted, not resumed: what a kill leaves and what a new start finds. (SPEC.md, Versioning, Failure codes)"""
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 
 from tests.support.admin import Credentials
-from tests.support.client import Caller
+from tests.support.client import ACTIVE, Caller
 from tests.support.expect import refused
 from tests.support.poll import until
 from tests.support.service import Service
@@ -57,3 +59,44 @@ def test_a_kill_orphans_what_ran_and_leaves_everything_else(own_service: Service
     caller = known(service, caller)
     assert caller.get("/runs", limit=1, cursor=cursor).status == 200
     assert until(lambda: caller.get("/me").json()["active_runs"] == 0, "free slots")
+
+
+def test_a_kill_among_starts_loses_nothing_that_was_answered(own_service: Service) -> None:
+    service = own_service
+    flows = service.admin.apply_test_workflows()
+    caller = service.new_caller()
+    answered: dict[str, str] = {}
+    tried: list[str] = []
+
+    def start(_: int) -> None:
+        while len(tried) < 90:
+            tried.append(key := uuid.uuid4().hex)
+            try:
+                answer = caller.start(flows["Park"], key)
+            except (OSError, HTTPException):
+                return
+            if answer.status == 201:
+                answered[key] = answer.json()["run_id"]
+
+    with ThreadPoolExecutor(8) as pool:
+        starts = [pool.submit(start, number) for number in range(8)]
+        until(lambda: len(answered) > 30, "answered starts")
+        service.kill()
+        for future in starts:
+            future.result()
+
+    service.start()
+    caller = known(service, caller)
+    me = caller.get("/me").json()
+    runs = {run["run_id"]: run for run in caller.get("/runs", limit=100).json()["items"]}
+    assert set(answered.values()) <= set(runs)
+    assert me["quota_used_today"] == len(runs)
+    assert me["active_runs"] == len([run for run in runs.values() if run["status"] in ACTIVE])
+    replays = {key: caller.start(flows["Park"], key) for key in answered}
+    assert {key: replay.json()["run_id"] for key, replay in replays.items()} == answered
+    assert {replay.status for replay in replays.values()} == {200}
+    # What was interrupted before its answer either happened whole or not at all.
+    assert {caller.start(flows["Park"], key).status for key in set(tried) - set(answered)} <= {200, 201, 429}
+    for run_id in runs:
+        caller.wait(run_id, "waiting_for_approval", "failed")
+    caller.cancel_active()

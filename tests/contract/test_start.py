@@ -32,6 +32,7 @@ def test_labels_are_an_empty_object_when_none_were_given(caller: Caller, flows: 
 
 FITTING: dict[str, dict[str, Any]] = {
     "input_text of 20,000 letters": {"input_text": "é" * 20_000},
+    "input_text of 20,000 letters beyond the basic plane": {"input_text": "\U0001f600" * 20_000},
     "an empty input_text": {"input_text": ""},
     "client_reference of 256": {"client_reference": "~" * 256},
     "client_reference of blanks": {"client_reference": " "},
@@ -56,7 +57,7 @@ UNFIT: dict[str, tuple[dict[str, Any], list[str]]] = {
     "client_reference with a tab": ({"client_reference": "a\tb"}, ["client_reference"]),
     "eleven labels": ({"labels": {str(number): "x" for number in range(11)}}, ["labels"]),
     "labels that are no object": ({"labels": ["x"]}, ["labels"]),
-    "an empty label name": ({"labels": {"": "x"}}, ["labels."]),
+    "an empty label name": ({"labels": {"": "x"}}, ["labels"]),
     "a label name of 65": ({"labels": {"k" * 65: "x"}}, ["labels." + "k" * 65]),
     "a label name beyond ASCII": ({"labels": {"é": "x"}}, ["labels.é"]),
     "a label value of 257": ({"labels": {"k": "v" * 257}}, ["labels.k"]),

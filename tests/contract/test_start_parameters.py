@@ -59,3 +59,20 @@ def test_a_run_shows_and_gets_the_effective_parameters_with_defaults(caller: Cal
         "language": "en",
         "loud": False,
     }
+
+
+@pytest.mark.parametrize(
+    "value", [2**63 - 1, -(2**63), 1e300, 0.1, "\U0001f600", "", [], {}, [[[None]]], False]
+)
+def test_a_json_value_is_kept_exactly(resident: Caller, flows: dict[str, str], value: Any) -> None:
+    run = resident.finished(flows["Typed"], parameters={"word": "ab", "extra": value})
+    assert run["parameters"]["extra"] == value
+    assert type(run["parameters"]["extra"]) is type(value)
+    assert run["result"]["parameters"]["extra"] == value
+
+
+def test_a_null_character_deep_in_a_parameter_is_refused(resident: Caller, flows: dict[str, str]) -> None:
+    for extra in ({"a": ["b\0"]}, {"a\0": 1}):
+        answer = resident.start(flows["Typed"], parameters={"word": "ab", "extra": extra})
+        assert answer.code == "invalid_request", answer
+        assert all(problem["name"].startswith("parameters") for problem in answer.error["details"])

@@ -18,8 +18,8 @@ class Route:
         return self.template.format(**known)
 
     @property
-    def takes_body(self) -> bool:
-        return self.method in {"POST", "DELETE"}
+    def takes_input(self) -> bool:
+        return self.template not in {"/health", "/me"}
 
     def __str__(self) -> str:
         return f"{self.method} {self.template}"

@@ -1,6 +1,7 @@
 """A really started service: the command as a caller starts it, on free ports and a folder of its own."""
 
 import json
+import resource
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -85,6 +86,10 @@ class Service:
     def new_caller(self, **properties: Any) -> Caller:
         """A caller with a fresh key of these properties."""
         return self.caller(self.admin.create_key(**properties))
+
+    def memory(self) -> int:
+        """Bytes of memory that the process holds now."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
     def log(self) -> str:
         """What the process has said so far."""
