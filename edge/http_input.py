@@ -3,13 +3,13 @@
 import asyncio
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import HttpVersion11, RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
-from aiohttp.web_protocol import RequestHandler, RequestPayloadError
+from aiohttp.web_protocol import RequestPayloadError
 from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from edge.errors import Refusal
 from edge.request_id import request_id_from
@@ -21,22 +21,25 @@ MAX_BODY_BYTES: Final = 1_048_576
 """Longest body of a request, every route. (SPEC.md, Request and payload bounds)."""
 
 _LENGTH: Final = re.compile(r"[0-9]{1,19}")
-_NO_HEADERS: Final = CIMultiDictProxy[str](CIMultiDict())
 _ABSOLUTE_FORM: Final = re.compile(r"https?://[^/?]*", re.IGNORECASE)
+
+UNREADABLE: Final = RawRequestMessage(
+    "UNKNOWN", "/", HttpVersion11, CIMultiDictProxy(CIMultiDict()), (), True, None, False, False, URL("/")
+)
+"""Stands in for a request that the parser refused."""
 
 
 class HttpRequest:
-    """One request; made by aiohttp's server for each message that its parser took.
+    """One request, as the parser took it.
 
     `path` and `query` are raw, as sent: nothing in them is decoded, bytes beyond ASCII are surrogates.
     """
 
     __slots__ = (
         "_body_given_up",
+        "_headers",
         "_payload",
-        "_task",
         "connection",
-        "headers",
         "message",
         "method",
         "origin",
@@ -45,41 +48,34 @@ class HttpRequest:
         "request_id",
     )
 
-    def __init__(
-        self,
-        message: RawRequestMessage,
-        payload: StreamReader,
-        protocol: RequestHandler,
-        _writer: AbstractStreamWriter,
-        task: "asyncio.Task[None]",
-    ) -> None:
+    def __init__(self, message: RawRequestMessage, payload: StreamReader, connection: "Connection") -> None:
         self.message = message
-        self.connection = cast("Connection", protocol)
-        # What the parser refused comes as a message whose headers are a plain dict.
-        self.headers = message.headers or _NO_HEADERS
+        self.connection = connection
         self.method: str = message.method
         target = message.path
         if not target.startswith("/"):
             target = _ABSOLUTE_FORM.sub("", target, count=1) or "/"
         self.path, _, self.query = target.partition("?")
-        self.origin: str | None = self.headers.get("Origin")
-        self.request_id = request_id_from(self.header_values("X-Request-Id"))
+        self._headers = message.headers
         self._payload = payload
         self._body_given_up = False
-        self._task = task  # aiohttp's server clears it when the request is done
+        self.origin: str | None = self._headers.get("Origin")
+        self.request_id = request_id_from(self.header_values("X-Request-Id"))
 
     def header_values(self, name: str) -> Sequence[str]:
         """Return every value of a header, in order; bytes beyond ASCII may be surrogates."""
-        return self.headers.getall(name, ())
+        return self._headers.getall(name, ())
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header."""
-        return self.headers.get(name)
+        return self._headers.get(name)
 
     @property
     def keep_alive(self) -> bool:
         """Whether the connection may serve another request after this one."""
-        return not (self.message.should_close or self._body_given_up or self.connection.closing)
+        message = self.message
+        # After an upgrade that was asked for and declined, what follows may be no HTTP.
+        return not (message.should_close or message.upgrade or self._body_given_up or self.connection.closing)
 
     @property
     def chunked(self) -> bool:
@@ -92,6 +88,8 @@ class HttpRequest:
         Raises:
             Refusal: `payload_too_large` or `invalid_request`.
         """
+        if self._payload is EMPTY_PAYLOAD:
+            return
         length = self.header("Content-Length")
         if length is not None and (not _LENGTH.fullmatch(length) or int(length) > MAX_BODY_BYTES):
             raise self._too_large()
@@ -164,8 +162,8 @@ class HttpRequest:
         """Wake whoever reads the body with an error."""
         self._payload.set_exception(error)
 
-    # What aiohttp's server asks of a request.
-    def _finish(self) -> None:
-        pass
-
-    _cancel = fail_body
+    def _cancel(self, error: BaseException) -> None:
+        """End whatever waits for this caller; aiohttp calls it when the connection is lost or the server stops."""
+        self.fail_body(error)
+        if self.connection.on_lost is not None:
+            self.connection.on_lost()

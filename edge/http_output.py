@@ -39,7 +39,7 @@ _date_line: Final = _DateLine()
 
 
 class Answer:
-    """What a call is answered with; aiohttp's server has it written by `prepare` and `write_eof`.
+    """What a call is answered with.
 
     `headers` are those beside the ones that every answer carries (DECISIONS.md, Routes, scopes, status codes).
     """
@@ -79,15 +79,12 @@ class Answer:
             return "Connection: close\r\n"
         return "" if request.message.version >= HttpVersion11 else "Connection: keep-alive\r\n"
 
-    async def prepare(self, request: HttpRequest) -> None:
+    async def send(self, request: HttpRequest) -> None:
         """Write the whole answer."""
         head = self.head(request, len(self.body))
         request.connection.write(head if request.method == "HEAD" else head + self.body)
         if not self.keep_alive and (request.body_pending or request.connection.broken):
             await request.connection.linger()
-
-    async def write_eof(self) -> None:
-        """Do nothing: `prepare` has written it all."""
 
 
 def refused(refusal: Refusal, request: HttpRequest) -> Answer:

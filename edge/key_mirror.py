@@ -29,11 +29,11 @@ class KeyMirrorFollower:
         self._first = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def start(self, patience_seconds: float) -> None:
+    async def start(self) -> None:
         """Begin to follow, and wait a while for the first copy."""
         self._tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._poll())]
         try:
-            async with asyncio.timeout(patience_seconds):
+            async with asyncio.timeout(self._settings.mirror_first_seconds):
                 await self._first.wait()
         except TimeoutError:
             _LOG.warning("the keys cannot be read yet; calls with a key are answered 503")

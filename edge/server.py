@@ -26,7 +26,6 @@ from workflow_api.v1.keys_pb2 import UsageRecord
 
 _UNDER_BASE: Final = BASE + "/"
 _BACKLOG: Final = 1024
-_FIRST_MIRROR_SECONDS: Final = 5.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class Edge:
 
     async def start(self) -> None:
         """Fetch the keys, as far as the backend can be reached, and listen."""
-        await self._follower.start(_FIRST_MIRROR_SECONDS)
+        await self._follower.start()
         self._usage.start()
         self._http = HttpServer(self._handle, self._settings.idle_seconds)
         self._listener = await asyncio.get_running_loop().create_server(

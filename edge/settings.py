@@ -18,6 +18,7 @@ class EdgeSettings:
         idle_seconds: How long an idle connection is kept.
         stall_seconds: Longest time in which the reader of an answer may take nothing.
         drain_seconds: How long calls under way may go on once the edge was told to stop.
+        mirror_first_seconds: How long the start waits for the first copy of the keys before it listens without one.
         mirror_poll_seconds: Pause between polls of the keys while their watch stream is broken.
         mirror_retry_seconds: Longest pause before the watch stream is opened again.
         mirror_heartbeat_seconds: Longest silence of a living watch stream; three of them count as a broken one.
@@ -36,6 +37,7 @@ class EdgeSettings:
     idle_seconds: float = 75.0
     stall_seconds: float = 60.0
     drain_seconds: float = 20.0
+    mirror_first_seconds: float = 5.0
     mirror_poll_seconds: float = 30.0
     mirror_retry_seconds: float = 5.0
     mirror_heartbeat_seconds: float = 5.0

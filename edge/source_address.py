@@ -60,6 +60,7 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     return mapped or address
 
 
+@lru_cache(maxsize=4096)
 def plain_address(text: str) -> str:
     """Return the address without a port and in its usual form; empty when it is not an address."""
     address = parse_address(text)

@@ -49,7 +49,7 @@ class Download(Answer):
         self._messages = messages
         self._stall_seconds = stall_seconds
 
-    async def prepare(self, request: HttpRequest) -> None:
+    async def send(self, request: HttpRequest) -> None:
         """Write the head and all bytes; a failure on the way breaks the connection off, never ends it cleanly."""
         connection = request.connection
         task = asyncio.current_task()

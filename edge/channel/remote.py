@@ -38,10 +38,10 @@ class RemoteChannel:
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Return the answer of a unary RPC; see `Channel`."""
         try:
-            answer: Message = await self._calls[rpc](request, metadata=metadata, timeout=seconds)
+            answer: Message | None = await self._calls[rpc](request, metadata=metadata, timeout=seconds)
         except grpc.aio.AioRpcError as error:
             raise _refusal(error) from error
-        return answer
+        return _readable(answer)
 
     async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float | None) -> Messages:
         """Yield the messages of a server-streaming RPC; see `Channel`."""
@@ -52,7 +52,7 @@ class RemoteChannel:
                     message = await call.read()
                 if message is grpc.aio.EOF:
                     return
-                yield message
+                yield _readable(message)
         except grpc.aio.AioRpcError as error:
             raise _refusal(error) from error
         except TimeoutError:
@@ -71,6 +71,12 @@ class RemoteChannel:
             request_serializer=GetMessageClass(method.input_type).SerializeToString,
             response_deserializer=GetMessageClass(method.output_type).FromString,
         )
+
+
+def _readable(message: Message | None) -> Message:
+    if message is None:  # what grpc could not parse
+        raise Refusal("runtime_error")
+    return message
 
 
 def _refusal(error: grpc.aio.AioRpcError) -> Refusal:

@@ -68,7 +68,9 @@ class MemoryChannel:
         self.mirror = present if present is not None else mirror(mirrored_key())
         self.reachable = True
         self.answers: dict[str, Callable[[Any], Message]] = {
-            DEPLOYMENT + "GetHealth": lambda _: Health(status=1, deployment_id="dep_1", api_version="2026-09-24"),
+            DEPLOYMENT + "GetHealth": lambda _: Health(
+                status=Health.STATUS_OK, deployment_id="dep_1", api_version="2026-09-24"
+            ),
             KEYS + "GetMe": lambda _: ApiKey(key_id=KEY_ID, name="test", deployment_id="dep_1"),
             KEYS + "GetKeyMirror": lambda _: self.mirror,
             KEYS + "RecordUsage": self._record_usage,

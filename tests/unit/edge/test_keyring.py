@@ -67,7 +67,7 @@ def identify(ring: Keyring, bearer: str = BEARER, external: str = EXTERNAL, now_
 def test_both_credentials_identify_the_key() -> None:
     key = identify(keyring(mirrored()))
     assert key is not None
-    assert (key.key_id, key.rate_limit, key.scopes) == ("ak_abcdef", 60, {SCOPE_RUNS_READ})
+    assert (key.key_id, key.rate_limit, key.scopes) == ("ak_abcdef", 60, frozenset({SCOPE_RUNS_READ}))
 
 
 def test_the_scheme_is_matched_case_insensitively() -> None:
@@ -163,7 +163,7 @@ def test_a_new_copy_replaces_every_key() -> None:
     ],
 )
 def test_the_deployments_flags_close_the_api(flags: dict[str, bool], reason: str | None) -> None:
-    assert keyring(mirrored(), **flags).closed_because() == reason
+    assert keyring(mirrored(), time=None, **flags).closed_because() == reason
 
 
 def test_before_the_first_copy_the_keys_are_unreachable() -> None:

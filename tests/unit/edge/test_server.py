@@ -19,7 +19,14 @@ from tests.unit.edge.services import (
 )
 from tests.unit.edge.wire import Reply, Wire, wait_until
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_READ, SCOPE_WORKFLOWS_READ
-from workflow_api.v1.runs_pb2 import CancelRunResponse, ListRunsResponse, Run, RunSummary, StartRunResponse
+from workflow_api.v1.runs_pb2 import (
+    RUN_STATUS_RUNNING,
+    CancelRunResponse,
+    ListRunsResponse,
+    Run,
+    RunSummary,
+    StartRunResponse,
+)
 
 Start = Callable[..., Service]
 BODY_ROUTES = [
@@ -38,7 +45,7 @@ def run_started(*, replayed: bool) -> StartRunResponse:
 def _service(start: Start) -> Service:
     channel = MemoryChannel()
     channel.answers[RUNS + "ListRuns"] = lambda _: ListRunsResponse()
-    channel.answers[RUNS + "CancelRun"] = lambda _: CancelRunResponse(run_id="run_1", status=2)
+    channel.answers[RUNS + "CancelRun"] = lambda _: CancelRunResponse(run_id="run_1", status=RUN_STATUS_RUNNING)
     return start(channel)
 
 
@@ -151,7 +158,7 @@ def test_503_is_decided_before_the_credentials(start: Start, flags: dict[str, bo
 def test_an_edge_without_a_copy_of_the_keys_answers_503_and_serves_as_soon_as_it_has_one(start: Start) -> None:
     channel = MemoryChannel()
     channel.reachable = False
-    service = start(channel, mirror_retry_seconds=0.05, mirror_poll_seconds=0.05)
+    service = start(channel, mirror_first_seconds=0.0, mirror_retry_seconds=0.05, mirror_poll_seconds=0.05)
     assert service.call("GET", "/api/v1/me", *CREDENTIALS).json["error"]["details"] == {
         "reason": "keys_table_unreachable"
     }
@@ -307,8 +314,11 @@ def test_a_refusal_of_the_service_keeps_status_headers_and_details(start: Start)
 
 
 def test_an_exception_is_internal_and_leaks_nothing(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(_: object) -> ListRunsResponse:
+        raise ValueError("secret")
+
     service = start()
-    service.channel.answers[RUNS + "ListRuns"] = lambda _: {}["secret"]  # type: ignore[no-any-return]
+    service.channel.answers[RUNS + "ListRuns"] = broken
     reply = service.call("GET", "/api/v1/runs", *CREDENTIALS, "X-Request-Id: mine")
     assert (reply.status, reply.code) == (500, "internal")
     assert b"secret" not in reply.body

@@ -1,0 +1,326 @@
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+
+from edge.channel import Channel
+from edge.channel.in_process import InProcessChannel
+from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
+from edge.channel.trailer import STATUS_TRAILER
+from edge.errors import Refusal
+from edge.services import METHODS
+from tests.unit.edge.wire import wait_until
+from workflow_api.v1.keys_pb2 import ApiKey, GetMeRequest, KeyMirror, WatchKeysRequest
+
+GET_ME = "/workflow_api.v1.KeysService/GetMe"
+WATCH = "/workflow_api.v1.KeysService/WatchKeys"
+LIST_RUNS = "/workflow_api.v1.RunsService/ListRuns"
+RECORD_USAGE = "/workflow_api.v1.KeysService/RecordUsage"
+
+
+class Servicers:
+    """What the tests' RPCs do; the same over both channels."""
+
+    def __init__(self) -> None:
+        self.closed = threading.Event()
+        self.sent = 0
+        self.metadata: dict[str, str] = {}
+        self.thread = 0
+        self.let_go = threading.Event()
+
+    def get_me(self, _: Message, context: grpc.ServicerContext) -> ApiKey:
+        self.metadata = dict(context.invocation_metadata())  # type: ignore[arg-type]
+        self.thread = threading.get_ident()
+        return ApiKey(key_id="ak_1")
+
+    def watch(self, _: Message, context: grpc.ServicerContext) -> Iterator[KeyMirror]:
+        try:
+            while context.is_active():
+                self.sent += 1
+                yield KeyMirror(revision=self.sent, deployment_id="d" * 65536)
+        finally:
+            self.closed.set()
+
+
+def refuse(reason: str, code: grpc.StatusCode, domain: str = "workflow-api") -> Callable[..., ApiKey]:
+    def call(_: Message, context: grpc.ServicerContext) -> ApiKey:
+        status = Status(message="for a person")
+        status.details.add().Pack(ErrorInfo(reason=reason, domain=domain))
+        context.set_trailing_metadata(((STATUS_TRAILER, status.SerializeToString()),))
+        context.set_code(code)
+        context.set_details("for a person")
+        return ApiKey()
+
+    return call
+
+
+def broken(_: Message, __: grpc.ServicerContext) -> ApiKey:
+    raise ValueError("secret")
+
+
+class Handler:
+    def __init__(self, call: Callable[..., Any], *, no_side_effects: bool = False) -> None:
+        self.call = call
+        self.no_side_effects = no_side_effects
+
+
+class Grpc:
+    """A real gRPC server on a free port."""
+
+    def __init__(self, handlers: dict[str, Handler]) -> None:
+        self._server = grpc.server(ThreadPoolExecutor(4))
+        for rpc, handler in handlers.items():
+            service, _, method = rpc.lstrip("/").partition("/")
+            make: Any = grpc.unary_stream_rpc_method_handler if METHODS[rpc].server_streaming else _unary
+            read = _class_of(METHODS[rpc].input_type.name).FromString
+            made = make(handler.call, read, lambda message: message.SerializeToString())
+            generic = grpc.method_handlers_generic_handler(service, {method: made})
+            self._server.add_generic_rpc_handlers((generic,))
+        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+
+    def stop(self) -> None:
+        self._server.stop(None).wait()
+
+
+_unary = grpc.unary_unary_rpc_method_handler
+
+
+def _class_of(name: str) -> type[Message]:
+    from google.protobuf.message_factory import GetMessageClass
+
+    return next(GetMessageClass(m.input_type) for m in METHODS.values() if m.input_type.name == name)
+
+
+Use = Callable[[Channel], Coroutine[Any, Any, Any]]
+Run = Callable[[dict[str, Handler], Use], Any]
+
+
+def _in_process(handlers: dict[str, Handler], use: Use) -> Any:
+    async def run() -> Any:
+        channel = InProcessChannel(handlers)
+        try:
+            return await use(channel)
+        finally:
+            await channel.close()
+
+    return asyncio.run(run())
+
+
+def _remote(handlers: dict[str, Handler], use: Use) -> Any:
+    server = Grpc(handlers)
+
+    async def run() -> Any:
+        channel = RemoteChannel(grpc.aio.insecure_channel(f"127.0.0.1:{server.port}", options=CHANNEL_OPTIONS))
+        try:
+            return await use(channel)
+        finally:
+            await channel.close()
+
+    try:
+        return asyncio.run(run())
+    finally:
+        server.stop()
+
+
+@pytest.fixture(name="run", params=[_in_process, _remote], ids=["in-process", "remote"])
+def _run(request: pytest.FixtureRequest) -> Run:
+    run: Run = request.param
+    return run
+
+
+def get_me(seconds: float = 5.0) -> Use:
+    return lambda channel: channel.unary(GET_ME, GetMeRequest(), (("workflow-api-key-id", "ak_1"),), seconds)
+
+
+def test_a_unary_call_brings_its_metadata_and_its_answer(run: Run) -> None:
+    servicers = Servicers()
+    answer = run({GET_ME: Handler(servicers.get_me)}, get_me())
+    assert answer == ApiKey(key_id="ak_1")
+    assert servicers.metadata["workflow-api-key-id"] == "ak_1"
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [
+        (refuse("RUN_NOT_FOUND", grpc.StatusCode.NOT_FOUND), "run_not_found"),
+        (refuse("INTERNAL", grpc.StatusCode.INTERNAL), "internal"),
+        (refuse("DEPLOYMENT_UPDATING", grpc.StatusCode.UNAVAILABLE), "deployment_updating"),
+        (refuse("NEWER_THAN_THIS_EDGE", grpc.StatusCode.NOT_FOUND), "runtime_error"),
+        (refuse("RUN_NOT_FOUND", grpc.StatusCode.NOT_FOUND, domain="elsewhere"), "runtime_error"),
+        (broken, "runtime_error"),
+    ],
+    ids=["ours", "internal", "unavailable with a reason", "unknown reason", "other domain", "exception"],
+)
+def test_a_refusal_is_read_alike_over_both_channels(run: Run, call: Callable[..., Any], code: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        run({GET_ME: Handler(call)}, get_me())
+    assert refused.value.code == code
+    assert "secret" not in str(refused.value)
+
+
+def test_no_answer_in_time_is_unreachable(run: Run) -> None:
+    servicers = Servicers()
+
+    def hang(_: Message, __: grpc.ServicerContext) -> ApiKey:
+        servicers.let_go.wait(10)
+        return ApiKey()
+
+    async def use(channel: Channel) -> None:
+        try:
+            await get_me(0.05)(channel)
+        finally:
+            servicers.let_go.set()
+
+    with pytest.raises(Refusal) as refused:
+        run({GET_ME: Handler(hang)}, use)
+    assert refused.value.code == "runtime_unreachable"
+
+
+def test_a_backend_that_is_down_is_unreachable() -> None:
+    async def call() -> None:
+        channel = RemoteChannel(grpc.aio.insecure_channel("127.0.0.1:1"))
+        try:
+            await get_me()(channel)
+        finally:
+            await channel.close()
+
+    with pytest.raises(Refusal) as refused:
+        asyncio.run(call())
+    assert refused.value.code == "runtime_unreachable"
+
+
+def test_an_answer_that_cannot_be_read_is_a_runtime_error() -> None:
+    class Garbage:
+        def SerializeToString(self) -> bytes:
+            return b"\xff\xff\xff"
+
+    with pytest.raises(Refusal) as refused:
+        _remote({GET_ME: Handler(lambda *_: Garbage())}, get_me())
+    assert refused.value.code == "runtime_error"
+
+
+def test_an_rpc_that_the_backend_does_not_know_is_a_runtime_error() -> None:
+    with pytest.raises(Refusal) as refused:
+        _remote({}, get_me())
+    assert refused.value.code == "runtime_error"
+
+
+def test_a_stream_can_be_left_at_any_time_and_its_generator_is_closed(run: Run) -> None:
+    servicers = Servicers()
+
+    async def use(channel: Channel) -> list[int]:
+        seen = []
+        async with aclosing(channel.stream(WATCH, WatchKeysRequest(), (), 5)) as mirrors:
+            async for mirror in mirrors:
+                seen.append(mirror.revision)  # type: ignore[attr-defined]
+                if len(seen) == 3:
+                    break
+        assert await asyncio.to_thread(servicers.closed.wait, 10)
+        return seen
+
+    assert run({WATCH: Handler(servicers.watch)}, use) == [1, 2, 3]
+
+
+def test_a_slow_reader_holds_the_stream_back(run: Run) -> None:
+    servicers = Servicers()
+
+    async def use(channel: Channel) -> int:
+        async with aclosing(channel.stream(WATCH, WatchKeysRequest(), (), 5)) as mirrors:
+            await anext(mirrors)
+            # Time enough for a channel without back-pressure to run far ahead.
+            await asyncio.sleep(0.2)
+            return servicers.sent
+
+    assert run({WATCH: Handler(servicers.watch)}, use) < 100
+
+
+def test_a_refusal_after_messages_ends_the_stream_with_it(run: Run) -> None:
+    def watch(request: Message, context: grpc.ServicerContext) -> Iterator[KeyMirror]:
+        yield KeyMirror(revision=1)
+        refuse("INTERNAL", grpc.StatusCode.INTERNAL)(request, context)
+
+    seen: list[KeyMirror] = []
+
+    async def use(channel: Channel) -> None:
+        stream: AsyncIterator[Any] = channel.stream(WATCH, WatchKeysRequest(), (), 5)
+        async for message in stream:
+            seen.append(message)  # noqa: PERF401 - what came before the refusal is kept
+
+    with pytest.raises(Refusal) as refused:
+        run({WATCH: Handler(watch)}, use)
+    assert refused.value.code == "internal"
+    assert [mirror.revision for mirror in seen] == [1]
+
+
+def test_a_stream_that_breaks_is_a_runtime_error(run: Run) -> None:
+    def watch(_: Message, __: grpc.ServicerContext) -> Iterator[KeyMirror]:
+        yield KeyMirror(revision=1)
+        raise ValueError("secret")
+
+    async def use(channel: Channel) -> None:
+        async for _ in channel.stream(WATCH, WatchKeysRequest(), (), 5):
+            pass
+
+    with pytest.raises(Refusal) as refused:
+        run({WATCH: Handler(watch)}, use)
+    assert refused.value.code == "runtime_error"
+
+
+def test_a_silent_stream_is_unreachable(run: Run) -> None:
+    let_go = threading.Event()
+
+    def watch(_: Message, __: grpc.ServicerContext) -> Iterator[KeyMirror]:
+        yield KeyMirror(revision=1)
+        let_go.wait(10)
+
+    async def use(channel: Channel) -> None:
+        try:
+            async for _ in channel.stream(WATCH, WatchKeysRequest(), (), 0.05):
+                pass
+        finally:
+            let_go.set()
+
+    with pytest.raises(Refusal) as refused:
+        run({WATCH: Handler(watch)}, use)
+    assert refused.value.code == "runtime_unreachable"
+
+
+def test_reads_run_on_the_loop_and_everything_else_beside_it() -> None:
+    servicers = Servicers()
+    threads = []
+    for quick in (True, False):
+        _in_process({GET_ME: Handler(servicers.get_me, no_side_effects=quick)}, get_me())
+        threads.append(servicers.thread == threading.get_ident())
+    assert threads == [True, False]
+
+
+def test_a_call_in_process_is_told_when_nobody_waits_any_more() -> None:
+    told = threading.Event()
+
+    def watch(_: Message, context: grpc.ServicerContext) -> Iterator[KeyMirror]:
+        woken = threading.Event()
+        context.add_callback(woken.set)
+        yield KeyMirror(revision=1)
+        woken.wait(10)
+        told.set()
+
+    async def use(channel: Channel) -> None:
+        stream = channel.stream(WATCH, WatchKeysRequest(), (), None)
+        await anext(stream)
+        waiting = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    _in_process({WATCH: Handler(watch)}, use)
+    wait_until(told.is_set)

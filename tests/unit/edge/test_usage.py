@@ -1,0 +1,85 @@
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from edge.settings import EdgeSettings
+from edge.usage import UsageRecorder
+from tests.unit.edge.services import MemoryChannel
+from workflow_api.v1.keys_pb2 import UsageRecord
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - the state changes without an event
+            await asyncio.sleep(0.001)
+
+
+def records(count: int, start: int = 0) -> list[UsageRecord]:
+    return [UsageRecord(at_ms=n, status=200) for n in range(start, start + count)]
+
+
+def seen(channel: MemoryChannel) -> list[int]:
+    return [record.at_ms for record in channel.usage]
+
+
+def test_records_leave_in_batches_of_at_most_a_thousand() -> None:
+    async def run() -> MemoryChannel:
+        channel = MemoryChannel()
+        recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0.001))
+        for record in records(2500):
+            recorder.record(record)
+        recorder.start()
+        await until(lambda: len(channel.usage) == 2500)
+        await recorder.stop()
+        return channel
+
+    channel = asyncio.run(run())
+    assert [len(batch.records) for batch in channel.batches] == [1000, 1000, 500]
+    assert len({batch.batch_id for batch in channel.batches}) == 3
+    assert seen(channel) == list(range(2500))
+
+
+def test_a_batch_is_tried_again_under_its_id_until_it_is_kept() -> None:
+    async def run() -> MemoryChannel:
+        channel = MemoryChannel()
+        channel.reachable = False
+        recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0.001))
+        recorder.record(records(1)[0])
+        recorder.start()
+        await until(lambda: len(channel.calls) > 3)
+        channel.reachable = True
+        await until(lambda: bool(channel.batches))
+        await recorder.stop()
+        return channel
+
+    channel = asyncio.run(run())
+    assert len({request.batch_id for _, request, _ in channel.calls}) == 1  # type: ignore[attr-defined]
+    assert seen(channel) == [0]
+
+
+def test_what_overflows_the_buffer_is_counted_oldest_first() -> None:
+    async def run() -> tuple[MemoryChannel, int]:
+        channel = MemoryChannel()
+        recorder = UsageRecorder(channel, EdgeSettings(usage_buffer_records=10))
+        for record in records(25):
+            recorder.record(record)
+        await recorder.stop()
+        return channel, recorder.lost
+
+    channel, lost = asyncio.run(run())
+    assert (seen(channel), lost) == (list(range(15, 25)), 15)
+
+
+def test_what_cannot_be_sent_at_the_end_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> int:
+        channel = MemoryChannel()
+        channel.reachable = False
+        recorder = UsageRecorder(channel, EdgeSettings())
+        for record in records(3):
+            recorder.record(record)
+        await recorder.stop()
+        return recorder.lost
+
+    assert asyncio.run(run()) == 3
+    assert "3 are lost" in caplog.text
