@@ -40,13 +40,15 @@ def read_attempt(request: runs_pb2.StartRunRequest, key_id: str | None, at: int)
     """
     body = {field.name: value for field, value in request.ListFields() if field.name in _BODY}
     labels = dict(sorted(request.labels.items()))
+    spelled = {**body, "labels": labels}
     for name in _JSON_FIELDS & body.keys():
-        body[name] = json.loads(body[name])
         try:
-            canonical(body[name]).encode()
-        except ValueError:
+            body[name] = json.loads(body[name])
+            spelled[name] = canonical(body[name])
+            spelled[name].encode()
+        except (ValueError, RecursionError):
             raise invalid(name, "must be JSON") from None
-    whole = canonical([request.workflow_id, {**body, "labels": labels}])
+    whole = canonical([request.workflow_id, spelled])
     trigger = "api_key" if key_id else wire.trigger_name(request.triggered_by or runs_pb2.TRIGGERED_BY_CONSOLE)
     return Attempt(
         key_id=key_id or "",

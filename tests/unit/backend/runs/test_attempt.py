@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from backend.errors import ApiError
 from backend.runs.attempt import Attempt, read_attempt
 from workflow_api.v1 import runs_pb2
 
@@ -52,6 +53,14 @@ def test_every_field_of_the_body_and_the_workflow_are_in_the_fingerprint() -> No
         {"version": 1},
     ]
     assert len({attempt(**variant).fingerprint for variant in variants}) == len(variants)
+
+
+@pytest.mark.parametrize("depth", range(900, 1010, 5))
+def test_deep_nesting_is_read_or_refused_and_no_failure(depth: int) -> None:
+    try:
+        attempt(parameters='{"a":' + "[" * depth + "]" * depth + "}")
+    except ApiError as refusal:
+        assert refusal.problems == (("parameters", "must be JSON"),)  # noqa: PT017 - either outcome is right
 
 
 def test_the_caller_decides_what_triggered_the_run() -> None:

@@ -1,0 +1,92 @@
+"""Moves of one run at once: one of them wins, and the tables agree with it."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from backend.runs import lifecycle
+from tests.services.calls import RefusedError
+from tests.services.runs.world import World
+from workflow_api.v1 import runs_pb2
+
+ROUNDS = 20
+
+
+def at_once(*moves: Callable[[], object]) -> list[object]:
+    """What each move returned, or the reason that it was refused with."""
+    barrier = threading.Barrier(len(moves))
+
+    def carry_out(move: Callable[[], object]) -> object:
+        barrier.wait()
+        try:
+            return move()
+        except RefusedError as error:
+            return error.reason
+
+    with ThreadPoolExecutor(len(moves)) as pool:
+        return list(pool.map(carry_out, moves))
+
+
+def take(world: World, segment_id: str) -> bool:
+    return world.services.database.write(lambda tx: lifecycle.begin_segment(tx, segment_id, "worker", world.clock()))
+
+
+def queued_segment(world: World, run_id: str) -> str:
+    return next(str(row.segment_id) for row in world.dump("segments") if row.run_id == run_id)
+
+
+def test_of_many_decisions_exactly_one_holds(world: World) -> None:
+    run_id = world.started("Gated")
+    approval_id = world.park(run_id, world.begin(run_id), "review")[0]
+    outcomes = at_once(*(partial(world.decide, approval_id, approve=number % 2 == 0) for number in range(16)))
+    assert outcomes.count("invalid_request") == 15
+    assert world.count("segments", f"run_id = '{run_id}' AND state = 'queued'") == 1
+    assert world.get(run_id).summary.counts.approvals_pending == 0
+
+
+def test_a_cancel_and_the_begin_of_a_run_agree(world: World) -> None:
+    for _ in range(ROUNDS):
+        run_id = world.started()
+        segment_id = queued_segment(world, run_id)
+        began, cancelled = at_once(partial(take, world, segment_id), partial(world.cancel, run_id))
+        assert isinstance(cancelled, runs_pb2.CancelRunResponse)
+        assert (cancelled.status == runs_pb2.RUN_STATUS_RUNNING) == began
+        assert (run_id in world.runtime.cancelled) == began
+        world.close(run_id, "cancelled")
+        assert world.event_types(run_id)[-2:] == (["run.cancelled", "segment.ended"] if began else [])
+
+
+def test_a_cancel_and_the_end_of_a_run_agree(world: World) -> None:
+    for _ in range(ROUNDS):
+        run_id = world.started()
+        world.begin(run_id)
+        closed, cancelled = at_once(partial(world.close, run_id), partial(world.cancel, run_id))
+        assert closed is True
+        assert world.get(run_id).summary.status == runs_pb2.RUN_STATUS_COMPLETED
+        asked_first = isinstance(cancelled, runs_pb2.CancelRunResponse)
+        assert (world.row(run_id).cancel_requested_at is not None) == asked_first
+        assert asked_first or cancelled == "already_terminal"
+
+
+def test_a_decision_and_a_cancel_agree(world: World) -> None:
+    for _ in range(ROUNDS):
+        run_id = world.started("Gated")
+        approval_id = world.park(run_id, world.begin(run_id), "review")[0]
+        decided, cancelled = at_once(
+            partial(world.decide, approval_id, approve=True),
+            partial(world.cancel, run_id),
+        )
+        assert isinstance(cancelled, runs_pb2.CancelRunResponse)
+        assert world.get(run_id).summary.status == runs_pb2.RUN_STATUS_CANCELLED
+        kept = decided != "invalid_request"
+        assert ("approval.decided" in world.event_types(run_id)) == kept
+        assert world.count("segments", f"run_id = '{run_id}' AND state <> 'ended'") == 0
+
+
+def test_events_of_many_writers_have_no_gaps(world: World) -> None:
+    run_id = world.started()
+    segment_id = world.begin(run_id)
+    at_once(*(lambda: [world.write(segment_id, "step.progress") for _ in range(10)] for _ in range(8)))
+    events = world.events(run_id, limit=500).events
+    assert [event.seq for event in events] == list(range(1, 83))
