@@ -1,0 +1,74 @@
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from google.protobuf.message import Message
+
+from edge.channel import Metadata
+from tests.unit.edge.conftest import Service
+from tests.unit.edge.services import CREDENTIALS, KEYS, OUTPUTS, MemoryChannel
+from tests.unit.edge.wire import Wire, wait_until
+from workflow_api.v1.outputs_pb2 import DownloadHeader, GetOutputsZipResponse
+
+Start = Callable[..., Service]
+
+
+class SlowChannel(MemoryChannel):
+    """Answers GetMe when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_go = asyncio.Event()
+
+    async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
+        answer = await super().unary(rpc, request, metadata, seconds)
+        if rpc == KEYS + "GetMe":
+            await self.let_go.wait()
+        return answer
+
+
+def ask(wire: Wire, path: str) -> None:
+    wire.send("\r\n".join([f"GET {path} HTTP/1.1", "Host: test", *CREDENTIALS]) + "\r\n\r\n")
+
+
+def test_a_call_under_way_is_answered_before_the_stop(start: Start) -> None:
+    channel = SlowChannel()
+    service = start(channel)
+    with Wire(service.edge.port) as busy, Wire(service.edge.port) as idle:
+        assert idle.call("GET", "/api/v1/health").status == 200
+        ask(busy, "/api/v1/me")
+        wait_until(lambda: bool(channel.called(KEYS + "GetMe")))
+        stopping = service.thread.submit(service.edge.stop())
+        assert idle.closed()
+        service.thread.loop.call_soon_threadsafe(channel.let_go.set)
+        reply = busy.read()
+        assert (reply.status, reply.headers["Connection"]) == (200, "close")
+        assert busy.closed()
+        stopping.result(10)
+    assert [record.route for record in channel.usage] == ["/health", "/me"]
+
+
+def test_nobody_is_let_in_after_the_stop(start: Start) -> None:
+    service = start()
+    service.thread.run(service.edge.stop())
+    try:
+        Wire(service.edge.port).socket.close()
+    except ConnectionRefusedError:
+        return
+    raise AssertionError("the edge still listens")
+
+
+def test_a_download_without_end_is_broken_off_after_the_grace(start: Start) -> None:
+    async def endless(_: Any) -> AsyncIterator[Message]:
+        yield GetOutputsZipResponse(header=DownloadHeader(media_type="application/zip", length=10**12))
+        while True:
+            yield GetOutputsZipResponse(data=b"x" * 1000)
+            await asyncio.sleep(0.001)
+
+    service = start(drain_seconds=0.1)
+    service.channel.streams[OUTPUTS + "GetOutputsZip"] = endless
+    with Wire(service.edge.port) as wire:
+        ask(wire, "/api/v1/runs/run_1/outputs.zip")
+        assert wire.socket.recv(1000)
+        service.thread.run(service.edge.stop())
+        assert OUTPUTS + "GetOutputsZip" in service.channel.closed_streams
