@@ -20,7 +20,7 @@ from backend.storage.objects import ObjectStore
 
 _TICK_SECONDS: Final = 0.5
 _THREADS: Final = 32
-# A segment that waits for a decision between two steps holds no slot, so more segments than slots keep slots busy.
+# A segment holds no slot while it records what a step left, so more segments than slots keep the slots busy.
 _SEGMENTS_PER_SLOT: Final = 2
 
 
@@ -49,7 +49,7 @@ class LocalRuntime:
         """
         settings, services = self._settings, self._services
         self._work.mkdir(parents=True, exist_ok=True)
-        self._sandbox = choose_sandbox(settings.sandbox, warm=settings.step_slots)
+        self._sandbox = choose_sandbox(settings.sandbox)
         self._sandbox.prepare(DEFAULT_LIMITS)
         means = Means(
             database=services.database,

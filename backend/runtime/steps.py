@@ -111,6 +111,10 @@ class StepWork:
 
     async def _keep_log(self, log: bytes) -> None:
         """The step's log is an object of the run that no output names, and is erased with it."""
-        if log:
-            key = object_key(self.run_id, f"logs/{self.step.step}-{self.attempt}")
+        if not log:
+            return
+        key = object_key(self.run_id, f"logs/{self.step.step}-{self.attempt}")
+        try:
             await self.means.in_thread(lambda: self.means.objects.put_bytes(key, log))
+        except OSError:
+            _LOG.exception("The log of step %s of run %s could not be kept", self.step.step, self.run_id)

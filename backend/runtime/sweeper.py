@@ -22,6 +22,8 @@ KEPT_MS: Final[Mapping[str, int]] = {
     "audit_records": 400 * DAY_MS,
 }
 
+_TIDYING_EVERY_MS: Final = 60_000
+
 
 class Sweeper:
     """Looks at every run that is in flight; each closing is a compare-and-set, so a run that just ended stays as it is.
@@ -35,6 +37,7 @@ class Sweeper:
         self._engine = engine
         self._work = work
         self._launch_timeout_ms = launch_timeout_ms
+        self._next_tidying = 0
         self._next_purge = 0
 
     def recover(self) -> None:
@@ -59,15 +62,21 @@ class Sweeper:
             self._close(run.run_id, time_limit(run.max_run_hours), now)
         for segment in self._database.read(lambda tx: store.not_launched(tx, now - self._launch_timeout_ms)):
             self._fail_launch(segment, now)
+        if now >= self._next_tidying:
+            self._next_tidying = now + _TIDYING_EVERY_MS
+            self.tidy()
         if now >= self._next_purge:
             self._next_purge = now + HOUR_MS
             self.purge()
 
     def purge(self) -> None:
-        """Deletes records past their time, and folders of runs that have finished."""
+        """Deletes records past their time."""
         now = self._clock()
         for table, kept_ms in KEPT_MS.items():
             self._database.write(partial(store.purge, table=table, before=now - kept_ms))
+
+    def tidy(self) -> None:
+        """Removes the folders of runs that ended while no segment of theirs ran."""
         folders = list(self._work.iterdir())
         in_flight = self._database.read(store.in_flight) if folders else set()
         for folder in folders:

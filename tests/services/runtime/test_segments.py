@@ -232,6 +232,18 @@ def test_every_event_that_a_reader_sees_stays_as_it_was(live: Live) -> None:
             break
 
 
+def test_many_runs_at_once_complete_without_a_gap_in_their_events(live: Live) -> None:
+    key = live.new_key(max_concurrent_runs=40)
+    steps = [agent_step("a", "chatty"), agent_step("b"), agent_step("c", "writer", "a", "b")]
+    first = live.run("Many", steps, key=key)
+    runs = [first, *(live.started("Many", key=key) for _ in range(29))]
+    for run_id in runs:
+        assert live.until_ended(run_id).status == "completed"
+    gaps = live.count("segments", "last_seq <> (SELECT count(*) FROM events WHERE segment_id = segments.segment_id)")
+    assert gaps == 0
+    assert live.count("outputs") == 60
+
+
 def test_nothing_of_a_finished_run_stays_on_the_working_disk(live: Live) -> None:
     live.until_ended(live.run("Tidy", [agent_step("write", "writer")]))
     live.live.stop()

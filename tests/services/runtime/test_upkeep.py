@@ -192,10 +192,10 @@ def test_folders_of_runs_that_ended_elsewhere_are_removed(world: World, upkeep: 
     world.park(parked, world.begin(parked), "review")
     for run_id in (parked, "run_gone"):
         (upkeep.work / run_id / "inputs").mkdir(parents=True)
-    upkeep.sweeper.purge()
+    upkeep.sweeper.tidy()
     assert [folder.name for folder in upkeep.work.iterdir()] == [parked]
     world.cancel(parked)
-    upkeep.sweeper.purge()
+    upkeep.sweeper.tidy()
     assert list(upkeep.work.iterdir()) == []
 
 
