@@ -1,0 +1,284 @@
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate
+
+from edge.errors import RULES
+from edge.openapi import openapi_document
+from edge.openapi.comments import comments
+from edge.routes import BASE, Route, RouteTable
+from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
+
+DOCUMENT: dict[str, Any] = json.loads(openapi_document("workflows.example.org"))
+ROUTES = RouteTable().routes
+WITH_KEY = {
+    "invalid_request",
+    "unauthorized",
+    "forbidden",
+    "outside_time_window",
+    "payload_too_large",
+    "rate_limited",
+    "internal",
+    "runtime_error",
+    "runtime_unreachable",
+    "deployment_updating",
+}
+WITHOUT_KEY = {"invalid_request", "payload_too_large", "internal"}
+
+by_operation = pytest.mark.parametrize("route", ROUTES, ids=[route.descriptor.name for route in ROUTES])
+
+
+def operation_of(route: Route) -> dict[str, Any]:
+    found: dict[str, Any] = DOCUMENT["paths"][route.template.removeprefix(BASE)][route.method.lower()]
+    return found
+
+
+def named(name: str) -> dict[str, Any]:
+    return next(operation_of(route) for route in ROUTES if route.descriptor.name == name)
+
+
+def resolved(value: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = DOCUMENT
+    if "$ref" not in value:
+        return value
+    for part in value["$ref"].removeprefix("#/").split("/"):
+        found = found[part]
+    return found
+
+
+def parameters(name: str) -> dict[str, dict[str, Any]]:
+    return {parameter["name"]: parameter for parameter in map(resolved, named(name)["parameters"])}
+
+
+def assert_fits(value: Any, schema: dict[str, Any]) -> None:
+    Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(value)
+
+
+def fits(value: Any, schema: dict[str, Any]) -> bool:
+    return Draft202012Validator({**schema, "components": DOCUMENT["components"]}).is_valid(value)
+
+
+def refusals(route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((status, response) for status, response in operation_of(route)["responses"].items() if status >= "400")
+
+
+def codes(response: dict[str, Any]) -> list[str]:
+    schema = response["content"]["application/json"]["schema"]
+    listed: list[str] = schema["properties"]["error"]["properties"]["code"]["enum"]
+    return listed
+
+
+def test_the_description_is_valid_openapi_3_1() -> None:
+    validate(DOCUMENT)
+    assert DOCUMENT["openapi"].startswith("3.1.")
+
+
+def test_its_version_is_the_contract_date() -> None:
+    assert DOCUMENT["info"]["version"] == "2026-09-24"
+
+
+def test_the_server_variable_is_the_deployments_domain() -> None:
+    [server] = DOCUMENT["servers"]
+    assert server["url"] == "https://{app_domain}/api/v1"
+    assert server["variables"]["app_domain"]["default"] == "workflows.example.org"
+
+
+def test_it_declares_the_17_routes_each_with_an_id_of_its_own() -> None:
+    operations = [operation for item in DOCUMENT["paths"].values() for operation in item.values()]
+    assert len({operation["operationId"] for operation in operations}) == len(operations) == len(ROUTES) == 17
+
+
+def test_both_credentials_together_are_required_on_all_paths_but_health() -> None:
+    schemes = DOCUMENT["components"]["securitySchemes"]
+    assert (schemes["bearerKey"]["type"], schemes["bearerKey"]["scheme"]) == ("http", "bearer")
+    external_id = schemes["keyExternalId"]
+    assert (external_id["type"], external_id["in"], external_id["name"]) == (
+        "apiKey",
+        "header",
+        "X-Service-Key-External-Id",
+    )
+    assert DOCUMENT["security"] == [{"bearerKey": [], "keyExternalId": []}]
+    assert {
+        route.template: operation_of(route)["security"] for route in ROUTES if "security" in operation_of(route)
+    } == {"/api/v1/health": []}
+
+
+@by_operation
+def test_the_codes_of_every_operation_stand_under_their_status(route: Route) -> None:
+    listed = {(code, int(status)) for status, response in refusals(route) for code in codes(response)}
+    common = WITHOUT_KEY if route.access == ACCESS_PUBLIC else WITH_KEY
+    assert listed == {(code, RULES[code].status) for code in common | set(route.errors)}
+
+
+@by_operation
+def test_examples_of_refusals_are_envelopes_with_the_details_of_their_code(route: Route) -> None:
+    for _, response in refusals(route):
+        media = response["content"]["application/json"]
+        assert list(media["examples"]) == codes(response)
+        for code, example in media["examples"].items():
+            assert_fits(example["value"], media["schema"])
+            error = example["value"]["error"]
+            rule = RULES[code]
+            assert error["code"] == code
+            if rule.problem_list:
+                assert [sorted(problem) for problem in error["details"]] == [["name", "reason"]]
+            else:
+                assert list(error.get("details", [])) == [detail.name for detail in rule.details]
+
+
+@by_operation
+def test_the_success_is_the_one_of_the_route_and_its_example_fits_its_schema(route: Route) -> None:
+    response = operation_of(route)["responses"][str(route.success_status)]
+    if route.streaming:
+        assert "application/json" not in response["content"]
+        return
+    media = response["content"]["application/json"]
+    assert_fits(media["example"], media["schema"])
+
+
+@by_operation
+def test_every_answer_declares_its_headers(route: Route) -> None:
+    for status, response in operation_of(route)["responses"].items():
+        assert "X-Request-Id" in response["headers"]
+        retry = status in {"429", "503"} or {"idempotency_conflict", "redaction_pending"} & set(
+            codes(response) if status >= "400" else ()
+        )
+        assert ("Retry-After" in response["headers"]) == bool(retry)
+        assert ("WWW-Authenticate" in response["headers"]) == (status == "401")
+        assert ("Content-Range" in response["headers"]) == (status in {"206", "416"})
+
+
+@by_operation
+def test_every_path_parameter_is_declared(route: Route) -> None:
+    in_path = [p["name"] for p in map(resolved, operation_of(route)["parameters"]) if p["in"] == "path"]
+    assert in_path == list(route.path_names)
+
+
+def test_a_start_answers_201_with_location_and_a_replay_200() -> None:
+    responses = named("StartRun")["responses"]
+    assert "Location" in responses["201"]["headers"]
+    assert "Idempotency-Replayed" in responses["200"]["headers"]
+    assert responses["200"]["content"] == responses["201"]["content"]
+
+
+def test_content_answers_whole_partly_or_not_at_all() -> None:
+    responses = named("GetOutputContent")["responses"]
+    assert {"200", "206", "304", "416"} <= responses.keys()
+    assert "content" not in responses["304"]
+    assert {"Content-Range", "ETag", "Accept-Ranges"} <= responses["206"]["headers"].keys()
+    assert {"Range", "If-Range", "If-None-Match"} <= parameters("GetOutputContent").keys()
+
+
+def test_query_parameters_have_their_bounds_and_defaults() -> None:
+    limit = parameters("ListRuns")["limit"]
+    assert (limit["in"], limit["required"]) == ("query", False)
+    assert limit["schema"].items() >= {"type": "integer", "minimum": 1, "maximum": 100, "default": 20}.items()
+    events = parameters("ListRunEvents")
+    assert events["limit"]["schema"].items() >= {"maximum": 500, "default": 200}.items()
+    assert events["after_seq"]["schema"].items() >= {"minimum": 0, "default": 0}.items()
+    assert parameters("ListWorkflows")["q"]["schema"]["maxLength"] == 200
+    assert not parameters("ListWorkflows").keys() & {"include_inactive"}
+
+
+def test_the_idempotency_key_is_required_on_the_start_and_on_no_other_route() -> None:
+    key = parameters("StartRun")["Idempotency-Key"]
+    assert (key["in"], key["required"]) == ("header", True)
+    assert (fits("k" * 128, key["schema"]), fits("k" * 129, key["schema"]), fits("é", key["schema"])) == (
+        True,
+        False,
+        False,
+    )
+    assert [route.descriptor.name for route in ROUTES if "Idempotency-Key" in parameters(route.descriptor.name)] == [
+        "StartRun"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "accepted"),
+    [
+        ({}, True),
+        ({"parameters": {"a": [1]}, "labels": {"a": ""}, "version": 1, "input_text": "é"}, True),
+        ({"parameters": None, "labels": None, "version": None, "input_text": None, "client_reference": None}, True),
+        ({"pii_policy_override": "anything"}, True),
+        ({"unknown": 1}, False),
+        ({"parameters": []}, False),
+        ({"version": 0}, False),
+        ({"version": "1"}, False),
+        ({"client_reference": ""}, False),
+        ({"client_reference": "é"}, False),
+        ({"input_text": "x" * 20_001}, False),
+        ({"input_text": "\0"}, False),
+        ({"labels": {"": "x"}}, False),
+        ({"labels": {"a": 1}}, False),
+        ({"labels": {str(number): "" for number in range(11)}}, False),
+    ],
+)
+def test_the_body_of_a_start_is_described_as_it_is_judged(body: dict[str, Any], accepted: bool) -> None:
+    request = named("StartRun")["requestBody"]
+    assert request["required"] is False
+    assert fits(body, request["content"]["application/json"]["schema"]) == accepted
+
+
+@pytest.mark.parametrize("name", ["StartRun", "CancelRun", "EraseRunData"])
+def test_examples_of_bodies_fit_their_schema(name: str) -> None:
+    media = named(name)["requestBody"]["content"]["application/json"]
+    assert_fits(media["example"], media["schema"])
+
+
+def test_null_is_allowed_only_where_a_field_may_be_unknown() -> None:
+    run = {"$ref": "#/components/schemas/Run"}
+    media = named("GetRun")["responses"]["200"]["content"]["application/json"]
+    example = media["example"]
+    for field in ("started_at", "duration_ms", "client_reference", "result_json", "result_error", "max_run_hours"):
+        assert_fits({**example, field: None}, run)
+    for field in ("run_id", "status", "created_at", "labels", "warnings", "links", "counts", "triggered_by"):
+        assert not fits({**example, field: None}, run)
+
+
+def test_only_the_error_of_a_run_may_be_absent() -> None:
+    run = DOCUMENT["components"]["schemas"]["Run"]
+    assert set(run["properties"]) - set(run["required"]) == {"error"}
+
+
+def test_a_start_is_described_as_the_run_and_internal_fields_are_not() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    assert "StartRunResponse" not in schemas
+    assert "output_id" not in schemas["ResultJson"]["properties"]
+    assert "run_id" not in schemas["ListOutputsResponse"]["properties"]
+
+
+def test_enums_have_the_values_of_the_contract() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    assert schemas["RunSummary"]["properties"]["status"]["enum"] == [
+        "queued",
+        "running",
+        "waiting_for_approval",
+        "completed",
+        "failed",
+        "cancelled",
+    ]
+    assert schemas["Health"]["properties"]["status"]["enum"] == ["ok", "disabled"]
+    assert "runs:delete" in schemas["ApiKey"]["properties"]["scopes"]["items"]["enum"]
+
+
+def test_everything_is_described_by_its_comment() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    assert all(schema["description"] for schema in schemas.values())
+    assert all(
+        field["description"]
+        for name, schema in schemas.items()
+        if name != "Error"
+        for field in schema["properties"].values()
+    )
+    assert all(operation_of(route)["summary"] and operation_of(route)["description"] for route in ROUTES)
+
+
+def test_comments_are_known_by_full_name_without_remarks_for_maintainers() -> None:
+    found = comments()
+    assert found["workflow_api.v1.RunSummary"] == "A run in short."
+    assert found["workflow_api.v1.Health.Status.STATUS_OK"] == "Keys are accepted."
+    assert found["workflow_api.v1.RunsService.GetRun"] == "One run in full."
+    assert found["workflow_api.v1.RunCounts.outputs"] == "Promoted outputs."
