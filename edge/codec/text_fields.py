@@ -24,12 +24,14 @@ HeaderReader = Callable[[Sequence[str], Findings], Value]
 ONCE: Final = "must be given only once"
 NO_NUL: Final = "must not contain U+0000"
 
+DATE_TIMES: Final = frozenset({"created_after", "created_before"})
+"""Date-times, in which the raw `+` of an offset arrives as a blank. (DECISIONS.md, Routes, scopes, status codes)."""
+
+EMPTY_IS_ABSENT: Final = frozenset({"cursor", "q"})
+"""Parameters whose empty value counts as none. (DECISIONS.md, Conventions of the JSON)."""
+
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
-# A raw `+` of an offset arrives as a blank. (DECISIONS.md, Routes, scopes, status codes)
-_DATE_TIMES: Final = frozenset({"created_after", "created_before"})
 _BLANK_OFFSET: Final = re.compile(r"(.*[Tt][0-9:.,]+) ([0-9]{2}(?::?[0-9]{2})?)")
-# DECISIONS.md, Conventions of the JSON.
-_EMPTY_IS_ABSENT: Final = frozenset({"cursor", "q"})
 
 
 def violation_of(rules: FieldRules) -> str:
@@ -114,7 +116,7 @@ def _number_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str |
 def _text_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | None, Findings], Value]:
     bounds = TextBounds(rules)
     code = violation_of(rules)
-    is_date_time = field.name in _DATE_TIMES
+    is_date_time = field.name in DATE_TIMES
 
     def read(text: str | None, findings: Findings) -> Value:
         if text is None:
@@ -123,7 +125,7 @@ def _text_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | N
             findings.add(code, field.name, NO_NUL)
         elif not text:
             # The wire cannot tell an empty string from an absent one, so an empty filter is judged here.
-            if field.name not in _EMPTY_IS_ABSENT:
+            if field.name not in EMPTY_IS_ABSENT:
                 findings.add(code, field.name, "must not be empty")
         elif not bounds.hold(text):
             findings.add(code, field.name, f"must be {bounds.allowed}")

@@ -8,6 +8,7 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 
 from edge.codec.rules import INTEGERS, public_fields, spellings
+from edge.codec.text_fields import DATE_TIMES, EMPTY_IS_ABSENT
 from edge.openapi.comments import comments
 from edge.openapi.failures import refusals
 from edge.openapi.samples import BODIES, sample
@@ -18,7 +19,6 @@ from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE, FieldRules,
 _SCOPES: Final = spellings(Scope.DESCRIPTOR)
 _SENTENCE: Final = re.compile(r"[.;] ")
 _MOST_DIGITS: Final = 10**18 - 1  # a query integer has up to 18 digits
-_DATE_TIMES: Final = frozenset({"created_after", "created_before"})
 
 _CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -107,7 +107,9 @@ def _parameter(route: Route, field: FieldDescriptor, rules: FieldRules) -> dict[
         place = "query"
         if field.cpp_type in INTEGERS:
             schema.setdefault("maximum", _MOST_DIGITS)
-        if field.name in _DATE_TIMES:
+        elif field.name not in EMPTY_IS_ABSENT:
+            schema["minLength"] = 1
+        if field.name in DATE_TIMES:
             schema["format"] = "date-time"
     return {
         "name": rules.header or field.name,
