@@ -75,6 +75,7 @@ def erase_run(services: Services, run_id: str, caller: Caller, reason: str | Non
             purged_at = _iso(run.data_purged_at)
             raise ApiError(errors_pb2.ERROR_REASON_ALREADY_PURGED, metadata={"data_purged_at": purged_at})
         warnings = orjson.dumps([_ERASED_WARNING] * len(orjson.loads(run.warnings))).decode()
+        tx.leaves_no_trace = True
         tx.run(_CLEAR, of_run_id=run_id, new_warnings=warnings, at_ms=at)
         for deletion in _DELETIONS:
             tx.run(deletion, of_run_id=run_id)

@@ -24,12 +24,14 @@ class DriverConnection(Protocol):
 class Tx:
     """Runs statements on one connection; a row is a named tuple of its columns."""
 
-    __slots__ = ("_after_commit", "_connection", "_dialect")
+    __slots__ = ("_after_commit", "_connection", "_dialect", "leaves_no_trace")
 
     def __init__(self, connection: DriverConnection, dialect: Dialect) -> None:
         self._connection = connection
         self._dialect = dialect
         self._after_commit: list[Callable[[], None]] = []
+        # Set by work whose deleted content must not stay readable in the database's files.
+        self.leaves_no_trace = False
 
     def one(self, statement: Statement, **params: object) -> Any:
         """The first row, or None."""

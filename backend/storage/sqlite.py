@@ -26,6 +26,8 @@ _PRAGMAS: Final = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA busy_timeout = 10000",
     "PRAGMA temp_store = MEMORY",
+    # What was erased is overwritten, not only unlinked from its page.
+    "PRAGMA secure_delete = ON",
 )
 
 
@@ -146,6 +148,7 @@ class SqliteDatabase:
         """Runs the jobs in one transaction and tells nobody anything before the commit."""
         outcomes: list[tuple[_Job, Any, Exception | None]] = []
         actions: list[Callable[[], None]] = []
+        leaves_no_trace = False
         try:
             connection.execute("BEGIN IMMEDIATE")
             for job in batch:
@@ -154,6 +157,7 @@ class SqliteDatabase:
                 outcomes.append((job, result, error))
                 if error is None:
                     actions += tx.take_after_commit()
+                    leaves_no_trace |= tx.leaves_no_trace
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - every caller of the batch must hear of it
             _LOG.exception("A group commit of %d changes failed", len(batch))
@@ -161,6 +165,8 @@ class SqliteDatabase:
                 connection.execute("ROLLBACK")
             _fail(batch, error)
             return
+        if leaves_no_trace:
+            _empty_log(connection)
         for action in actions:
             action()
         for job, result, failure in outcomes:
@@ -189,6 +195,15 @@ def _run_job(connection: sqlite3.Connection, tx: Tx, job: _Job) -> tuple[Any, Ex
         raise _TransactionLostError
     connection.execute("RELEASE job")
     return result, None
+
+
+def _empty_log(connection: sqlite3.Connection) -> None:
+    """Takes the write-ahead log into the database and cuts it, for it still holds what was erased."""
+    try:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except sqlite3.Error:
+        # The changes are durable all the same; the next checkpoint takes the log along.
+        _LOG.warning("The write-ahead log could not be emptied", exc_info=True)
 
 
 def _fail(batch: list[_Job], error: Exception) -> None:

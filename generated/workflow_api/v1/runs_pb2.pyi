@@ -765,26 +765,42 @@ class ListRunsRequest(_message.Message):
     def __init__(
         self,
         *,
-        status: _builtins.str = ...,
-        workflow_id: _builtins.str = ...,
-        created_after: _builtins.str = ...,
-        created_before: _builtins.str = ...,
+        status: _builtins.str | None = ...,
+        workflow_id: _builtins.str | None = ...,
+        created_after: _builtins.str | None = ...,
+        created_before: _builtins.str | None = ...,
         client_reference: _builtins.str | None = ...,
         limit: _builtins.int | None = ...,
         cursor: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_limit", b"_limit", "client_reference", b"client_reference", "limit", b"limit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_created_after", b"_created_after", "_created_before", b"_created_before", "_limit", b"_limit", "_status", b"_status", "_workflow_id", b"_workflow_id", "client_reference", b"client_reference", "created_after", b"created_after", "created_before", b"created_before", "limit", b"limit", "status", b"status", "workflow_id", b"workflow_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_limit", b"_limit", "client_reference", b"client_reference", "created_after", b"created_after", "created_before", b"created_before", "cursor", b"cursor", "limit", b"limit", "status", b"status", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_created_after", b"_created_after", "_created_before", b"_created_before", "_limit", b"_limit", "_status", b"_status", "_workflow_id", b"_workflow_id", "client_reference", b"client_reference", "created_after", b"created_after", "created_before", b"created_before", "cursor", b"cursor", "limit", b"limit", "status", b"status", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__client_reference: _TypeAlias = _typing.Literal["client_reference"]  # noqa: Y015
     _WhichOneofArgType__client_reference: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference"]  # noqa: Y015
+    _WhichOneofReturnType__created_after: _TypeAlias = _typing.Literal["created_after"]  # noqa: Y015
+    _WhichOneofArgType__created_after: _TypeAlias = _typing.Literal["_created_after", b"_created_after"]  # noqa: Y015
+    _WhichOneofReturnType__created_before: _TypeAlias = _typing.Literal["created_before"]  # noqa: Y015
+    _WhichOneofArgType__created_before: _TypeAlias = _typing.Literal["_created_before", b"_created_before"]  # noqa: Y015
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    _WhichOneofReturnType__status: _TypeAlias = _typing.Literal["status"]  # noqa: Y015
+    _WhichOneofArgType__status: _TypeAlias = _typing.Literal["_status", b"_status"]  # noqa: Y015
+    _WhichOneofReturnType__workflow_id: _TypeAlias = _typing.Literal["workflow_id"]  # noqa: Y015
+    _WhichOneofArgType__workflow_id: _TypeAlias = _typing.Literal["_workflow_id", b"_workflow_id"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__client_reference) -> _WhichOneofReturnType__client_reference | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__created_after) -> _WhichOneofReturnType__created_after | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__created_before) -> _WhichOneofReturnType__created_before | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__status) -> _WhichOneofReturnType__status | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__workflow_id) -> _WhichOneofReturnType__workflow_id | None: ...
 
 Global___ListRunsRequest: _TypeAlias = ListRunsRequest  # noqa: Y015
 

@@ -175,3 +175,18 @@ def test_closing_commits_what_has_queued(path: Path) -> None:
     again = SqliteDatabase(path)
     assert numbers(again) == [7]
     again.close()
+
+
+def test_what_is_erased_without_trace_is_in_no_file(database: SqliteDatabase, path: Path) -> None:
+    secret = "a very private sentence"
+    for number in range(50):
+        add(database, number, f"{secret} {number} {'x' * 500}")
+
+    def erase(tx: Tx) -> None:
+        tx.leaves_no_trace = True
+        tx.run(sql(NOTES.delete().where(NOTES.c.number < 40)))
+        tx.run(sql(NOTES.update().values(text="gone")))
+
+    database.write(erase)
+    for file in path.parent.iterdir():
+        assert secret.encode() not in file.read_bytes(), file.name
