@@ -1,5 +1,6 @@
 """Human gates: a run parks, a person decides, a new segment begins. (SPEC.md, States; DECISIONS.md §5)"""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -93,6 +94,40 @@ def test_two_gates_make_three_segments(caller: Caller, admin: Admin, flows: dict
 
 def _wait_for_step(caller: Caller, run_id: str, step: str) -> None:
     until(lambda: any(item["step"] == step for item in pending(caller, run_id)), f"the gate {step}")
+
+
+@pytest.mark.parametrize("order", [["left", "right"], ["right", "left"]])
+def test_gates_side_by_side_are_decided_in_any_order(
+    caller: Caller, admin: Admin, flows: dict[str, str], order: list[str]
+) -> None:
+    run_id = caller.parked(flows["Side gates"], input_text="x")["run_id"]
+    gates = {approval["step"]: approval["approval_id"] for approval in pending(caller, run_id)}
+    assert set(gates) == {"left", "right"}
+    for step in order:
+        admin.decide(gates[step], approve=True)
+    assert caller.wait(run_id)["status"] == "completed"
+    assert set(caller.outputs(run_id)) == {"behind/echo.txt"}
+
+
+def test_gates_decided_at_once_lose_no_decision(caller: Caller, admin: Admin, flows: dict[str, str]) -> None:
+    for _ in range(5):
+        run_id = caller.parked(flows["Side gates"], input_text="x")["run_id"]
+        approvals = [approval["approval_id"] for approval in pending(caller, run_id)]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda approval: admin.decide(approval, approve=True), approvals))
+        assert caller.wait(run_id)["status"] == "completed"
+
+
+def test_a_rejection_beside_a_pending_gate_fails_the_run(caller: Caller, admin: Admin, flows: dict[str, str]) -> None:
+    run_id = caller.parked(flows["Side gates"])["run_id"]
+    gates = {approval["step"]: approval["approval_id"] for approval in pending(caller, run_id)}
+    admin.decide(gates["left"], approve=False)
+    run = caller.wait(run_id)
+    assert (run["status"], run["error"]["code"]) == ("failed", "invariant_blocked")
+    assert run["counts"]["approvals_pending"] == 0
+    assert pending(caller, run_id) == []
+    with pytest.raises(grpc.RpcError):
+        admin.decide(gates["right"], approve=True)
 
 
 def test_a_decision_is_final(caller: Caller, admin: Admin, flows: dict[str, str]) -> None:

@@ -65,3 +65,8 @@ def test_an_idempotency_key_of_another_caller_replays_nothing(new_caller: NewCal
     first, second = new_caller(), new_caller()
     run_id = first.start(flows["Echo"], "shared", input_text="x").json()["run_id"]
     assert second.start(flows["Echo"], "shared", input_text="x").json()["run_id"] != run_id
+
+
+@pytest.mark.parametrize("segment", ["seg_none", "", "%00", "s" * 128])
+def test_an_absent_run_is_not_found_whatever_segment_is_asked_for(resident: Caller, segment: str) -> None:
+    refused(resident.get(f"/runs/{ABSENT}/events?segment={segment}"), 404, "run_not_found")

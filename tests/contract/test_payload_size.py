@@ -32,7 +32,7 @@ def test_a_length_beyond_any_integer_type_is_refused_too(service: Service) -> No
 
 
 def test_a_path_that_does_not_exist_does_not_hide_the_size(service: Service) -> None:
-    for method, path in (("POST", "/nowhere"), ("PUT", "/me")):
+    for method, path in (("POST", "/nowhere"), ("PUT", "/me"), ("OPTIONS", "/me")):
         answer = exchange(service.address, request(method, path, ("Content-Length", str(MIB + 1))))
         refused(answer, 413, "payload_too_large")
 

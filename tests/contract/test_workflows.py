@@ -33,7 +33,7 @@ def names(caller: Caller, **query: Any) -> list[str]:
 
 def test_the_list_holds_active_workflows_only_by_name(resident: Caller, flows: dict[str, str]) -> None:
     listed = names(resident)
-    assert sorted(listed) == sorted(set(flows) - {"Drafted", "Withdrawn"})
+    assert set(listed) & set(flows) == set(flows) - {"Drafted", "Withdrawn"}
     assert listed == sorted(listed) or listed == sorted(listed, key=str.casefold)
 
 
