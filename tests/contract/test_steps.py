@@ -80,3 +80,14 @@ def test_behind_an_optional_failure_an_optional_step_is_skipped(resident: Caller
         "behind": ("skipped", True),
         "main": ("completed", False),
     }
+
+
+def test_no_more_steps_run_at_once_than_the_workflow_allows(resident: Caller, flows: dict[str, str]) -> None:
+    assert resident.get(f"/workflows/{flows['Broad']}").json()["parallel_steps"] == 2
+    run = resident.finished(flows["Broad"])
+    assert run["status"] == "completed"
+    steps = board(resident, run["run_id"])
+    assert steps["a"]["finished_at"] <= steps["e"]["started_at"]
+    spans = [(step["started_at"], step["finished_at"]) for step in steps.values()]
+    at_once = [sum(first <= start < last for first, last in spans) for start, _ in spans]
+    assert max(at_once) == 2
