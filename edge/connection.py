@@ -46,12 +46,14 @@ class Connection(RequestHandler):
         "_head_since",
         "_last_payload",
         "_lingering",
+        "_stall_seconds",
         "broken",
         "on_lost",
     )
 
     def __init__(self, server: "HttpServer", **limits: Any) -> None:
         super().__init__(server, **limits)
+        self._stall_seconds = server.stall_seconds
         self.broken = False
         self._head_bytes = 0
         self._head_since = 0.0
@@ -147,15 +149,15 @@ class Connection(RequestHandler):
             raise ConnectionResetError("the caller has gone")
         self.transport.write(data)
 
-    async def drain(self, stall_seconds: float) -> None:
+    async def drain(self) -> None:
         """Wait until the caller has taken enough of what is queued.
 
         Raises:
-            ConnectionResetError: the caller has gone, or took nothing for `stall_seconds`.
+            ConnectionResetError: the caller has gone, or has taken too little for too long.
         """
         if self.writing_paused:
             try:
-                async with asyncio.timeout(stall_seconds):
+                async with asyncio.timeout(self._stall_seconds):
                     await self._drain_helper()
             except TimeoutError:
                 raise ConnectionResetError("the caller has stopped reading") from None
@@ -243,7 +245,9 @@ class Connection(RequestHandler):
 class HttpServer(web.Server):
     """Makes a `Connection` for every caller."""
 
-    def __init__(self, handler: Callable[[HttpRequest], Awaitable[Answer]], idle_seconds: float) -> None:
+    def __init__(
+        self, handler: Callable[[HttpRequest], Awaitable[Answer]], *, idle_seconds: float, stall_seconds: float
+    ) -> None:
         super().__init__(
             cast("Any", handler),
             keepalive_timeout=idle_seconds,
@@ -253,6 +257,7 @@ class HttpServer(web.Server):
             auto_decompress=False,
             access_log=None,
         )
+        self.stall_seconds = stall_seconds
         self._handler = handler
 
     def __call__(self) -> Connection:

@@ -46,9 +46,7 @@ class Dispatcher:
         metadata = (("workflow-api-key-id", call.key_id), ("workflow-api-request-id", request.request_id))
         seconds = self._settings.backend_seconds
         if route.streaming:
-            return await open_download(
-                self._channel.stream(route.rpc, message, metadata, seconds), self._settings.stall_seconds
-            )
+            return await open_download(self._channel.stream(route.rpc, message, metadata, seconds))
         try:
             answer = await self._channel.unary(route.rpc, message, metadata, seconds)
         except Refusal as refusal:

@@ -109,7 +109,7 @@ class HttpRequest:
 
     def invite_body(self) -> None:
         """Send `100 Continue` to a caller that waits for it before it sends its body."""
-        if self._payload.is_eof() or self.message.version < HttpVersion11:
+        if self._payload.is_eof() or self.message.version < HttpVersion11 or self.connection.lost:
             return
         if any(value.strip().lower() == "100-continue" for value in self.header_values("Expect")):
             self.connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -157,6 +157,10 @@ class HttpRequest:
     def body_pending(self) -> bool:
         """Whether bytes of the body have still to arrive."""
         return not self._payload.is_eof()
+
+    def give_up_body(self) -> None:
+        """Leave what has still to arrive unread: the connection ends with the answer."""
+        self._body_given_up = self._body_given_up or self.body_pending
 
     def fail_body(self, error: BaseException) -> None:
         """Wake whoever reads the body with an error."""

@@ -82,9 +82,11 @@ class Answer:
     async def send(self, request: HttpRequest) -> None:
         """Write the whole answer."""
         head = self.head(request, len(self.body))
-        request.connection.write(head if request.method == "HEAD" else head + self.body)
-        if not self.keep_alive and (request.body_pending or request.connection.broken):
-            await request.connection.linger()
+        connection = request.connection
+        connection.write(head if request.method == "HEAD" else head + self.body)
+        await connection.drain()
+        if not self.keep_alive and (request.body_pending or connection.broken):
+            await connection.linger()
 
 
 def refused(refusal: Refusal, request: HttpRequest) -> Answer:

@@ -81,6 +81,7 @@ class Keyring:
         self.now = now
         self._limit = limit_seconds
         self._keys: dict[str, Key] = {}
+        self._made: dict[tuple[str, bytes], Key] = {}
         self._copied_at = float("-inf")
         self._revision = -1
         self.deployment_id = ""
@@ -111,10 +112,19 @@ class Keyring:
             self.governed = mirror.governed
             self.enabled = mirror.api_enabled
             self._any_key_ever = mirror.any_key_ever
-            self._keys = {key.key_id: Key(key, mirror.deployment_id) for key in mirror.keys}
+            self._keep(mirror)
             self._revision = mirror.revision
         self._copied_at = copied_at
         return True
+
+    def _keep(self, mirror: KeyMirror) -> None:
+        # A change touches few keys: the checks of all others are taken over as they are.
+        deployment_id = mirror.deployment_id
+        forms = [(deployment_id, key.SerializeToString()) for key in mirror.keys]
+        self._made = {
+            form: self._made.get(form) or Key(key, deployment_id) for form, key in zip(forms, mirror.keys, strict=True)
+        }
+        self._keys = {key.key_id: key for key in self._made.values()}
 
     def closed_because(self) -> str | None:
         """Return why no key is served at all, as `details.reason` of a 503 says it; None when keys are served."""

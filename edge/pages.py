@@ -18,6 +18,7 @@ class Pages:
 
     def answer(self, request: HttpRequest) -> Answer:
         """Return the page at a path, or the refusal."""
+        request.give_up_body()
         if request.path not in {"/openapi.json", "/docs"}:
             return refused(Refusal("not_found"), request)
         if request.method not in _METHODS:

@@ -68,7 +68,9 @@ class Edge:
         """Fetch the keys, as far as the backend can be reached, and listen."""
         await self._follower.start()
         self._usage.start()
-        self._http = HttpServer(self._handle, self._settings.idle_seconds)
+        self._http = HttpServer(
+            self._handle, idle_seconds=self._settings.idle_seconds, stall_seconds=self._settings.stall_seconds
+        )
         self._listener = await asyncio.get_running_loop().create_server(
             self._http, self._settings.host, self._settings.port, backlog=_BACKLOG
         )
@@ -106,19 +108,24 @@ class Edge:
             _LOG.exception("request %s failed", request.request_id)
             reason = "internal"
             answer = refused(Refusal(reason), request)
+        if reason or call.key_id:
+            self._record(call, answer.status, reason)
+        return answer
+
+    def _record(self, call: Call, status: int, reason: str) -> None:
+        """Keep the usage record of a call with a key, or of a refusal before that; liveness leaves none."""
         self._usage.record(
             UsageRecord(
                 at_ms=call.now_ms,
                 key_id=call.key_id,
-                method=request.method,
+                method=call.request.method,
                 route=call.template.removeprefix(BASE),
-                status=answer.status,
+                status=status,
                 address=plain_address(call.address),
                 reason=reason,
-                request_id=request.request_id,
+                request_id=call.request.request_id,
             )
         )
-        return answer
 
     async def _watch_heads(self, http: HttpServer) -> None:
         while True:

@@ -25,6 +25,8 @@ class EdgeSettings:
         mirror_limit_seconds: Age at which a copy of the keys admits nobody any more.
         usage_flush_seconds: Pause between batches of usage records.
         usage_buffer_records: Most usage records kept while the backend is away; what overflows is counted.
+        usage_anonymous_per_minute: Most usage records a minute of calls without a key, so that strangers cannot fill
+            the database.
     """
 
     host: str = "127.0.0.1"
@@ -44,3 +46,4 @@ class EdgeSettings:
     mirror_limit_seconds: float = 120.0
     usage_flush_seconds: float = 1.0
     usage_buffer_records: int = 50_000
+    usage_anonymous_per_minute: int = 100

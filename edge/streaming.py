@@ -17,7 +17,7 @@ _MEDIA_TYPE: Final = re.compile(r"[!-~][ -~]*")
 _UNQUOTABLE: Final = re.compile(r"[^ !#-\[\]-~]|%")
 
 
-async def open_download(messages: Messages, stall_seconds: float) -> Answer:
+async def open_download(messages: Messages) -> Answer:
     """Return the answer that hands on a download whose first message is its header.
 
     Raises:
@@ -31,15 +31,15 @@ async def open_download(messages: Messages, stall_seconds: float) -> Answer:
     if header.not_modified:
         await messages.aclose()
         return Answer(304, headers=[*_validators(header)])
-    return Download(header, messages, stall_seconds)
+    return Download(header, messages)
 
 
 class Download(Answer):
     """Writes the bytes as they come, as fast as the caller takes them."""
 
-    __slots__ = ("_length", "_messages", "_stall_seconds")
+    __slots__ = ("_length", "_messages")
 
-    def __init__(self, header: DownloadHeader, messages: Messages, stall_seconds: float) -> None:
+    def __init__(self, header: DownloadHeader, messages: Messages) -> None:
         super().__init__(
             206 if header.partial else 200,
             media_type=header.media_type if _MEDIA_TYPE.fullmatch(header.media_type) else "application/octet-stream",
@@ -47,7 +47,6 @@ class Download(Answer):
         )
         self._length = header.length
         self._messages = messages
-        self._stall_seconds = stall_seconds
 
     async def send(self, request: HttpRequest) -> None:
         """Write the head and all bytes; a failure on the way breaks the connection off, never ends it cleanly."""
@@ -83,7 +82,7 @@ class Download(Answer):
             if left < 0:
                 break
             request.connection.write(data)
-            await request.connection.drain(self._stall_seconds)
+            await request.connection.drain()
         if left:
             raise Refusal("runtime_error", f"{abs(left)} bytes too {'few' if left > 0 else 'many'}")
 

@@ -21,7 +21,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class UsageRecorder:
-    """Keeps records until the deployment has them; what overflows the buffer is counted, oldest first to go."""
+    """Keeps records until the deployment has them.
+
+    What overflows the buffer is counted in `lost`, oldest first to go; so is what strangers, calls without a key, send
+    beyond their share.
+    """
 
     def __init__(self, channel: Channel, settings: EdgeSettings) -> None:
         self.lost = 0
@@ -29,14 +33,25 @@ class UsageRecorder:
         self._settings = settings
         self._records: deque[UsageRecord] = deque()
         self._batch: RecordUsageRequest | None = None
+        self._strangers_minute, self._strangers = -1, 0
         self._task: asyncio.Task[None] | None = None
 
     def record(self, record: UsageRecord) -> None:
         """Keep the record of one call until the next batch."""
+        if not record.key_id and not self._stranger_fits(record.at_ms):
+            self.lost += 1
+            return
         if len(self._records) >= self._settings.usage_buffer_records:
             self._records.popleft()
             self.lost += 1
         self._records.append(record)
+
+    def _stranger_fits(self, at_ms: int) -> bool:
+        minute = at_ms // 60_000
+        if minute != self._strangers_minute:
+            self._strangers_minute, self._strangers = minute, 0
+        self._strangers += 1
+        return self._strangers <= self._settings.usage_anonymous_per_minute
 
     def start(self) -> None:
         """Begin to send."""
@@ -64,7 +79,7 @@ class UsageRecorder:
                 _LOG.warning("usage records wait: %s", error, exc_info=not isinstance(error, Refusal))
             if self.lost > said:
                 said = self.lost
-                _LOG.warning("%d usage records are lost: the buffer overflowed", said)
+                _LOG.warning("%d usage records were left out so far", said)
 
     async def _send_all(self) -> None:
         while self._batch is not None or self._records:

@@ -23,7 +23,7 @@ class Echo:
         self._listener: asyncio.Server | None = None
 
     async def start(self) -> None:
-        self.http = HttpServer(self.handle, idle_seconds=60)
+        self.http = HttpServer(self.handle, idle_seconds=60, stall_seconds=0.2)
         self._listener = await asyncio.get_running_loop().create_server(self.http, "127.0.0.1", 0)
         self.port = self._listener.sockets[0].getsockname()[1]
 
@@ -48,6 +48,8 @@ class Echo:
             )
         except Refusal as refusal:
             return refused(refusal, request)
+        if request.path == "/large":
+            return Answer(200, b"x" * 4_000_000)
         return Answer(200, f"{request.method} {request.path}?{request.query} {len(body)}".encode("utf-8", "replace"))
 
 
@@ -310,3 +312,12 @@ def test_slow_headers_are_cut_off_and_idle_connections_are_not(echo: Echo) -> No
         slow_loop.call_soon_threadsafe(echo.http.check_heads, -1.0)
         assert slow.closed()
         assert idle.call("GET", "/").status == 200
+
+
+def test_a_caller_that_pipelines_and_reads_nothing_is_broken_off(echo: Echo) -> None:
+    with Wire(echo.port) as wire:
+        wire.send(b"GET /large HTTP/1.1\r\nHost: t\r\n\r\n" * 30)
+        wait_until(lambda: any(request.path == "/large" for request in echo.seen))
+        connection = next(request.connection for request in echo.seen if request.path == "/large")
+        wait_until(lambda: connection.lost)
+    assert sum(request.path == "/large" for request in echo.seen) < 30

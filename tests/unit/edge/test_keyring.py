@@ -152,6 +152,17 @@ def test_a_new_copy_replaces_every_key() -> None:
     assert identify(ring) is None
 
 
+def test_a_key_that_changed_has_its_new_rules_and_the_others_keep_theirs() -> None:
+    ring = keyring(mirrored(), mirrored(key_id="ak_fedcba"))
+    assert ring.take(mirror(mirrored(rate_limit_rpm=7), mirrored(key_id="ak_fedcba"), revision=2), ring.now())
+    changed, kept = identify(ring), identify(ring, f"Bearer ak_fedcba.{SECRET}")
+    assert changed is not None
+    assert kept is not None
+    assert (changed.rate_limit, kept.rate_limit) == (7, 60)
+    assert ring.take(mirror(mirrored(), revision=3, deployment_id="other"), ring.now())
+    assert identify(ring) is None
+
+
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [

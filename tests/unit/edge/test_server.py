@@ -357,6 +357,8 @@ def test_a_calls_own_answer_reflects_the_origin_refused_or_not(service: Service)
 
 def test_usage_is_recorded_with_route_address_and_reason(start: Start) -> None:
     service = start()
+    service.call("GET", "/api/v1/health")
+    service.call("OPTIONS", "/api/v1/me", "Origin: https://a.example")
     service.call("GET", "/api/v1/me?secret=1", *CREDENTIALS, "X-Request-Id: a")
     service.call("GET", "/api/v1/runs/run_1?limit=x", "X-Request-Id: b")
     service.call("GET", "/api/v1/nowhere", *CREDENTIALS, "X-Request-Id: c")

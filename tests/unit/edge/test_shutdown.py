@@ -45,7 +45,7 @@ def test_a_call_under_way_is_answered_before_the_stop(start: Start) -> None:
         assert (reply.status, reply.headers["Connection"]) == (200, "close")
         assert busy.closed()
         stopping.result(10)
-    assert [record.route for record in channel.usage] == ["/health", "/me"]
+    assert [record.route for record in channel.usage] == ["/me"]
 
 
 def test_nobody_is_let_in_after_the_stop(start: Start) -> None:

@@ -16,7 +16,7 @@ async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
 
 
 def records(count: int, start: int = 0) -> list[UsageRecord]:
-    return [UsageRecord(at_ms=n, status=200) for n in range(start, start + count)]
+    return [UsageRecord(at_ms=n, status=200, key_id="ak_a") for n in range(start, start + count)]
 
 
 def seen(channel: MemoryChannel) -> list[int]:
@@ -83,3 +83,17 @@ def test_what_cannot_be_sent_at_the_end_is_counted(caplog: pytest.LogCaptureFixt
 
     assert asyncio.run(run()) == 3
     assert "3 are lost" in caplog.text
+
+
+def test_strangers_have_a_share_of_each_minute_only() -> None:
+    async def run() -> tuple[MemoryChannel, int]:
+        channel = MemoryChannel()
+        recorder = UsageRecorder(channel, EdgeSettings(usage_anonymous_per_minute=2))
+        for at_ms in (0, 1, 2, 3, 60_000):
+            recorder.record(UsageRecord(at_ms=at_ms))
+        recorder.record(UsageRecord(at_ms=4, key_id="ak_a"))
+        await recorder.stop()
+        return channel, recorder.lost
+
+    channel, lost = asyncio.run(run())
+    assert (seen(channel), lost) == ([0, 1, 60_000, 4], 2)
