@@ -61,7 +61,9 @@ def test_a_run_shows_and_gets_the_effective_parameters_with_defaults(caller: Cal
     }
 
 
-@pytest.mark.parametrize("value", [2**63 - 1, -(2**63), 1e300, 0.1, "\U0001f600", "", [], {}, [[[None]]], False])
+@pytest.mark.parametrize(
+    "value", [10**30, -(2**63) - 1, 2**64 - 1, 1e300, 0.1, "\U0001f600", "", [], {}, [[[None]]], False]
+)
 def test_a_json_value_is_kept_exactly(resident: Caller, flows: dict[str, str], value: Any) -> None:
     run = resident.finished(flows["Typed"], parameters={"word": "ab", "extra": value})
     assert run["parameters"]["extra"] == value
