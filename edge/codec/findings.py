@@ -7,30 +7,25 @@ from edge.errors import Refusal
 MOST_PROBLEMS: Final = 100
 """A body of a million mistakes is told of this many, so that the answer stays smaller than the request."""
 
-_FIRST: Final = ("invalid_filter", "invalid_cursor")
+_ORDER: Final = ("invalid_filter", "invalid_cursor")
 
 
 class Findings:
     """Problems by error code. (DECISIONS.md, Routes, scopes, status codes).
 
-    `invalid_request` comes first and lists all its problems, then `invalid_filter`, then `invalid_cursor`, then what a
-    malformed id leads to, as `run_not_found`.
+    `invalid_request` comes first and lists all its problems, then `invalid_filter`, then `invalid_cursor`.
     """
 
     def __init__(self) -> None:
         self._problems: list[dict[str, str]] = []
-        self._others: dict[str, str | None] = {}
+        self._others: dict[str, str] = {}
 
     def add(self, code: str, name: str, reason: str) -> None:
         """Note that the field, parameter or header `name` is not as it must be; `reason` says what is allowed."""
-        if code != "invalid_request":
+        if code in _ORDER:
             self._others.setdefault(code, f"The parameter {name} {reason}.")
         elif len(self._problems) < MOST_PROBLEMS:
             self._problems.append({"name": name, "reason": reason})
-
-    def add_unknown_id(self, code: str) -> None:
-        """Note that an id is one that nothing can have."""
-        self._others.setdefault(code, None)
 
     def refuse(self) -> None:
         """Raise what was found, if anything.
@@ -40,6 +35,6 @@ class Findings:
         """
         if self._problems:
             raise Refusal("invalid_request", details=self._problems)
-        if self._others:
-            code = next((code for code in _FIRST if code in self._others), next(iter(self._others)))
-            raise Refusal(code, self._others[code])
+        for code in _ORDER:
+            if code in self._others:
+                raise Refusal(code, self._others[code])

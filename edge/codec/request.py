@@ -13,7 +13,6 @@ from edge.codec.findings import Findings
 from edge.codec.query import parse_query
 from edge.codec.rules import code_of, public_fields
 from edge.codec.text_fields import HeaderReader, PathReader, QueryReader, header_reader, path_reader, query_reader
-from workflow_api.v1.errors_pb2 import ErrorReason
 from workflow_api.v1.options_pb2 import FieldRules, method
 
 Headers = Callable[[str], Sequence[str]]
@@ -49,11 +48,11 @@ class RequestCodec:
             raise ValueError(f"{rpc.full_name}: its request has no field {', '.join(sorted(unread))} of the path")
 
     def _add(self, rpc: MethodDescriptor, field: FieldDescriptor, rules: FieldRules, *, in_path: bool) -> None:
-        unknown = _unknown_id(rpc, field)
+        is_id = _is_id(rpc, field)
         if in_path:
-            if unknown is None:
+            if not is_id:
                 raise ValueError(f"{rpc.full_name}: no error of it says that {field.name} is unknown")
-            self._path.append((field.name, path_reader(field, rules, unknown)))
+            self._path.append((field.name, path_reader(field, rules)))
         elif rules.header:
             self._headers.append((field.name, rules.header, header_reader(rules)))
         elif self._takes_body:
@@ -61,7 +60,7 @@ class RequestCodec:
             if rules.required:
                 self._required.append(field.name)
         else:
-            self._query[field.name] = query_reader(field, rules, unknown)
+            self._query[field.name] = query_reader(field, rules, is_id=is_id)
 
     def decode(self, path_params: Mapping[str, str], query: str, headers: Headers, body: Any) -> Message:
         """Return the RPC's request.
@@ -103,8 +102,7 @@ class RequestCodec:
                 findings.add("invalid_request", name, "is required")
 
 
-def _unknown_id(rpc: MethodDescriptor, field: FieldDescriptor) -> str | None:
-    """Return the code that the RPC refuses an unknown id in this field with: `run_not_found` for `run_id`."""
-    name = f"ERROR_REASON_{field.name.removesuffix('_id').upper()}_NOT_FOUND"
-    declared = rpc.GetOptions().Extensions[method].errors
-    return next((code_of(reason) for reason in declared if ErrorReason.Name(reason) == name), None)
+def _is_id(rpc: MethodDescriptor, field: FieldDescriptor) -> bool:
+    """Tell whether the field names something that the RPC may not find: `run_id`, where it has `run_not_found`."""
+    name = f"{field.name.removesuffix('_id')}_not_found"
+    return any(code_of(reason) == name for reason in rpc.GetOptions().Extensions[method].errors)

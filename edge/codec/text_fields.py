@@ -30,6 +30,9 @@ DATE_TIMES: Final = frozenset({"created_after", "created_before"})
 EMPTY_IS_ABSENT: Final = frozenset({"cursor", "q"})
 """Parameters whose empty value counts as none. (DECISIONS.md, Conventions of the JSON)."""
 
+NOBODYS_ID: Final = "\ufffd"
+"""Stands for an id that nothing can have, as one with U+0000: the backend finds nothing by it, in its own order."""
+
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 _BLANK_OFFSET: Final = re.compile(r"(.*[Tt][0-9:.,]+) ([0-9]{2}(?::?[0-9]{2})?)")
 
@@ -39,22 +42,10 @@ def violation_of(rules: FieldRules) -> str:
     return code_of(rules.violation) if rules.violation else "invalid_request"
 
 
-def path_reader(field: FieldDescriptor, rules: FieldRules, unknown: str) -> PathReader:
-    """Return the reader of an id in the path; one that nothing can have is refused as `unknown`."""
-    bounds = TextBounds(rules)
-    code = violation_of(rules)
-
-    def read(segment: str, findings: Findings) -> Value:
-        text = decoded(segment)
-        if text is None or "\0" in text:
-            findings.add_unknown_id(unknown)
-        elif not bounds.hold(text):
-            findings.add(code, field.name, f"must be {bounds.allowed}")
-        else:
-            return text
-        return None
-
-    return read
+def path_reader(field: FieldDescriptor, rules: FieldRules) -> PathReader:
+    """Return the reader of an id in the path."""
+    read_id = _id_reader(field, rules)
+    return lambda segment, findings: read_id(decoded(segment), findings)
 
 
 def header_reader(rules: FieldRules) -> HeaderReader:
@@ -77,8 +68,8 @@ def header_reader(rules: FieldRules) -> HeaderReader:
     return read
 
 
-def query_reader(field: FieldDescriptor, rules: FieldRules, unknown: str | None) -> QueryReader:
-    """Return the reader of a query parameter; `unknown` is the refusal of an id that nothing can have.
+def query_reader(field: FieldDescriptor, rules: FieldRules, *, is_id: bool) -> QueryReader:
+    """Return the reader of a query parameter.
 
     Raises:
         ValueError: a query cannot carry the field's type.
@@ -87,7 +78,7 @@ def query_reader(field: FieldDescriptor, rules: FieldRules, unknown: str | None)
         return _once(field, _number_reader(field, rules))
     if field.type != FieldDescriptor.TYPE_STRING:
         raise ValueError(f"{field.full_name}: a query parameter is a string or an integer")
-    return _once(field, _text_reader(field, rules) if unknown is None else _id_reader(field, rules, unknown))
+    return _once(field, _id_reader(field, rules) if is_id else _text_reader(field, rules))
 
 
 def _once(field: FieldDescriptor, read_one: Callable[[str | None, Findings], Value]) -> QueryReader:
@@ -136,17 +127,16 @@ def _text_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | N
     return read
 
 
-def _id_reader(field: FieldDescriptor, rules: FieldRules, unknown: str) -> Callable[[str | None, Findings], Value]:
+def _id_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | None, Findings], Value]:
     bounds = TextBounds(rules)
     code = violation_of(rules)
 
     def read(text: str | None, findings: Findings) -> Value:
         if not text or "\0" in text:
-            findings.add_unknown_id(unknown)
-        elif not bounds.hold(text):
-            findings.add(code, field.name, f"must be {bounds.allowed}")
-        else:
+            return NOBODYS_ID
+        if bounds.hold(text):
             return text
+        findings.add(code, field.name, f"must be {bounds.allowed}")
         return None
 
     return read
