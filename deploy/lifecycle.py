@@ -17,6 +17,9 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 # Threads take turns often, so that a busy runtime does not hold up the loop that answers calls.
 _SWITCH_INTERVAL_SECONDS: Final = 0.0005
 
+# The standard library's JSON counts nesting against this limit, and a body may be nested 1,000 deep.
+_RECURSION_LIMIT: Final = 3_000
+
 
 def default_data(environment: Mapping[str, str], *, demo: bool) -> Path:
     """Return where data is kept when nothing else is said; a demonstration has a folder of its own."""
@@ -33,6 +36,7 @@ def prepare_process(settings: Settings) -> None:
     # Every failure that gRPC's core would write between our lines also reaches us as an exception.
     os.environ["GRPC_VERBOSITY"] = "NONE"
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
+    sys.setrecursionlimit(_RECURSION_LIMIT)
     log_to_stderr(settings.log_level)
 
 

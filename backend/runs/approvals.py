@@ -1,12 +1,12 @@
 """Approvals: what waits for a person, and what people decide. (SPEC.md, Events; DECISIONS.md, 5)."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 
+from backend import json_text
 from backend.deployment import audit
 from backend.errors import ApiError, invalid
 from backend.interceptors import Caller
@@ -115,7 +115,7 @@ class Approvals:
                 actor=caller.audit_name,
                 new_comment=comment,
             )
-            value = json.dumps({"decision": decision.state, "comment": comment}, ensure_ascii=False)
+            value = json_text.write({"decision": decision.state, "comment": comment})
             tx.run(
                 _FINISH_STEP,
                 of_run_id=row.run_id,

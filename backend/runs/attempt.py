@@ -1,10 +1,10 @@
 """A start as it was asked for: parsed once, before any transaction."""
 
 import hashlib
-import json
 from dataclasses import dataclass
 from typing import Any
 
+from backend import json_text
 from backend.errors import invalid
 from backend.runs import wire
 from workflow_api.v1 import runs_pb2
@@ -43,12 +43,12 @@ def read_attempt(request: runs_pb2.StartRunRequest, key_id: str | None, at: int)
     spelled = {**body, "labels": labels}
     for name in _JSON_FIELDS & body.keys():
         try:
-            body[name] = json.loads(body[name])
-            spelled[name] = canonical(body[name])
+            body[name] = json_text.parse(body[name])
+            spelled[name] = json_text.canonical(body[name])
             spelled[name].encode()
         except (ValueError, RecursionError):
             raise invalid(name, "must be JSON") from None
-    whole = canonical([request.workflow_id, spelled])
+    whole = json_text.canonical([request.workflow_id, spelled])
     trigger = "api_key" if key_id else wire.trigger_name(request.triggered_by or runs_pb2.TRIGGERED_BY_CONSOLE)
     return Attempt(
         key_id=key_id or "",
@@ -60,15 +60,10 @@ def read_attempt(request: runs_pb2.StartRunRequest, key_id: str | None, at: int)
         policy_override=body.get("pii_policy_override"),
         input_text=body.get("input_text"),
         client_reference=body.get("client_reference"),
-        labels=canonical(labels),
+        labels=json_text.canonical(labels),
         triggered_by=trigger,
         at=at,
     )
-
-
-def canonical(value: object) -> str:
-    """The one spelling of a JSON value: keys sorted, no blanks, integers of any size exact."""
-    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 _JSON_FIELDS = frozenset({"parameters", "pii_policy_override"})

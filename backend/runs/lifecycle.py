@@ -4,11 +4,11 @@ Every function runs inside a write transaction. A segment that has ended takes n
 for it is stopped by `SegmentEndedError`, which undoes the rest of that transaction.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from backend import json_text
 from backend.ids import new_id
 from backend.outputs.store import outputs_of
 from backend.runs import lifecycle_store as store
@@ -73,7 +73,7 @@ def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> 
                 "type": event.type,
                 "at": at,
                 "step": event.step,
-                "data": _json(event.data or {}),
+                "data": json_text.write(event.data or {}),
             }
             for index, event in enumerate(new)
         ],
@@ -163,7 +163,7 @@ def close_run(
         finished_at=at,
         error_code=error_code,
         error_message=error_message,
-        warnings=_json(list(warnings)),
+        warnings=json_text.write(list(warnings)),
         result=result.value,
         result_output_id=result.output_id,
         result_size_bytes=result.size_bytes,
@@ -222,7 +222,3 @@ def _record_start(tx: Tx, segment_id: str, at: int) -> None:
         for approval in store.decisions_of(tx, segment.run_id, segment_id)
     ]
     append_events(tx, segment_id, at, [*first, *decisions])
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

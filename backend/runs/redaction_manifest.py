@@ -1,8 +1,9 @@
 """The redaction manifest of a run as it begins. (DECISIONS.md, 6)."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
+
+from backend import json_text
 
 _NOTHING: Final = {"files": 0, "values": 0, "model_calls": 0}
 
@@ -19,4 +20,4 @@ def pending_manifest(run_id: str, policy: Mapping[str, Any]) -> str | None:
         "categories": {},
         "counts": _NOTHING,
     }
-    return json.dumps(manifest, separators=(",", ":"))
+    return json_text.write(manifest)

@@ -1,11 +1,11 @@
 """Starting a run: every check and everything it leaves in one transaction. (DECISIONS.md, 4)."""
 
-import json
 import threading
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
+from backend import json_text
 from backend.clock import DAY_MS, utc_day
 from backend.errors import ApiError
 from backend.ids import new_id
@@ -161,11 +161,11 @@ def _new_run(run_id: str, attempt: Attempt, terms: WorkflowTerms, inputs: Inputs
         "approvals_pending": 0,
         "outputs_count": 0,
         "warnings": "[]",
-        "parameters": _json(inputs.parameters),
+        "parameters": json_text.write(inputs.parameters),
         "input_text": attempt.input_text,
         "max_run_hours": terms.max_run_hours,
         "result_schema_version": terms.result_schema_version,
-        "pii_policy": _json(inputs.policy),
+        "pii_policy": json_text.write(inputs.policy),
         "pii_redaction": manifest,
         # With a policy, outputs stay closed from the beginning until the final sweep has passed them.
         "redaction_state": "none" if manifest is None else "pending",
@@ -181,7 +181,7 @@ def _board(run_id: str, terms: WorkflowTerms) -> list[Row]:
             "name": step.name,
             "kind": step.kind,
             "status": "pending",
-            "needs": _json(step.needs),
+            "needs": json_text.write(step.needs),
             "agent_id": step.agent_id,
             "segment_id": None,
             "attempt": 0,
@@ -194,7 +194,3 @@ def _board(run_id: str, terms: WorkflowTerms) -> list[Row]:
         }
         for position, step in enumerate(terms.steps)
     ]
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

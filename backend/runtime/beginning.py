@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
+from backend import json_text
 from backend.deployment import store as deployment_store
 from backend.runs import lifecycle
 from backend.runtime import store
@@ -60,7 +59,7 @@ def begin(means: Means, segment_id: str) -> Begun | None:
             run_id=run.run_id,
             key_id=run.key_id,
             first=run.ordinal == 1,
-            parameters=orjson.loads(run.parameters or "{}"),
+            parameters=json_text.parse(run.parameters or "{}"),
             input_text=run.input_text,
             definition=definition,
             resources=resources,

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import orjson
-
+from backend import json_text
 from backend.ids import new_id
 from backend.outputs.store import NewOutput
 from backend.runtime import dag
@@ -47,7 +46,7 @@ class Board:
 
     def needs_of(self, step: str) -> dict[str, Any]:
         """The return values of the steps that a step needs."""
-        return {need: orjson.loads(self._rows[need]["value"] or "null") for need in self._steps[step].needs}
+        return {need: json_text.parse(self._rows[need]["value"] or "null") for need in self._steps[step].needs}
 
     def attempt(self, step: str) -> int:
         """How often a step has begun."""

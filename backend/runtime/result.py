@@ -2,8 +2,7 @@
 
 from typing import Any, Final
 
-import orjson
-
+from backend import json_text
 from backend.ids import new_id
 from backend.outputs.objects import object_key
 from backend.outputs.store import NewOutput
@@ -27,7 +26,7 @@ def make_result(objects: ObjectStore, run_id: str, value: str, schema: Any) -> t
     text = value.encode()
     output_id = new_id("out")
     size, sha256 = objects.put_bytes(object_key(run_id, output_id), text)
-    parsed = orjson.loads(text)
+    parsed = json_text.parse(text)
     mismatch = None if schema is None else schema_mismatch(schema, parsed)
     summary = parsed.get("summary_markdown") if isinstance(parsed, dict) else None
     result = RunResult(

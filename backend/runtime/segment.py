@@ -12,8 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
+from backend import json_text
 from backend.runs.lifecycle import RunResult, SegmentEndedError, close_run, park_run
 from backend.runs.transitions import COMPLETED, FAILED
 from backend.runtime import dag, store
@@ -194,7 +193,7 @@ class _Execution:
         except InputError as error:
             await self._close(Ending(FAILED, "input_materialisation_failed", str(error)))
             return False
-        text = orjson.dumps(manifest).decode()
+        text = json_text.write(manifest)
         self._board.changes.event(
             "inputs.materialised",
             objects=sum(entry["objects"] for entry in manifest),

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
+from backend import json_text
 from backend.outputs.objects import object_key
 from backend.outputs.store import NewOutput
 from backend.runs.lifecycle import SegmentEndedError, append_event
@@ -92,7 +91,7 @@ class StepWork:
         outputs: list[NewOutput] = []
         if folder.exists():
             outputs = await self.means.in_thread(lambda: self._store_outputs(folder))
-        return Completed(orjson.dumps(result.value).decode(), outputs)
+        return Completed(json_text.write(result.value), outputs)
 
     async def _on_progress(self, message: str, data: dict[str, Any]) -> None:
         at = self.means.clock()

@@ -1,8 +1,8 @@
 """Rows and terms of workflows as the messages of WorkflowsService."""
 
-import json
 from typing import Any, Final
 
+from backend import json_text
 from backend.clock import to_timestamp
 from backend.workflows.readiness import Definition
 from backend.workflows.terms import WorkflowTerms
@@ -40,7 +40,7 @@ def workflow_message(row: Any, terms: WorkflowTerms) -> workflows_pb2.Workflow:
         readiness=workflows_pb2.Readiness(ready=not terms.reasons, reasons=terms.reasons),
         max_run_hours=terms.max_run_hours,
         parallel_steps=terms.parallel_steps,
-        pii_policy=json_text(terms.pii_policy),
+        pii_policy=json_text.write(terms.pii_policy),
         result_schema_version=terms.result_schema_version,
         created_at=to_timestamp(row.created_at),
         updated_at=to_timestamp(row.updated_at),
@@ -50,10 +50,5 @@ def workflow_message(row: Any, terms: WorkflowTerms) -> workflows_pb2.Workflow:
 def parameter_message(declaration: Definition) -> workflows_pb2.Parameter:
     """A declared parameter; what is not set in the declaration is not set in the message."""
     fields: dict[str, Any] = {name: declaration[name] for name in _PLAIN_FIELDS if declaration.get(name) is not None}
-    fields |= {name: json_text(declaration[name]) for name in _JSON_FIELDS if declaration.get(name) is not None}
+    fields |= {name: json_text.write(declaration[name]) for name in _JSON_FIELDS if declaration.get(name) is not None}
     return workflows_pb2.Parameter(**fields)
-
-
-def json_text(value: Any) -> str:
-    """JSON as the API sends it."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -2,8 +2,7 @@ import asyncio
 import shutil
 from typing import Any, Final
 
-import orjson
-
+from backend import json_text
 from backend.runtime.agents import failures
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult
 from backend.runtime.agents.values import NotJsonError, parse, parse_replacing_nul
@@ -86,7 +85,7 @@ async def _run(process: StepProcess, request: StepRequest, on_progress: OnProgre
 
 def _payload(process: StepProcess, request: StepRequest) -> bytes:
     layout = process.layout
-    return orjson.dumps(
+    return json_text.write(
         {
             "code": request.code,
             "parameters": dict(request.parameters),
@@ -99,7 +98,7 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
             "folders": {"workspace": layout.workspace, "outputs": layout.outputs, "inputs": layout.inputs},
             "limits": request.limits.for_runner(processes=process.processes),
         }
-    )
+    ).encode()
 
 
 async def _converse(frames: Frames, request: StepRequest, on_progress: OnProgress) -> Any:

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-import orjson
+from backend import json_text
 
 # A NUL escape that is not itself escaped. PostgreSQL stores no NUL.
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
@@ -15,12 +15,13 @@ class NotJsonError(ValueError):
 
 
 def parse(payload: bytes) -> Any:
-    """The value of strict JSON: no NaN, no lone surrogates, no NUL, integers within 64 bits, bounded nesting."""
+    """The value of strict JSON: no NaN, no lone surrogates, no NUL, numbers within a double, bounded nesting."""
     if _NUL.search(payload):
         raise NotJsonError("holds the character U+0000, which cannot be stored")
     try:
         value = json.loads(payload.decode(), parse_constant=_refuse)
-        orjson.dumps(value)
+        # Lone surrogates and numbers beyond a double show only when they are written again.
+        json_text.write(value).encode()
     except (ValueError, TypeError, RecursionError) as error:
         raise NotJsonError(f"is not JSON: {error}") from error
     return value

@@ -28,6 +28,8 @@ MAX_TRACEBACK_CHARACTERS = 64 * 1024
 MAX_FILES = 10_000
 MAX_PATH_BYTES = 1_024
 
+NESTING_LIMIT = 3_000
+
 _SPARE_MEMORY_BYTES = 64 * 1024 * 1024
 _SOURCE_NAME = "agent.py"
 
@@ -271,6 +273,8 @@ def _send_failure(channel: _Channel, error: BaseException, code: str) -> None:
 
 def main(fd: int) -> NoReturn:
     """Say ready, wait for the request, run it, answer, and stay until the worker ends this process and its children."""
+    # JSON counts its nesting against this limit, and the contract allows 1,000 levels.
+    sys.setrecursionlimit(NESTING_LIMIT)
     channel = _Channel(fd)
     channel.send(READY)
     request = channel.receive()

@@ -1,11 +1,10 @@
 """From manifest files to definitions: every problem of all files at once, or all their documents (DECISIONS.md, 9)."""
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from backend.errors import ApiError
+from backend.json_text import canonical
 from backend.workflows.manifests.kinds import DOCUMENT, LARGEST_DEFINITION_BYTES
 from backend.workflows.manifests.nodes import Node, Problem, read_documents
 from backend.workflows.manifests.rules import workflow_problems
@@ -28,11 +27,6 @@ class Manifest:
     status: str | None
     file: str
     line: int
-
-
-def canonical(value: Any) -> str:
-    """JSON text that is equal for equal values."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def load_manifests(files: Iterable[tuple[str, str]]) -> list[Manifest]:

@@ -98,7 +98,7 @@ def test_what_the_runner_never_sends_is_a_failure_and_nothing_more(steps: Steps,
     assert steps.run("def run(context): return 'next'") == "next"
 
 
-@pytest.mark.parametrize("payload", [b"{", b"NaN", b'"\\ud800"', b"[" * 100_000, b"\xff", b"", b"18446744073709551616"])
+@pytest.mark.parametrize("payload", [b"{", b"NaN", b'"\\ud800"', b"[" * 100_000, b"\xff", b"", b"1e999"])
 def test_a_result_that_is_no_json_is_a_failure(steps: Steps, payload: bytes) -> None:
     with pytest.raises(StepFailed, match="the return value is not JSON") as failed:
         send(steps, frame(RESULT, payload))
