@@ -8,12 +8,14 @@ are used as they are; the loop that serves one request after the other is our ow
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from aiohttp import web
-from aiohttp.http import RawRequestMessage
-from aiohttp.http_exceptions import BadHttpMessage
+from aiohttp.http import HttpRequestParser, RawRequestMessage
+from aiohttp.http_exceptions import BadHttpMessage, BadHttpMethod
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
@@ -34,6 +36,17 @@ DISCARD_BYTES: Final = 8 * 1_048_576
 
 DISCARD_SECONDS: Final = 5.0
 
+_LIMITS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "max_line_size": MAX_LINE_BYTES,
+        "max_field_size": MAX_LINE_BYTES,
+        "max_headers": MAX_HEADERS,
+        "auto_decompress": False,
+    }
+)
+_HEAD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) [^ \r\n]+ HTTP/1\.[01]\r\n(?:[^\r\n]+\r\n)*\r\n")
+_KNOWN_METHOD: Final = b"PATCH"
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -51,8 +64,8 @@ class Connection(RequestHandler):
         "on_lost",
     )
 
-    def __init__(self, server: "HttpServer", **limits: Any) -> None:
-        super().__init__(server, **limits)
+    def __init__(self, server: "HttpServer", loop: asyncio.AbstractEventLoop, **limits: Any) -> None:
+        super().__init__(server, loop=loop, **_LIMITS, **limits)
         self._stall_seconds = server.stall_seconds
         self.broken = False
         self._head_bytes = 0
@@ -61,6 +74,16 @@ class Connection(RequestHandler):
         self._lingering: asyncio.Future[None] | None = None
         self._discard_left = DISCARD_BYTES
         self.on_lost: Callable[[], object] | None = None
+
+    def _new_parser(self) -> HttpRequestParser:
+        return HttpRequestParser(
+            self,
+            self._loop,
+            self._read_bufsize,
+            payload_exception=RequestPayloadError,
+            max_msg_queue_size=self._max_msg_queue_size,
+            **_LIMITS,
+        )
 
     @property
     def closing(self) -> bool:
@@ -178,6 +201,8 @@ class Connection(RequestHandler):
         seen = self._request_count
         super().data_received(data)
         if self._request_count != seen:
+            if isinstance(self._messages[-1][0], _ErrInfo):
+                self._take_unknown_method(data)
             message, self._last_payload = self._messages[-1]
             self._head_bytes = 0
             self._head_since = 0.0
@@ -230,6 +255,24 @@ class Connection(RequestHandler):
             self._waiter.set_result(None)
         self._break(error)
 
+    def _take_unknown_method(self, data: bytes) -> None:
+        """Parse a request again that the parser refused for a method it does not know: it is well-formed all the same.
+
+        What is known is a whole head that begins with `data`; the method is put back once it has been parsed.
+        """
+        refused_for, _ = self._messages[-1]
+        found = _HEAD.match(data)
+        begins = not self._head_bytes and self._last_payload.is_eof()
+        if found is None or not begins or not isinstance(cast("_ErrInfo", refused_for).exc, BadHttpMethod):
+            return
+        self._messages.pop()
+        position = len(self._messages)
+        self._parser = cast("Any", self._new_parser())
+        super().data_received(_KNOWN_METHOD + data[found.end(1) :])
+        message, payload = self._messages[position]
+        if isinstance(message, RawRequestMessage):
+            self._messages[position] = message._replace(method=found[1].decode()), payload
+
     def _break(self, error: BaseException) -> None:
         """Stop parsing; a body that was under way will never be complete."""
         self.broken = True
@@ -251,10 +294,6 @@ class HttpServer(web.Server):
         super().__init__(
             cast("Any", handler),
             keepalive_timeout=idle_seconds,
-            max_line_size=MAX_LINE_BYTES,
-            max_field_size=MAX_LINE_BYTES,
-            max_headers=MAX_HEADERS,
-            auto_decompress=False,
             access_log=None,
         )
         self.stall_seconds = stall_seconds

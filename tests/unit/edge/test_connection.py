@@ -278,6 +278,23 @@ def test_connect_opens_no_tunnel(wire: Wire) -> None:
     assert wire.closed()
 
 
+@pytest.mark.parametrize("method", ["BREW", "get", "X-1", "M" * 64])
+def test_an_unknown_method_is_a_method(wire: Wire, method: str) -> None:
+    reply = wire.call(method, "/pot?a=b", "X-Request-Id: mine", body=b"123")
+    assert (reply.body, reply.headers["X-Request-Id"]) == (f"{method} /pot?a=b 3".encode(), "mine")
+    assert wire.call("GET", "/next").body == b"GET /next? 0"
+
+
+def test_an_unknown_method_with_a_broken_head_is_malformed(wire: Wire) -> None:
+    assert wire.send("BREW / HTTP/1.1\r\nHost: t\r\nbad header\r\n\r\n").read().code == "invalid_request"
+    assert wire.closed()
+
+
+def test_unknown_methods_may_be_pipelined_among_others(wire: Wire) -> None:
+    wire.send("BREW /a HTTP/1.1\r\nHost: t\r\n\r\nGET /b HTTP/1.1\r\nHost: t\r\n\r\n")
+    assert [wire.read().body, wire.read().body] == [b"BREW /a? 0", b"GET /b? 0"]
+
+
 def test_head_is_answered_without_a_body(wire: Wire) -> None:
     reply = wire.call("HEAD", "/x")
     assert reply.headers["Content-Length"] == str(len("HEAD /x? 0"))

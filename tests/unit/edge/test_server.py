@@ -95,7 +95,7 @@ def test_nothing_else_is_served_outside_the_base(service: Service, path: str) ->
     assert service.call("GET", path).code == "not_found"
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "BREW"])
 def test_a_wrong_method_names_the_allowed_ones_without_a_key(service: Service, method: str) -> None:
     reply = service.call(method, "/api/v1/me")
     assert (reply.status, reply.headers["Allow"]) == (405, "GET")
