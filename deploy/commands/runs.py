@@ -33,10 +33,10 @@ def list_runs(
 ) -> None:
     """List runs, newest first."""
     request = runs_pb2.ListRunsRequest(
-        status=status,
-        workflow_id=workflow_id,
-        created_after=created_after,
-        created_before=created_before,
+        status=status or None,
+        workflow_id=workflow_id or None,
+        created_after=created_after or None,
+        created_before=created_before or None,
         client_reference=client_reference,
         limit=limit,
         cursor=cursor,
