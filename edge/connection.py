@@ -29,7 +29,8 @@ MAX_LINE_BYTES: Final = 32_768
 MAX_HEAD_BYTES: Final = 2 * MAX_LINE_BYTES
 """Most bytes of a request line and all headers together."""
 
-MAX_HEADERS: Final = 200
+MAX_HEADERS: Final = 8_192
+"""More than fit into the bytes that a head may have; those are the bound."""
 
 DISCARD_BYTES: Final = 8 * 1_048_576
 """How much of what a refused caller still sends is read and thrown away, so that it sees the answer."""
