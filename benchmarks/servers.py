@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 SERVER_CORE = 0
 LOAD_CORE = 1
@@ -61,18 +61,13 @@ def bare() -> Iterator[Server]:
 def service() -> Iterator[Server]:
     """The whole service in one process, with full durability, in a new data folder."""
     with tempfile.TemporaryDirectory() as data:
-        arguments = ["-m", "deploy.command", "serve", "--data", data, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
+        command = str(Path(sys.executable).parent / "workflow-api")
+        arguments = [command, "serve", "--data", data, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--json"]
         process = subprocess.Popen(_on(SERVER_CORE, arguments), stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
-            port, grpc = 0, ""
-            for line in process.stdout:
-                if found := re.search(r"http://127\.0\.0\.1:(\d+)/api/v1", line):
-                    port = int(found[1])
-                elif found := re.search(r"127\.0\.0\.1:\d+", line):
-                    grpc = found[0]
-                if port and grpc:
-                    break
+            ready = json.loads(process.stdout.readline())
+            port, grpc = urlsplit(ready["base_address"]).port or 0, ready["grpc"]
             yield Server(process, port, grpc)
         finally:
             process.terminate()

@@ -77,7 +77,7 @@ class UsageRecorder:
                 await self._send_all()
             except Exception as error:  # noqa: BLE001 - whatever breaks, the records are kept and sent later
                 _LOG.warning("usage records wait: %s", error, exc_info=not isinstance(error, Refusal))
-            if self.lost > said:
+            if self.lost > 2 * said:  # a flood is told in few lines
                 said = self.lost
                 _LOG.warning("%d usage records were left out so far", said)
 
@@ -88,5 +88,12 @@ class UsageRecorder:
                 for _ in self._batch.records:
                     self._records.popleft()
             # A batch keeps its id over every try: one that did arrive is not written twice.
-            await self._channel.unary(_RPC, self._batch, _METADATA, self._settings.backend_seconds)
+            try:
+                await self._channel.unary(_RPC, self._batch, _METADATA, self._settings.backend_seconds)
+            except Refusal as refusal:
+                if refusal.status >= 500:
+                    raise
+                # Tried again it would be refused again, and hold up everything behind it.
+                self.lost += len(self._batch.records)
+                _LOG.error("a batch of usage records was refused: %s", refusal)
             self._batch = None

@@ -2,7 +2,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import grpc
@@ -76,7 +76,7 @@ class Handler:
 class Grpc:
     """A real gRPC server on a free port."""
 
-    def __init__(self, handlers: dict[str, Handler]) -> None:
+    def __init__(self, handlers: dict[str, Handler], port: int = 0) -> None:
         self._server = grpc.server(ThreadPoolExecutor(4))
         for rpc, handler in handlers.items():
             service, _, method = rpc.lstrip("/").partition("/")
@@ -85,7 +85,7 @@ class Grpc:
             made = make(handler.call, read, lambda message: message.SerializeToString())
             generic = grpc.method_handlers_generic_handler(service, {method: made})
             self._server.add_generic_rpc_handlers((generic,))
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
+        self.port = self._server.add_insecure_port(f"127.0.0.1:{port}")
         self._server.start()
 
     def stop(self) -> None:
@@ -197,6 +197,31 @@ def test_a_backend_that_is_down_is_unreachable() -> None:
     with pytest.raises(Refusal) as refused:
         asyncio.run(call())
     assert refused.value.code == "runtime_unreachable"
+
+
+def test_a_backend_that_comes_back_is_found() -> None:
+    first = Grpc({GET_ME: Handler(Servicers().get_me)})
+    first.stop()
+
+    async def call() -> Message:
+        channel = RemoteChannel(grpc.aio.insecure_channel(f"127.0.0.1:{first.port}", options=CHANNEL_OPTIONS))
+        second = None
+        try:
+            with pytest.raises(Refusal):
+                await get_me()(channel)
+            second = Grpc({GET_ME: Handler(Servicers().get_me)}, first.port)
+            async with asyncio.timeout(10):
+                while True:
+                    with suppress(Refusal):
+                        answer: Message = await get_me()(channel)
+                        return answer
+                    await asyncio.sleep(0.01)
+        finally:
+            await channel.close()
+            if second is not None:
+                second.stop()
+
+    assert asyncio.run(call()) == ApiKey(key_id="ak_1")
 
 
 def test_an_answer_that_cannot_be_read_is_a_runtime_error() -> None:

@@ -3,6 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
+from edge.http_output import JSON
 from tests.unit.edge.conftest import Service
 from tests.unit.edge.services import (
     CREDENTIALS,
@@ -93,6 +94,15 @@ def test_a_slash_in_an_id_makes_no_segment(service: Service) -> None:
 @pytest.mark.parametrize("path", ["/", "/nowhere", "/api", "/api/v1x", "//api/v1/me", "/docs/", "/openapi.json/"])
 def test_nothing_else_is_served_outside_the_base(service: Service, path: str) -> None:
     assert service.call("GET", path).code == "not_found"
+
+
+@pytest.mark.parametrize(("path", "media_type"), [("/openapi.json", JSON), ("/docs", "text/html; charset=utf-8")])
+def test_the_description_and_the_reference_are_public(service: Service, path: str, media_type: str) -> None:
+    reply = service.call("GET", path)
+    assert (reply.status, reply.headers["Content-Type"]) == (200, media_type)
+    head = service.call("HEAD", path)
+    assert (head.body, head.headers["Content-Length"]) == (b"", str(len(reply.body)))
+    assert service.call("POST", path, body=b"x").headers["Allow"] == "GET, HEAD"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE", "BREW"])

@@ -5,7 +5,7 @@ import pytest
 
 from edge.settings import EdgeSettings
 from edge.usage import UsageRecorder
-from tests.unit.edge.services import MemoryChannel
+from tests.unit.edge.services import KEYS, MemoryChannel, refusing
 from workflow_api.v1.keys_pb2 import UsageRecord
 
 
@@ -56,6 +56,23 @@ def test_a_batch_is_tried_again_under_its_id_until_it_is_kept() -> None:
     channel = asyncio.run(run())
     assert len({request.batch_id for _, request, _ in channel.calls}) == 1  # type: ignore[attr-defined]
     assert seen(channel) == [0]
+
+
+def test_a_batch_that_is_refused_does_not_hold_up_the_next() -> None:
+    async def run() -> tuple[MemoryChannel, int]:
+        channel = MemoryChannel()
+        recorder = UsageRecorder(channel, EdgeSettings())
+        keep = channel.answers[KEYS + "RecordUsage"]
+        channel.answers[KEYS + "RecordUsage"] = refusing("invalid_request")
+        recorder.record(records(1)[0])
+        await recorder.stop()
+        channel.answers[KEYS + "RecordUsage"] = keep
+        recorder.record(records(1, start=1)[0])
+        await recorder.stop()
+        return channel, recorder.lost
+
+    channel, lost = asyncio.run(run())
+    assert (seen(channel), lost) == ([1], 1)
 
 
 def test_what_overflows_the_buffer_is_counted_oldest_first() -> None:
