@@ -277,35 +277,51 @@ class ListAuditRecordsRequest(_message.Message):
     SINCE_MS_FIELD_NUMBER: _builtins.int
     TARGET_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
     since_ms: _builtins.int
-    """Records after this time, in milliseconds since the epoch."""
+    """The window begins with this time, in milliseconds since the epoch; absent means as early as a window may."""
     target: _builtins.str
     """Only records of this target, as a key or a workflow."""
     limit: _builtins.int
     """Most records to return."""
+    until_ms: _builtins.int
+    """The window ends before this time, in milliseconds since the epoch; absent means now. A window is under 90 days."""
+    cursor: _builtins.str
+    """From `next_cursor`."""
     def __init__(
         self,
         *,
         since_ms: _builtins.int | None = ...,
         target: _builtins.str | None = ...,
         limit: _builtins.int | None = ...,
+        until_ms: _builtins.int | None = ...,
+        cursor: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_since_ms", b"_since_ms", "_target", b"_target", "limit", b"limit", "since_ms", b"since_ms", "target", b"target"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cursor", b"_cursor", "_limit", b"_limit", "_since_ms", b"_since_ms", "_target", b"_target", "_until_ms", b"_until_ms", "cursor", b"cursor", "limit", b"limit", "since_ms", b"since_ms", "target", b"target", "until_ms", b"until_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_since_ms", b"_since_ms", "_target", b"_target", "limit", b"limit", "since_ms", b"since_ms", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cursor", b"_cursor", "_limit", b"_limit", "_since_ms", b"_since_ms", "_target", b"_target", "_until_ms", b"_until_ms", "cursor", b"cursor", "limit", b"limit", "since_ms", b"since_ms", "target", b"target", "until_ms", b"until_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__cursor: _TypeAlias = _typing.Literal["cursor"]  # noqa: Y015
+    _WhichOneofArgType__cursor: _TypeAlias = _typing.Literal["_cursor", b"_cursor"]  # noqa: Y015
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
     _WhichOneofReturnType__since_ms: _TypeAlias = _typing.Literal["since_ms"]  # noqa: Y015
     _WhichOneofArgType__since_ms: _TypeAlias = _typing.Literal["_since_ms", b"_since_ms"]  # noqa: Y015
     _WhichOneofReturnType__target: _TypeAlias = _typing.Literal["target"]  # noqa: Y015
     _WhichOneofArgType__target: _TypeAlias = _typing.Literal["_target", b"_target"]  # noqa: Y015
+    _WhichOneofReturnType__until_ms: _TypeAlias = _typing.Literal["until_ms"]  # noqa: Y015
+    _WhichOneofArgType__until_ms: _TypeAlias = _typing.Literal["_until_ms", b"_until_ms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cursor) -> _WhichOneofReturnType__cursor | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__since_ms) -> _WhichOneofReturnType__since_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__target) -> _WhichOneofReturnType__target | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__until_ms) -> _WhichOneofReturnType__until_ms | None: ...
 
 Global___ListAuditRecordsRequest: _TypeAlias = ListAuditRecordsRequest  # noqa: Y015
 
@@ -354,6 +370,9 @@ class ListAuditRecordsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
+    NEXT_CURSOR_FIELD_NUMBER: _builtins.int
+    next_cursor: _builtins.str
+    """Where the next page begins; absent on the last one."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditRecord]:
         """The records."""
@@ -362,11 +381,14 @@ class ListAuditRecordsResponse(_message.Message):
         self,
         *,
         items: _abc.Iterable[Global___AuditRecord] | None = ...,
+        next_cursor: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor", "next_cursor", b"next_cursor"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor", "items", b"items", "next_cursor", b"next_cursor"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__next_cursor: _TypeAlias = _typing.Literal["next_cursor"]  # noqa: Y015
+    _WhichOneofArgType__next_cursor: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_cursor) -> _WhichOneofReturnType__next_cursor | None: ...
 
 Global___ListAuditRecordsResponse: _TypeAlias = ListAuditRecordsResponse  # noqa: Y015

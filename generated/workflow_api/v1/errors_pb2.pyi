@@ -35,7 +35,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_UNSPECIFIED: _ErrorReason.ValueType  # 0
     """Never sent."""
     ERROR_REASON_INVALID_REQUEST: _ErrorReason.ValueType  # 1
-    """Malformed JSON, a field outside its bounds, or a missing or malformed `Idempotency-Key`.
+    """Malformed JSON, a field or parameter outside its bounds, or at a start a missing or malformed `Idempotency-Key`.
     Example: details [{"name": "limit", "reason": "must be from 1 to 100"}].
     """
     ERROR_REASON_INVALID_PARAMETERS: _ErrorReason.ValueType  # 2
@@ -125,7 +125,7 @@ class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
 """Never sent."""
 ERROR_REASON_INVALID_REQUEST: ErrorReason.ValueType  # 1
-"""Malformed JSON, a field outside its bounds, or a missing or malformed `Idempotency-Key`.
+"""Malformed JSON, a field or parameter outside its bounds, or at a start a missing or malformed `Idempotency-Key`.
 Example: details [{"name": "limit", "reason": "must be from 1 to 100"}].
 """
 ERROR_REASON_INVALID_PARAMETERS: ErrorReason.ValueType  # 2

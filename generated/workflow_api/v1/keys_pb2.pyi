@@ -1047,3 +1047,110 @@ class ListUsageResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListUsageResponse: _TypeAlias = ListUsageResponse  # noqa: Y015
+
+@_typing.final
+class ListUsageHoursRequest(_message.Message):
+    """Asks for the counts of hours."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_ID_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    key_id: _builtins.str
+    """Only this key's."""
+    since_ms: _builtins.int
+    """Hours that began at or after this time, in milliseconds since the epoch."""
+    limit: _builtins.int
+    """Most counts to return."""
+    def __init__(
+        self,
+        *,
+        key_id: _builtins.str | None = ...,
+        since_ms: _builtins.int | None = ...,
+        limit: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_limit", b"_limit", "_since_ms", b"_since_ms", "key_id", b"key_id", "limit", b"limit", "since_ms", b"since_ms"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_limit", b"_limit", "_since_ms", b"_since_ms", "key_id", b"key_id", "limit", b"limit", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__key_id: _TypeAlias = _typing.Literal["key_id"]  # noqa: Y015
+    _WhichOneofArgType__key_id: _TypeAlias = _typing.Literal["_key_id", b"_key_id"]  # noqa: Y015
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    _WhichOneofReturnType__since_ms: _TypeAlias = _typing.Literal["since_ms"]  # noqa: Y015
+    _WhichOneofArgType__since_ms: _TypeAlias = _typing.Literal["_since_ms", b"_since_ms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__key_id) -> _WhichOneofReturnType__key_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__since_ms) -> _WhichOneofReturnType__since_ms | None: ...
+
+Global___ListUsageHoursRequest: _TypeAlias = ListUsageHoursRequest  # noqa: Y015
+
+@_typing.final
+class UsageHour(_message.Message):
+    """How many calls with one outcome an hour had."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOUR_MS_FIELD_NUMBER: _builtins.int
+    KEY_ID_FIELD_NUMBER: _builtins.int
+    METHOD_FIELD_NUMBER: _builtins.int
+    ROUTE_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    hour_ms: _builtins.int
+    """When the hour began, in milliseconds since the epoch."""
+    key_id: _builtins.str
+    """The identified key; empty when the calls were refused before that."""
+    method: _builtins.str
+    """HTTP method."""
+    route: _builtins.str
+    """Route template, as `/runs/{run_id}`."""
+    status: _builtins.int
+    """HTTP status."""
+    calls: _builtins.int
+    """How many."""
+    def __init__(
+        self,
+        *,
+        hour_ms: _builtins.int = ...,
+        key_id: _builtins.str = ...,
+        method: _builtins.str = ...,
+        route: _builtins.str = ...,
+        status: _builtins.int = ...,
+        calls: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "hour_ms", b"hour_ms", "key_id", b"key_id", "method", b"method", "route", b"route", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UsageHour: _TypeAlias = UsageHour  # noqa: Y015
+
+@_typing.final
+class ListUsageHoursResponse(_message.Message):
+    """Counts, the newest hour first."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___UsageHour]:
+        """The counts."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___UsageHour] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUsageHoursResponse: _TypeAlias = ListUsageHoursResponse  # noqa: Y015

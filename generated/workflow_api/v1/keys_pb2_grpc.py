@@ -100,6 +100,11 @@ class KeysServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageResponse.FromString,
                 _registered_method=True)
+        self.ListUsageHours = channel.unary_unary(
+                '/workflow_api.v1.KeysService/ListUsageHours',
+                request_serializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageHoursRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageHoursResponse.FromString,
+                _registered_method=True)
 
 
 class KeysServiceServicer:
@@ -197,6 +202,13 @@ class KeysServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListUsageHours(self, request, context):
+        """Usage records counted by the hour, the newest hour first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_KeysServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -264,6 +276,11 @@ def add_KeysServiceServicer_to_server(servicer, server):
                     servicer.ListUsage,
                     request_deserializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageResponse.SerializeToString,
+            ),
+            'ListUsageHours': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUsageHours,
+                    request_deserializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageHoursRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageHoursResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -618,6 +635,33 @@ class KeysService:
             '/workflow_api.v1.KeysService/ListUsage',
             workflow__api_dot_v1_dot_keys__pb2.ListUsageRequest.SerializeToString,
             workflow__api_dot_v1_dot_keys__pb2.ListUsageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUsageHours(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.KeysService/ListUsageHours',
+            workflow__api_dot_v1_dot_keys__pb2.ListUsageHoursRequest.SerializeToString,
+            workflow__api_dot_v1_dot_keys__pb2.ListUsageHoursResponse.FromString,
             options,
             channel_credentials,
             insecure,

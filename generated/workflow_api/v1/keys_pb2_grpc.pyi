@@ -59,6 +59,8 @@ class KeysServiceStub:
     """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing."""
     ListUsage: _grpc.UnaryUnaryMultiCallable[_keys_pb2.ListUsageRequest, _keys_pb2.ListUsageResponse]
     """Usage records, newest first."""
+    ListUsageHours: _grpc.UnaryUnaryMultiCallable[_keys_pb2.ListUsageHoursRequest, _keys_pb2.ListUsageHoursResponse]
+    """Usage records counted by the hour, the newest hour first."""
 
 @_typing.type_check_only
 class KeysServiceAsyncStub(KeysServiceStub):
@@ -91,6 +93,8 @@ class KeysServiceAsyncStub(KeysServiceStub):
     """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing."""
     ListUsage: _aio.UnaryUnaryMultiCallable[_keys_pb2.ListUsageRequest, _keys_pb2.ListUsageResponse]  # type: ignore[assignment]
     """Usage records, newest first."""
+    ListUsageHours: _aio.UnaryUnaryMultiCallable[_keys_pb2.ListUsageHoursRequest, _keys_pb2.ListUsageHoursResponse]  # type: ignore[assignment]
+    """Usage records counted by the hour, the newest hour first."""
 
 class KeysServiceServicer(metaclass=_abc_1.ABCMeta):
     """Keys, their mirror on the edges, and what was done with them."""
@@ -198,5 +202,13 @@ class KeysServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_keys_pb2.ListUsageResponse, _abc.Awaitable[_keys_pb2.ListUsageResponse]]:
         """Usage records, newest first."""
+
+    @_abc_1.abstractmethod
+    def ListUsageHours(
+        self,
+        request: _keys_pb2.ListUsageHoursRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_keys_pb2.ListUsageHoursResponse, _abc.Awaitable[_keys_pb2.ListUsageHoursResponse]]:
+        """Usage records counted by the hour, the newest hour first."""
 
 def add_KeysServiceServicer_to_server(servicer: KeysServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

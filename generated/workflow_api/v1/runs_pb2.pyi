@@ -308,7 +308,7 @@ class RunSummary(_message.Message):
     status: Global___RunStatus.ValueType
     """Where it stands."""
     duration_ms: _builtins.int
-    """finished_at - started_at in milliseconds."""
+    """finished_at - started_at in milliseconds; null before the end, and where it never started."""
     client_reference: _builtins.str
     """The caller's own reference."""
     completed_with_warnings: _builtins.bool
@@ -319,15 +319,15 @@ class RunSummary(_message.Message):
 
     @_builtins.property
     def started_at(self) -> _timestamp_pb2.Timestamp:
-        """When its first segment began."""
+        """When its first segment began; null while it is queued."""
 
     @_builtins.property
     def finished_at(self) -> _timestamp_pb2.Timestamp:
-        """When it reached its final status."""
+        """When it completed, failed or was cancelled; null before."""
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The caller's own labels."""
+        """The caller's own labels; `{}` when none were given."""
 
     @_builtins.property
     def counts(self) -> Global___RunCounts:
@@ -335,7 +335,7 @@ class RunSummary(_message.Message):
 
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Optional stages that did not land while the run still completed."""
+        """Each names an optional stage that did not land while the run still completed."""
 
     @_builtins.property
     def links(self) -> Global___RunLinks:
@@ -392,7 +392,10 @@ class RunError(_message.Message):
     CODE_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     code: _builtins.str
-    """One of SPEC.md's failure codes, or `result_schema_mismatch`."""
+    """Of a run that failed: `input_materialisation_failed`, `node_failed`, `wall_clock_limit_reached`,
+    `invariant_blocked`, `launch_failed`, `orphaned` or `license_unavailable`. Of a step: `node_failed` or
+    `invariant_blocked`. Of a result: `result_schema_mismatch`.
+    """
     message: _builtins.str
     """For a person; null once the run's data has been erased."""
     def __init__(
@@ -496,23 +499,31 @@ class Run(_message.Message):
     input_text: _builtins.str
     """Text given at the start."""
     inputs_manifest: _builtins.str
-    """One entry per `s3_prefix` parameter, once copied in."""
+    """One entry per `s3_prefix` parameter, once copied in: `{parameter, connector_id, uri, objects, bytes, items}`, where
+    `items` holds `{key, size_bytes, etag}` of the first 1,000 objects.
+    """
     max_run_hours: _builtins.float
-    """Time limit in hours, approvals included."""
+    """Time limit in hours, time spent waiting for approvals included; null means none."""
     triggered_by: Global___TriggeredBy.ValueType
     """What started it."""
     key_id: _builtins.str
-    """The key that started it."""
+    """The key that started it; null where none did."""
     summary_markdown: _builtins.str
-    """Summary written by the result step."""
+    """Summary written by the result step, in Markdown, up to 262,144 bytes (a longer one is null, and in the result);
+    null until the final redaction sweep is done.
+    """
     result: _builtins.str
-    """The result, up to 262,144 bytes of JSON."""
+    """The result step's value, up to 262,144 bytes of JSON; a larger one is fetched through
+    `result_json.download.path`. Null until the final redaction sweep is done.
+    """
     result_schema_version: _builtins.str
     """Version label of the result schema."""
     pii_redaction: _builtins.str
-    """The redaction manifest; null when the policy was off."""
+    """The redaction manifest, as `GET /runs/{run_id}/pii-redaction` gives it; null when the policy was off."""
     pii_policy: _builtins.str
-    """The effective PII policy."""
+    """The effective PII policy, the override included: `{mode, categories, stages, min_confidence, model,
+    max_model_calls, parquet_sample_rows}`.
+    """
     @_builtins.property
     def summary(self) -> Global___RunSummary:
         """The summary's fields."""
@@ -523,15 +534,17 @@ class Run(_message.Message):
 
     @_builtins.property
     def result_error(self) -> Global___RunError:
-        """Why the result is not given although there is one."""
+        """Why `result` is null although there is one: it does not fit the version's schema. The run still completed, and the
+        value stays available as the output `result.json`.
+        """
 
     @_builtins.property
     def result_json(self) -> Global___ResultJson:
-        """The result as a file, whenever one exists."""
+        """The result as a file, whenever one exists and the final redaction sweep is done."""
 
     @_builtins.property
     def data_purged_at(self) -> _timestamp_pb2.Timestamp:
-        """When the run's data was erased."""
+        """When the run's data was erased; null before."""
 
     def __init__(
         self,
@@ -650,22 +663,31 @@ class StartRunRequest(_message.Message):
     workflow_id: _builtins.str
     """The workflow."""
     idempotency_key: _builtins.str
-    """1 to 128 printable ASCII characters; replays are recognised for 24 hours."""
+    """1 to 128 printable ASCII characters; replays are recognised for 24 hours. A 429 is retried with the same one, a
+    corrected body needs a new one.
+    """
     parameters: _builtins.str
-    """Values of the version's declared parameters."""
+    """Values of the parameters that the workflow version declares, by name."""
     input_text: _builtins.str
     """Free text for the run."""
     client_reference: _builtins.str
-    """The caller's own reference."""
+    """Your own reference; runs can be listed by it."""
     pii_policy_override: _builtins.str
-    """Changes to the workflow's PII policy that tighten it. Judged after the parameters, so of any kind here."""
+    """For maintainers: judged after the parameters, so of any JSON kind on the wire. (DECISIONS.md, 4)
+
+    Fields of the workflow's PII policy that this run tightens: an object with any of `mode`, `categories`, `stages`,
+    `min_confidence`, `model`, `max_model_calls` and `parquet_sample_rows`.
+    """
     version: _builtins.int
-    """An existing version; absent means the active one. Beyond 64 bits is the same as missing."""
+    """For maintainers: what is beyond 64 bits arrives as a version that cannot exist.
+
+    An existing version of the workflow; absent means the active one. Any that does not exist is `version_not_found`.
+    """
     triggered_by: Global___TriggeredBy.ValueType
     """What starts the run when it is not a key."""
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The caller's own labels."""
+        """Your own labels: up to 10 names of up to 64 characters, values of up to 256, all printable ASCII."""
 
     def __init__(
         self,
@@ -749,13 +771,13 @@ class ListRunsRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     CURSOR_FIELD_NUMBER: _builtins.int
     status: _builtins.str
-    """Comma-separated statuses."""
+    """Comma-separated statuses: `queued`, `running`, `waiting_for_approval`, `completed`, `failed`, `cancelled`."""
     workflow_id: _builtins.str
-    """Only runs of this workflow."""
+    """Only runs of this workflow; an unknown one lists nothing."""
     created_after: _builtins.str
-    """Only runs created after this ISO 8601 date-time."""
+    """Only runs created after this ISO 8601 date-time, which is UTC where it has no offset."""
     created_before: _builtins.str
-    """Only runs created before this ISO 8601 date-time."""
+    """Only runs created before this ISO 8601 date-time, which is UTC where it has no offset."""
     client_reference: _builtins.str
     """Only runs with exactly this client_reference."""
     limit: _builtins.int
@@ -899,10 +921,10 @@ class Approval(_message.Message):
     instructions: _builtins.str
     """What to look at."""
     segment_id: _builtins.str
-    """The segment that parked it."""
+    """The runtime segment in which the run was parked on it."""
     @_builtins.property
     def requested_at(self) -> _timestamp_pb2.Timestamp:
-        """When."""
+        """When it was asked for."""
 
     def __init__(
         self,
@@ -959,7 +981,7 @@ class CancelRunRequest(_message.Message):
     run_id: _builtins.str
     """The run."""
     reason: _builtins.str
-    """Why."""
+    """Why, for the record."""
     def __init__(
         self,
         *,
@@ -978,7 +1000,7 @@ Global___CancelRunRequest: _TypeAlias = CancelRunRequest  # noqa: Y015
 
 @_typing.final
 class CancelRunResponse(_message.Message):
-    """The run will end, or has."""
+    """The run will end, or has ended."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1019,7 +1041,7 @@ class EraseRunDataRequest(_message.Message):
     run_id: _builtins.str
     """The run."""
     reason: _builtins.str
-    """Why."""
+    """Why, for the record."""
     def __init__(
         self,
         *,
@@ -1077,11 +1099,11 @@ class ListRunEventsRequest(_message.Message):
     run_id: _builtins.str
     """The run."""
     after_seq: _builtins.int
-    """Events after this seq."""
+    """Events after this seq of the segment: `next_after_seq` of the page before, 0 for a new segment."""
     limit: _builtins.int
     """Most events to return."""
     segment: _builtins.str
-    """Runtime segment; absent means the latest."""
+    """Runtime segment, one of `segments`; absent means the latest."""
     def __init__(
         self,
         *,
@@ -1107,7 +1129,7 @@ Global___ListRunEventsRequest: _TypeAlias = ListRunEventsRequest  # noqa: Y015
 
 @_typing.final
 class Event(_message.Message):
-    """A durable event. It never changes."""
+    """An event of the run's durable log; it never changes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1119,14 +1141,18 @@ class Event(_message.Message):
     seq: _builtins.int
     """1, 2, 3 … within the segment, without gaps."""
     type: _builtins.str
-    """Type, as `step.completed`."""
+    """One of `segment.started`, `segment.ended`, `run.started`, `run.completed`, `run.failed`, `run.cancelled`,
+    `inputs.materialised`, `step.started`, `step.progress`, `step.completed`, `step.failed`, `step.skipped`,
+    `approval.requested`, `approval.decided`, `output.promoted`, `redaction.started`, `redaction.completed`,
+    `publish.started`, `publish.completed` and `warning`.
+    """
     step: _builtins.str
     """Handle of the step, where it is about one."""
     data: _builtins.str
-    """Particulars, a JSON object."""
+    """Particulars of the type, an object."""
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp:
-        """When."""
+        """When it happened."""
 
     def __init__(
         self,
@@ -1212,14 +1238,14 @@ class ListRunEventsResponse(_message.Message):
     segment_id: _builtins.str
     """The segment read; null when none has begun."""
     next_after_seq: _builtins.int
-    """Where to go on."""
+    """The last seq returned, or `after_seq` when there was none: where to go on."""
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]:
         """The events."""
 
     @_builtins.property
     def segments(self) -> _containers.RepeatedCompositeFieldContainer[Global___Segment]:
-        """All segments that have begun, in order."""
+        """All segments that have begun, in order. A new one is read from `after_seq` 0."""
 
     def __init__(
         self,
@@ -1282,7 +1308,7 @@ class Step(_message.Message):
     DURATION_MS_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     step: _builtins.str
-    """Handle."""
+    """Handle, unique within the workflow."""
     name: _builtins.str
     """Name for a person."""
     kind: Global___StepKind.ValueType
@@ -1290,7 +1316,7 @@ class Step(_message.Message):
     status: Global___StepStatus.ValueType
     """Where it stands."""
     agent_id: _builtins.str
-    """Its agent."""
+    """Its agent; null for an approval."""
     segment_id: _builtins.str
     """The segment that ran it last."""
     attempt: _builtins.int
@@ -1313,7 +1339,7 @@ class Step(_message.Message):
 
     @_builtins.property
     def error(self) -> Global___RunError:
-        """Why it failed."""
+        """Why it failed or was blocked."""
 
     def __init__(
         self,
@@ -1386,6 +1412,65 @@ class ListRunStepsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListRunStepsResponse: _TypeAlias = ListRunStepsResponse  # noqa: Y015
+
+@_typing.final
+class RunUpkeepRequest(_message.Message):
+    """Asks for the upkeep that is done every hour."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunUpkeepRequest: _TypeAlias = RunUpkeepRequest  # noqa: Y015
+
+@_typing.final
+class RunUpkeepResponse(_message.Message):
+    """What was past its time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNS_ERASED_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_RECORDS_FIELD_NUMBER: _builtins.int
+    USAGE_RECORDS_FIELD_NUMBER: _builtins.int
+    USAGE_HOURS_FIELD_NUMBER: _builtins.int
+    AUDIT_RECORDS_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    runs_erased: _builtins.int
+    """Runs whose data was erased."""
+    idempotency_records: _builtins.int
+    """Idempotency records deleted."""
+    usage_records: _builtins.int
+    """Usage records deleted."""
+    usage_hours: _builtins.int
+    """Hourly counts of usage deleted."""
+    audit_records: _builtins.int
+    """Audit records deleted."""
+    more: _builtins.bool
+    """Whether there may be more past its time: the seconds of one call were over."""
+    def __init__(
+        self,
+        *,
+        runs_erased: _builtins.int = ...,
+        idempotency_records: _builtins.int = ...,
+        usage_records: _builtins.int = ...,
+        usage_hours: _builtins.int = ...,
+        audit_records: _builtins.int = ...,
+        more: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_records", b"audit_records", "idempotency_records", b"idempotency_records", "more", b"more", "runs_erased", b"runs_erased", "usage_hours", b"usage_hours", "usage_records", b"usage_records"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunUpkeepResponse: _TypeAlias = RunUpkeepResponse  # noqa: Y015
 
 @_typing.final
 class ListPendingApprovalsRequest(_message.Message):
@@ -1474,7 +1559,7 @@ class DecideApprovalRequest(_message.Message):
     approve: _builtins.bool
     """True to approve, false to reject."""
     comment: _builtins.str
-    """Why."""
+    """Why, for the record."""
     def __init__(
         self,
         *,

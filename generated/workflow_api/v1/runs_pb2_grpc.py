@@ -85,6 +85,11 @@ class RunsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_runs__pb2.DecideApprovalRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_runs__pb2.DecideApprovalResponse.FromString,
                 _registered_method=True)
+        self.RunUpkeep = channel.unary_unary(
+                '/workflow_api.v1.RunsService/RunUpkeep',
+                request_serializer=workflow__api_dot_v1_dot_runs__pb2.RunUpkeepRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_runs__pb2.RunUpkeepResponse.FromString,
+                _registered_method=True)
 
 
 class RunsServiceServicer:
@@ -92,7 +97,8 @@ class RunsServiceServicer:
     """
 
     def StartRun(self, request, context):
-        """Starts a run; a replay of the same start answers the run that exists. (SPEC.md, POST /workflows/{workflow_id}/runs)
+        """Starts a run; the same `Idempotency-Key` with the same body answers, for 24 hours, the run that exists already.
+        (SPEC.md, POST /workflows/{workflow_id}/runs)
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -120,14 +126,15 @@ class RunsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CancelRun(self, request, context):
-        """Asks for the end of a run.
+        """Asks for the end of a run; asking again before it took effect is accepted again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EraseRunData(self, request, context):
-        """Erases a finished run's objects and every content-bearing value. (SPEC.md, DELETE /runs/{run_id}/data)
+        """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. (SPEC.md,
+        DELETE /runs/{run_id}/data)
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -156,6 +163,14 @@ class RunsServiceServicer:
 
     def DecideApproval(self, request, context):
         """Records a person's decision; an approval starts a new runtime segment, a rejection fails the run.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RunUpkeep(self, request, context):
+        """Erases run data past the deployment's retention and deletes records past their time, as happens every hour, for
+        some seconds at most.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -213,6 +228,11 @@ def add_RunsServiceServicer_to_server(servicer, server):
                     servicer.DecideApproval,
                     request_deserializer=workflow__api_dot_v1_dot_runs__pb2.DecideApprovalRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_runs__pb2.DecideApprovalResponse.SerializeToString,
+            ),
+            'RunUpkeep': grpc.unary_unary_rpc_method_handler(
+                    servicer.RunUpkeep,
+                    request_deserializer=workflow__api_dot_v1_dot_runs__pb2.RunUpkeepRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_runs__pb2.RunUpkeepResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -486,6 +506,33 @@ class RunsService:
             '/workflow_api.v1.RunsService/DecideApproval',
             workflow__api_dot_v1_dot_runs__pb2.DecideApprovalRequest.SerializeToString,
             workflow__api_dot_v1_dot_runs__pb2.DecideApprovalResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RunUpkeep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.RunsService/RunUpkeep',
+            workflow__api_dot_v1_dot_runs__pb2.RunUpkeepRequest.SerializeToString,
+            workflow__api_dot_v1_dot_runs__pb2.RunUpkeepResponse.FromString,
             options,
             channel_credentials,
             insecure,

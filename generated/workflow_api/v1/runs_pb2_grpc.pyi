@@ -34,7 +34,9 @@ class RunsServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RunsServiceAsyncStub: ...
     StartRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.StartRunRequest, _runs_pb2.StartRunResponse]
-    """Starts a run; a replay of the same start answers the run that exists. (SPEC.md, POST /workflows/{workflow_id}/runs)"""
+    """Starts a run; the same `Idempotency-Key` with the same body answers, for 24 hours, the run that exists already.
+    (SPEC.md, POST /workflows/{workflow_id}/runs)
+    """
     ListRuns: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunsRequest, _runs_pb2.ListRunsResponse]
     """The calling key's runs, newest first."""
     GetRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetRunRequest, _runs_pb2.Run]
@@ -42,9 +44,11 @@ class RunsServiceStub:
     ListRunApprovals: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunApprovalsRequest, _runs_pb2.ListRunApprovalsResponse]
     """The nodes parked on a human gate now."""
     CancelRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]
-    """Asks for the end of a run."""
+    """Asks for the end of a run; asking again before it took effect is accepted again."""
     EraseRunData: _grpc.UnaryUnaryMultiCallable[_runs_pb2.EraseRunDataRequest, _runs_pb2.EraseRunDataResponse]
-    """Erases a finished run's objects and every content-bearing value. (SPEC.md, DELETE /runs/{run_id}/data)"""
+    """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. (SPEC.md,
+    DELETE /runs/{run_id}/data)
+    """
     ListRunEvents: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunEventsRequest, _runs_pb2.ListRunEventsResponse]
     """Replays the durable event log of one runtime segment."""
     ListRunSteps: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunStepsRequest, _runs_pb2.ListRunStepsResponse]
@@ -53,6 +57,10 @@ class RunsServiceStub:
     """Every approval that waits for a person, oldest first."""
     DecideApproval: _grpc.UnaryUnaryMultiCallable[_runs_pb2.DecideApprovalRequest, _runs_pb2.DecideApprovalResponse]
     """Records a person's decision; an approval starts a new runtime segment, a rejection fails the run."""
+    RunUpkeep: _grpc.UnaryUnaryMultiCallable[_runs_pb2.RunUpkeepRequest, _runs_pb2.RunUpkeepResponse]
+    """Erases run data past the deployment's retention and deletes records past their time, as happens every hour, for
+    some seconds at most.
+    """
 
 @_typing.type_check_only
 class RunsServiceAsyncStub(RunsServiceStub):
@@ -60,7 +68,9 @@ class RunsServiceAsyncStub(RunsServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     StartRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.StartRunRequest, _runs_pb2.StartRunResponse]  # type: ignore[assignment]
-    """Starts a run; a replay of the same start answers the run that exists. (SPEC.md, POST /workflows/{workflow_id}/runs)"""
+    """Starts a run; the same `Idempotency-Key` with the same body answers, for 24 hours, the run that exists already.
+    (SPEC.md, POST /workflows/{workflow_id}/runs)
+    """
     ListRuns: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunsRequest, _runs_pb2.ListRunsResponse]  # type: ignore[assignment]
     """The calling key's runs, newest first."""
     GetRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetRunRequest, _runs_pb2.Run]  # type: ignore[assignment]
@@ -68,9 +78,11 @@ class RunsServiceAsyncStub(RunsServiceStub):
     ListRunApprovals: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunApprovalsRequest, _runs_pb2.ListRunApprovalsResponse]  # type: ignore[assignment]
     """The nodes parked on a human gate now."""
     CancelRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]  # type: ignore[assignment]
-    """Asks for the end of a run."""
+    """Asks for the end of a run; asking again before it took effect is accepted again."""
     EraseRunData: _aio.UnaryUnaryMultiCallable[_runs_pb2.EraseRunDataRequest, _runs_pb2.EraseRunDataResponse]  # type: ignore[assignment]
-    """Erases a finished run's objects and every content-bearing value. (SPEC.md, DELETE /runs/{run_id}/data)"""
+    """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. (SPEC.md,
+    DELETE /runs/{run_id}/data)
+    """
     ListRunEvents: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunEventsRequest, _runs_pb2.ListRunEventsResponse]  # type: ignore[assignment]
     """Replays the durable event log of one runtime segment."""
     ListRunSteps: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunStepsRequest, _runs_pb2.ListRunStepsResponse]  # type: ignore[assignment]
@@ -79,6 +91,10 @@ class RunsServiceAsyncStub(RunsServiceStub):
     """Every approval that waits for a person, oldest first."""
     DecideApproval: _aio.UnaryUnaryMultiCallable[_runs_pb2.DecideApprovalRequest, _runs_pb2.DecideApprovalResponse]  # type: ignore[assignment]
     """Records a person's decision; an approval starts a new runtime segment, a rejection fails the run."""
+    RunUpkeep: _aio.UnaryUnaryMultiCallable[_runs_pb2.RunUpkeepRequest, _runs_pb2.RunUpkeepResponse]  # type: ignore[assignment]
+    """Erases run data past the deployment's retention and deletes records past their time, as happens every hour, for
+    some seconds at most.
+    """
 
 class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     """Starts, shows, cancels and erases runs."""
@@ -89,7 +105,9 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.StartRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.StartRunResponse, _abc.Awaitable[_runs_pb2.StartRunResponse]]:
-        """Starts a run; a replay of the same start answers the run that exists. (SPEC.md, POST /workflows/{workflow_id}/runs)"""
+        """Starts a run; the same `Idempotency-Key` with the same body answers, for 24 hours, the run that exists already.
+        (SPEC.md, POST /workflows/{workflow_id}/runs)
+        """
 
     @_abc_1.abstractmethod
     def ListRuns(
@@ -121,7 +139,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.CancelRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.CancelRunResponse, _abc.Awaitable[_runs_pb2.CancelRunResponse]]:
-        """Asks for the end of a run."""
+        """Asks for the end of a run; asking again before it took effect is accepted again."""
 
     @_abc_1.abstractmethod
     def EraseRunData(
@@ -129,7 +147,9 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.EraseRunDataRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.EraseRunDataResponse, _abc.Awaitable[_runs_pb2.EraseRunDataResponse]]:
-        """Erases a finished run's objects and every content-bearing value. (SPEC.md, DELETE /runs/{run_id}/data)"""
+        """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. (SPEC.md,
+        DELETE /runs/{run_id}/data)
+        """
 
     @_abc_1.abstractmethod
     def ListRunEvents(
@@ -162,5 +182,15 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.DecideApprovalResponse, _abc.Awaitable[_runs_pb2.DecideApprovalResponse]]:
         """Records a person's decision; an approval starts a new runtime segment, a rejection fails the run."""
+
+    @_abc_1.abstractmethod
+    def RunUpkeep(
+        self,
+        request: _runs_pb2.RunUpkeepRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.RunUpkeepResponse, _abc.Awaitable[_runs_pb2.RunUpkeepResponse]]:
+        """Erases run data past the deployment's retention and deletes records past their time, as happens every hour, for
+        some seconds at most.
+        """
 
 def add_RunsServiceServicer_to_server(servicer: RunsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -136,11 +136,11 @@ class Workflow(_message.Message):
     version: _builtins.int
     """Number of the active version; of the newest where none was ever active."""
     max_run_hours: _builtins.float
-    """Time limit of a run in hours, approvals included; null means none."""
+    """Time limit of a run in hours, time spent waiting for approvals included; null means none."""
     parallel_steps: _builtins.int
     """Steps that run at once, 1 to 10."""
     pii_policy: _builtins.str
-    """The PII policy as a JSON object."""
+    """The PII policy: `{mode, categories, stages, min_confidence, model, max_model_calls, parquet_sample_rows}`."""
     result_schema_version: _builtins.str
     """Version label of the result schema."""
     @_builtins.property
@@ -344,7 +344,7 @@ class Parameter(_message.Message):
     pattern: _builtins.str
     """Regular expression that the whole value matches."""
     connector_id: _builtins.str
-    """Connector that reads an `s3_prefix`."""
+    """Connector that reads an `s3_prefix`; its value is `s3://bucket/prefix/`."""
     max_objects: _builtins.int
     """Most objects of an `s3_prefix`."""
     max_bytes: _builtins.int
@@ -713,3 +713,189 @@ class ConnectorTest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ConnectorTest: _TypeAlias = ConnectorTest  # noqa: Y015
+
+@_typing.final
+class ListKnowledgeGraphsRequest(_message.Message):
+    """Asks for every knowledge graph."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListKnowledgeGraphsRequest: _TypeAlias = ListKnowledgeGraphsRequest  # noqa: Y015
+
+@_typing.final
+class KnowledgeGraph(_message.Message):
+    """A knowledge graph."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GRAPH_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    STORE_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    PENDING_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    UPDATED_AT_FIELD_NUMBER: _builtins.int
+    graph_id: _builtins.str
+    """The knowledge graph."""
+    name: _builtins.str
+    """Its name."""
+    version: _builtins.int
+    """Version of its manifest."""
+    store: _builtins.str
+    """`folder` or `sparql`."""
+    runs: _builtins.int
+    """Runs whose outputs it holds."""
+    pending: _builtins.int
+    """Publications and removals that are still to be carried out."""
+    @_builtins.property
+    def created_at(self) -> _timestamp_pb2.Timestamp:
+        """When its manifest was first applied."""
+
+    @_builtins.property
+    def updated_at(self) -> _timestamp_pb2.Timestamp:
+        """When it last changed."""
+
+    def __init__(
+        self,
+        *,
+        graph_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        version: _builtins.int = ...,
+        store: _builtins.str = ...,
+        runs: _builtins.int = ...,
+        pending: _builtins.int = ...,
+        created_at: _timestamp_pb2.Timestamp | None = ...,
+        updated_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "updated_at", b"updated_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "graph_id", b"graph_id", "name", b"name", "pending", b"pending", "runs", b"runs", "store", b"store", "updated_at", b"updated_at", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnowledgeGraph: _TypeAlias = KnowledgeGraph  # noqa: Y015
+
+@_typing.final
+class ListKnowledgeGraphsResponse(_message.Message):
+    """The knowledge graphs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___KnowledgeGraph]:
+        """At most 256."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___KnowledgeGraph] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListKnowledgeGraphsResponse: _TypeAlias = ListKnowledgeGraphsResponse  # noqa: Y015
+
+@_typing.final
+class QueryKnowledgeGraphRequest(_message.Message):
+    """Asks a knowledge graph."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    TIMEOUT_SECONDS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the knowledge graph."""
+    query: _builtins.str
+    """SPARQL 1.1, without SERVICE."""
+    limit: _builtins.int
+    """Most rows, or triples, of the answer."""
+    timeout_seconds: _builtins.int
+    """Most seconds that it may take."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        query: _builtins.str = ...,
+        limit: _builtins.int | None = ...,
+        timeout_seconds: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_timeout_seconds", b"_timeout_seconds", "limit", b"limit", "timeout_seconds", b"timeout_seconds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_timeout_seconds", b"_timeout_seconds", "limit", b"limit", "name", b"name", "query", b"query", "timeout_seconds", b"timeout_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
+    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    _WhichOneofReturnType__timeout_seconds: _TypeAlias = _typing.Literal["timeout_seconds"]  # noqa: Y015
+    _WhichOneofArgType__timeout_seconds: _TypeAlias = _typing.Literal["_timeout_seconds", b"_timeout_seconds"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__timeout_seconds) -> _WhichOneofReturnType__timeout_seconds | None: ...
+
+Global___QueryKnowledgeGraphRequest: _TypeAlias = QueryKnowledgeGraphRequest  # noqa: Y015
+
+@_typing.final
+class KnowledgeGraphAnswer(_message.Message):
+    """A part of an answer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FORM_FIELD_NUMBER: _builtins.int
+    VARIABLES_FIELD_NUMBER: _builtins.int
+    BOOLEAN_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    TRIPLES_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    form: _builtins.str
+    """`select`, `ask` or `construct`; only in the first part."""
+    boolean: _builtins.bool
+    """Answer of an ASK."""
+    truncated: _builtins.bool
+    """True in the last part when there was more than the bounds allow."""
+    @_builtins.property
+    def variables(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the columns of a SELECT, in order; only in the first part."""
+
+    @_builtins.property
+    def rows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Rows of a SELECT: bindings as in the SPARQL 1.1 query results in JSON, each a JSON object."""
+
+    @_builtins.property
+    def triples(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Triples of a CONSTRUCT, each a line of N-Triples."""
+
+    def __init__(
+        self,
+        *,
+        form: _builtins.str = ...,
+        variables: _abc.Iterable[_builtins.str] | None = ...,
+        boolean: _builtins.bool | None = ...,
+        rows: _abc.Iterable[_builtins.str] | None = ...,
+        triples: _abc.Iterable[_builtins.str] | None = ...,
+        truncated: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_boolean", b"_boolean", "boolean", b"boolean"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_boolean", b"_boolean", "boolean", b"boolean", "form", b"form", "rows", b"rows", "triples", b"triples", "truncated", b"truncated", "variables", b"variables"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__boolean: _TypeAlias = _typing.Literal["boolean"]  # noqa: Y015
+    _WhichOneofArgType__boolean: _TypeAlias = _typing.Literal["_boolean", b"_boolean"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__boolean) -> _WhichOneofReturnType__boolean | None: ...
+
+Global___KnowledgeGraphAnswer: _TypeAlias = KnowledgeGraphAnswer  # noqa: Y015

@@ -70,6 +70,16 @@ class WorkflowsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_workflows__pb2.TestConnectorRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.ConnectorTest.FromString,
                 _registered_method=True)
+        self.ListKnowledgeGraphs = channel.unary_unary(
+                '/workflow_api.v1.WorkflowsService/ListKnowledgeGraphs',
+                request_serializer=workflow__api_dot_v1_dot_workflows__pb2.ListKnowledgeGraphsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.ListKnowledgeGraphsResponse.FromString,
+                _registered_method=True)
+        self.QueryKnowledgeGraph = channel.unary_stream(
+                '/workflow_api.v1.WorkflowsService/QueryKnowledgeGraph',
+                request_serializer=workflow__api_dot_v1_dot_workflows__pb2.QueryKnowledgeGraphRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.KnowledgeGraphAnswer.FromString,
+                _registered_method=True)
 
 
 class WorkflowsServiceServicer:
@@ -84,7 +94,7 @@ class WorkflowsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetWorkflow(self, request, context):
-        """One workflow, with its readiness.
+        """One workflow, with its readiness. Only a key with a list of workflows reads drafts and inactive ones, those listed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -120,6 +130,21 @@ class WorkflowsServiceServicer:
 
     def TestConnector(self, request, context):
         """Really lists with the connector's credentials and records whether it passed, for its present version.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListKnowledgeGraphs(self, request, context):
+        """Every knowledge graph by name, with how much was published to it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def QueryKnowledgeGraph(self, request, context):
+        """Evaluates a SPARQL query, SELECT, ASK or CONSTRUCT, over all that was published to a knowledge graph. The first
+        message says what the answer is, the others hold it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -162,6 +187,16 @@ def add_WorkflowsServiceServicer_to_server(servicer, server):
                     servicer.TestConnector,
                     request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.TestConnectorRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_workflows__pb2.ConnectorTest.SerializeToString,
+            ),
+            'ListKnowledgeGraphs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListKnowledgeGraphs,
+                    request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.ListKnowledgeGraphsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_workflows__pb2.ListKnowledgeGraphsResponse.SerializeToString,
+            ),
+            'QueryKnowledgeGraph': grpc.unary_stream_rpc_method_handler(
+                    servicer.QueryKnowledgeGraph,
+                    request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.QueryKnowledgeGraphRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_workflows__pb2.KnowledgeGraphAnswer.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -354,6 +389,60 @@ class WorkflowsService:
             '/workflow_api.v1.WorkflowsService/TestConnector',
             workflow__api_dot_v1_dot_workflows__pb2.TestConnectorRequest.SerializeToString,
             workflow__api_dot_v1_dot_workflows__pb2.ConnectorTest.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListKnowledgeGraphs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.WorkflowsService/ListKnowledgeGraphs',
+            workflow__api_dot_v1_dot_workflows__pb2.ListKnowledgeGraphsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_workflows__pb2.ListKnowledgeGraphsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def QueryKnowledgeGraph(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/workflow_api.v1.WorkflowsService/QueryKnowledgeGraph',
+            workflow__api_dot_v1_dot_workflows__pb2.QueryKnowledgeGraphRequest.SerializeToString,
+            workflow__api_dot_v1_dot_workflows__pb2.KnowledgeGraphAnswer.FromString,
             options,
             channel_credentials,
             insecure,

@@ -36,7 +36,7 @@ class WorkflowsServiceStub:
     ListWorkflows: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ListWorkflowsRequest, _workflows_pb2.ListWorkflowsResponse]
     """Active workflows within the key's reach, by name, then id."""
     GetWorkflow: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowRequest, _workflows_pb2.Workflow]
-    """One workflow, with its readiness."""
+    """One workflow, with its readiness. Only a key with a list of workflows reads drafts and inactive ones, those listed."""
     ListParameters: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ListParametersRequest, _workflows_pb2.ListParametersResponse]
     """The declared run inputs of the workflow's active version."""
     ApplyManifests: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ApplyManifestsRequest, _workflows_pb2.ApplyManifestsResponse]
@@ -47,6 +47,12 @@ class WorkflowsServiceStub:
     """The definition of one version of a workflow."""
     TestConnector: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.TestConnectorRequest, _workflows_pb2.ConnectorTest]
     """Really lists with the connector's credentials and records whether it passed, for its present version."""
+    ListKnowledgeGraphs: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ListKnowledgeGraphsRequest, _workflows_pb2.ListKnowledgeGraphsResponse]
+    """Every knowledge graph by name, with how much was published to it."""
+    QueryKnowledgeGraph: _grpc.UnaryStreamMultiCallable[_workflows_pb2.QueryKnowledgeGraphRequest, _workflows_pb2.KnowledgeGraphAnswer]
+    """Evaluates a SPARQL query, SELECT, ASK or CONSTRUCT, over all that was published to a knowledge graph. The first
+    message says what the answer is, the others hold it.
+    """
 
 @_typing.type_check_only
 class WorkflowsServiceAsyncStub(WorkflowsServiceStub):
@@ -56,7 +62,7 @@ class WorkflowsServiceAsyncStub(WorkflowsServiceStub):
     ListWorkflows: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ListWorkflowsRequest, _workflows_pb2.ListWorkflowsResponse]  # type: ignore[assignment]
     """Active workflows within the key's reach, by name, then id."""
     GetWorkflow: _aio.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowRequest, _workflows_pb2.Workflow]  # type: ignore[assignment]
-    """One workflow, with its readiness."""
+    """One workflow, with its readiness. Only a key with a list of workflows reads drafts and inactive ones, those listed."""
     ListParameters: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ListParametersRequest, _workflows_pb2.ListParametersResponse]  # type: ignore[assignment]
     """The declared run inputs of the workflow's active version."""
     ApplyManifests: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ApplyManifestsRequest, _workflows_pb2.ApplyManifestsResponse]  # type: ignore[assignment]
@@ -67,6 +73,12 @@ class WorkflowsServiceAsyncStub(WorkflowsServiceStub):
     """The definition of one version of a workflow."""
     TestConnector: _aio.UnaryUnaryMultiCallable[_workflows_pb2.TestConnectorRequest, _workflows_pb2.ConnectorTest]  # type: ignore[assignment]
     """Really lists with the connector's credentials and records whether it passed, for its present version."""
+    ListKnowledgeGraphs: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ListKnowledgeGraphsRequest, _workflows_pb2.ListKnowledgeGraphsResponse]  # type: ignore[assignment]
+    """Every knowledge graph by name, with how much was published to it."""
+    QueryKnowledgeGraph: _aio.UnaryStreamMultiCallable[_workflows_pb2.QueryKnowledgeGraphRequest, _workflows_pb2.KnowledgeGraphAnswer]  # type: ignore[assignment]
+    """Evaluates a SPARQL query, SELECT, ASK or CONSTRUCT, over all that was published to a knowledge graph. The first
+    message says what the answer is, the others hold it.
+    """
 
 class WorkflowsServiceServicer(metaclass=_abc_1.ABCMeta):
     """Reads workflows within a key's reach; applies manifests for administrators."""
@@ -85,7 +97,7 @@ class WorkflowsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _workflows_pb2.GetWorkflowRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_workflows_pb2.Workflow, _abc.Awaitable[_workflows_pb2.Workflow]]:
-        """One workflow, with its readiness."""
+        """One workflow, with its readiness. Only a key with a list of workflows reads drafts and inactive ones, those listed."""
 
     @_abc_1.abstractmethod
     def ListParameters(
@@ -126,5 +138,23 @@ class WorkflowsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_workflows_pb2.ConnectorTest, _abc.Awaitable[_workflows_pb2.ConnectorTest]]:
         """Really lists with the connector's credentials and records whether it passed, for its present version."""
+
+    @_abc_1.abstractmethod
+    def ListKnowledgeGraphs(
+        self,
+        request: _workflows_pb2.ListKnowledgeGraphsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.ListKnowledgeGraphsResponse, _abc.Awaitable[_workflows_pb2.ListKnowledgeGraphsResponse]]:
+        """Every knowledge graph by name, with how much was published to it."""
+
+    @_abc_1.abstractmethod
+    def QueryKnowledgeGraph(
+        self,
+        request: _workflows_pb2.QueryKnowledgeGraphRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_workflows_pb2.KnowledgeGraphAnswer], _abc.AsyncIterator[_workflows_pb2.KnowledgeGraphAnswer]]:
+        """Evaluates a SPARQL query, SELECT, ASK or CONSTRUCT, over all that was published to a knowledge graph. The first
+        message says what the answer is, the others hold it.
+        """
 
 def add_WorkflowsServiceServicer_to_server(servicer: WorkflowsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
