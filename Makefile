@@ -8,7 +8,7 @@ DEV := $(VENV)/installed-dev
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
-CODE := $(wildcard backend edge deploy generated scripts tests benchmarks)
+CODE := $(wildcard backend edge deploy generated examples scripts tests benchmarks)
 # The contract that callers have: the newest release, before there is one what main holds.
 BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse --verify --quiet origin/main \
 	|| git rev-parse --verify --quiet main)
@@ -25,7 +25,7 @@ run: $(RUN) ## Start the whole service with example workflows and print calls to
 	@exec $(BIN)/workflow-api serve --demo $(ARGS)
 
 test: $(DEV) ## Run every test; under CI none may be left out
-	$(BIN)/pytest $(if $(CI),--no-skips) $(ARGS)
+	$(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips) $(ARGS)
 
 lint: lint-python lint-protos lint-breaking lint-generated ## Run every check that executes nothing of ours
 
@@ -65,7 +65,7 @@ bench: $(DEV) ## Compare the service with a bare server on this machine
 
 lock: $(DEV) ## Pin dependencies again after a change of pyproject.toml; ARGS=--upgrade takes newer ones
 	$(COMPILE) $(ARGS) pyproject.toml --group build -o requirements/run.txt
-	$(COMPILE) $(ARGS) pyproject.toml --group build --group dev -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/run.txt -o requirements/dev.txt
 
 clean: ## Remove .venv and what tools cached, not your data
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
