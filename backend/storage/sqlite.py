@@ -20,11 +20,14 @@ T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _MOST_JOBS_A_COMMIT: Final = 128
+_BUSY_MS: Final = 10_000
+# A reader of large pages must not hold up every writer.
+_LOG_BUSY_MS: Final = 250
 _PRAGMAS: Final = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
-    "PRAGMA busy_timeout = 10000",
+    f"PRAGMA busy_timeout = {_BUSY_MS}",
     "PRAGMA temp_store = MEMORY",
     # What was erased is overwritten, not only unlinked from its page.
     "PRAGMA secure_delete = ON",
@@ -51,6 +54,9 @@ class SqliteDatabase:
         self._connections: list[sqlite3.Connection] = []
         self._connections_lock = threading.Lock()
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        # No change may queue behind the end of the writer, where nobody would take it up.
+        self._closing = threading.Lock()
+        self._log_holds_erased = False
         self._closed = False
         self._writer = threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True)
         self._writer.start()
@@ -71,17 +77,20 @@ class SqliteDatabase:
 
     def write(self, work: Callable[[Tx], T | ApiError]) -> T:
         """Runs changes in the next group commit and returns after it; see `Database.write`."""
-        if self._closed:
-            raise RuntimeError("the database is closed")
         done: Future[Any] = Future()
-        self._queue.put(_Job(work, done))
+        with self._closing:
+            if self._closed:
+                raise RuntimeError("the database is closed")
+            self._queue.put(_Job(work, done))
         outcome = done.result()
         if isinstance(outcome, ApiError):
             raise outcome
         return outcome  # type: ignore[no-any-return]  # what `work` returned
 
     def healthy(self) -> bool:
-        """Whether a trivial read answers."""
+        """Whether a trivial read answers and there is a writer to take up changes."""
+        if not self._writer.is_alive():
+            return False
         try:
             self._reader()
             self._local.connection.execute("SELECT 1").fetchone()
@@ -91,8 +100,11 @@ class SqliteDatabase:
 
     def close(self) -> None:
         """Commits what has queued, then ends every connection."""
-        self._closed = True
-        self._queue.put(None)
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            self._queue.put(None)
         self._writer.join()
         with self._connections_lock:
             for connection in self._connections:
@@ -148,7 +160,6 @@ class SqliteDatabase:
         """Runs the jobs in one transaction and tells nobody anything before the commit."""
         outcomes: list[tuple[_Job, Any, Exception | None]] = []
         actions: list[Callable[[], None]] = []
-        leaves_no_trace = False
         try:
             connection.execute("BEGIN IMMEDIATE")
             for job in batch:
@@ -157,7 +168,7 @@ class SqliteDatabase:
                 outcomes.append((job, result, error))
                 if error is None:
                     actions += tx.take_after_commit()
-                    leaves_no_trace |= tx.leaves_no_trace
+                    self._log_holds_erased |= tx.leaves_no_trace
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - every caller of the batch must hear of it
             _LOG.exception("A group commit of %d changes failed", len(batch))
@@ -165,10 +176,14 @@ class SqliteDatabase:
                 connection.execute("ROLLBACK")
             _fail(batch, error)
             return
-        if leaves_no_trace:
-            _empty_log(connection)
+        if self._log_holds_erased:
+            self._log_holds_erased = not _empty_log(connection)
         for action in actions:
-            action()
+            try:
+                action()
+            except Exception:  # noqa: BLE001
+                # The change holds all the same, and the writer must live on.
+                _LOG.exception("An action after a commit failed")
         for job, result, failure in outcomes:
             if failure is not None:
                 job.done.set_exception(failure)
@@ -197,13 +212,22 @@ def _run_job(connection: sqlite3.Connection, tx: Tx, job: _Job) -> tuple[Any, Ex
     return result, None
 
 
-def _empty_log(connection: sqlite3.Connection) -> None:
-    """Takes the write-ahead log into the database and cuts it, for it still holds what was erased."""
+def _empty_log(connection: sqlite3.Connection) -> bool:
+    """Takes the write-ahead log into the database and cuts it, for it still holds what was erased.
+
+    False when a reader is in the way; it is tried again after the next commit.
+    """
     try:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        connection.execute(f"PRAGMA busy_timeout = {_LOG_BUSY_MS}")
+        try:
+            blocked = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
     except sqlite3.Error:
-        # The changes are durable all the same; the next checkpoint takes the log along.
+        # What was committed holds, and the writer must live on.
         _LOG.warning("The write-ahead log could not be emptied", exc_info=True)
+        return False
+    return not blocked
 
 
 def _fail(batch: list[_Job], error: Exception) -> None:

@@ -2,12 +2,8 @@
 
 from alembic import context
 
-import backend.deployment.tables
-import backend.keys.tables
-import backend.outputs.tables
-import backend.runs.tables
-import backend.workflows.tables  # noqa: F401 - each import adds its tables to the catalogue
-from backend.storage.metadata import METADATA
+import backend.storage.tables  # noqa: F401 - adds every table to the catalogue
+from backend.storage.tables.metadata import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,51 +1,15 @@
-"""Stored objects: bytes under keys of our own making, in a folder or in a bucket."""
+"""Objects as files: the embedded default."""
 
 import contextlib
 import hashlib
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO
 
-PART_BYTES: Final = 256 * 1024
-
-_KEY: Final = re.compile(r"[a-z0-9_-]+(/[a-z0-9_-]+)*")
-
-
-class ObjectReader(Protocol):
-    """Bytes of an opened object, in parts of at most 256 KiB; closing it ends the read."""
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Itself."""
-
-    def __next__(self) -> bytes:
-        """The next part."""
-
-    def close(self) -> None:
-        """Gives back what the read holds open."""
-
-
-class ObjectStore(Protocol):
-    """Keeps objects; a key is `runs/<run_id>/<output_id>` and never holds a caller's text."""
-
-    def put_file(self, key: str, source: Path) -> tuple[int, str]:
-        """Stores a copy of a file, durable on return; gives its size and its SHA-256 in hexadecimal."""
-
-    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
-        """Stores bytes, durable on return; gives their size and SHA-256 in hexadecimal."""
-
-    def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
-        """Opens an object at once to read `length` bytes from `offset`.
-
-        Raises:
-            KeyError: there is no such object.
-        """
-
-    def delete_prefix(self, prefix: str) -> None:
-        """Removes every object below `prefix`, a key followed by `/`; none there is no error."""
+from backend.storage.objects.interface import PART_BYTES, ObjectReader, checked_key, folder_key
 
 
 class FolderObjects:
@@ -75,19 +39,26 @@ class FolderObjects:
             raise KeyError(key) from None
         return _Range(file, offset, length)
 
+    def delete(self, key: str) -> None:
+        """Removes an object; see `ObjectStore`."""
+        path = self._path(key)
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+            _sync_folder(path.parent)
+
     def delete_prefix(self, prefix: str) -> None:
         """Removes every object below a prefix; see `ObjectStore`."""
-        if not prefix.endswith("/"):
-            raise ValueError(f"not a prefix: {prefix!r}")
-        folder = self._path(prefix[:-1])
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(folder)
-            _sync_folder(folder.parent)
+        folder = self._objects / folder_key(prefix)
+        if not folder.exists():
+            return
+        while folder.exists():
+            # Another removal of the same objects may be at work beside this one.
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(folder)
+        _sync_folder(folder.parent)
 
     def _path(self, key: str) -> Path:
-        if not _KEY.fullmatch(key):
-            raise ValueError(f"not a key: {key!r}")
-        return self._objects / key
+        return self._objects / checked_key(key)
 
     def _put(self, key: str, parts: Iterable[bytes]) -> tuple[int, str]:
         """Writes beside the objects, then moves: a reader sees the whole object or none."""

@@ -1,8 +1,8 @@
-"""Tables of the deployment record and the audit trail."""
+"""Table of the deployment record."""
 
-from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text
+from sqlalchemy import BigInteger, Column, Integer, Table, Text
 
-from backend.storage.metadata import METADATA
+from backend.storage.tables.metadata import METADATA
 
 deployments = Table(
     "deployments",
@@ -20,17 +20,4 @@ deployments = Table(
     Column("revision", BigInteger, nullable=False),
     # Key of the authenticated cursors.
     Column("cursor_secret", Text, nullable=False),
-)
-
-audit_records = Table(
-    "audit_records",
-    METADATA,
-    Column("audit_id", Text, primary_key=True),
-    Column("at", BigInteger, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("target", Text, nullable=False),
-    Column("details", Text, nullable=False),
-    Index(None, "at"),
-    Index(None, "target", "at"),
 )

@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
 
-from backend.storage.metadata import METADATA
+from backend.storage.tables.metadata import METADATA
 
 workflows = Table(
     "workflows",

@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
 
-from backend.storage.metadata import METADATA
+from backend.storage.tables.metadata import METADATA
 
 api_keys = Table(
     "api_keys",
@@ -56,4 +56,17 @@ usage_records = Table(
     Column("request_id", Text, nullable=False),
     Index(None, "key_id", "at"),
     Index(None, "at"),
+)
+
+# Usage records counted by the hour, written with them; what an administrator's view is made from.
+usage_hours = Table(
+    "usage_hours",
+    METADATA,
+    # When the hour began, in milliseconds since the epoch.
+    Column("hour", BigInteger, primary_key=True),
+    Column("key_id", Text, primary_key=True),
+    Column("method", Text, primary_key=True),
+    Column("route", Text, primary_key=True),
+    Column("status", Integer, primary_key=True),
+    Column("calls", BigInteger, nullable=False),
 )

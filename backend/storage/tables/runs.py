@@ -1,8 +1,26 @@
 """Tables of runs: the truth that an engine only executes."""
 
-from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, Table, Text, text
+from typing import Final
 
-from backend.storage.metadata import METADATA
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    Table,
+    Text,
+    literal_column,
+    text,
+)
+
+from backend.run_status import IN_FLIGHT
+from backend.storage.tables.metadata import METADATA
+
+# A partial index serves a query only where both say it in the same words.
+_IN_FLIGHT: Final = text(f"status IN ({', '.join(map(repr, IN_FLIGHT))})")
 
 runs = Table(
     "runs",
@@ -60,14 +78,32 @@ runs = Table(
     Index("ix_runs_newest_of_key", "key_id", "created_at", "run_id"),
     Index("ix_runs_newest", "created_at", "run_id"),
     Index(
+        "ix_runs_unswept",
+        "finished_at",
+        sqlite_where=text("redaction_state = 'pending'"),
+        postgresql_where=text("redaction_state = 'pending'"),
+    ),
+    Index(
+        "ix_runs_kept",
+        "finished_at",
+        sqlite_where=text("data_purged_at IS NULL"),
+        postgresql_where=text("data_purged_at IS NULL"),
+    ),
+    Index(
         "ix_runs_active",
         # The status is in it although the condition says it: only an index that covers the count is chosen for it.
         "key_id",
         "status",
-        sqlite_where=text("status IN ('queued', 'running', 'waiting_for_approval')"),
-        postgresql_where=text("status IN ('queued', 'running', 'waiting_for_approval')"),
+        sqlite_where=_IN_FLIGHT,
+        postgresql_where=_IN_FLIGHT,
     ),
 )
+
+
+def status_in(*statuses: str) -> ColumnElement[bool]:
+    """Condition on `runs`, with the statuses in the text so that a partial index can serve it."""
+    return runs.c.status.in_([literal_column(f"'{status}'") for status in statuses])
+
 
 idempotency_records = Table(
     "idempotency_records",

@@ -2,8 +2,8 @@
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Table, Text, UniqueConstraint
 
-from backend.runs.tables import runs
-from backend.storage.metadata import METADATA
+from backend.storage.tables.metadata import METADATA
+from backend.storage.tables.runs import runs
 
 outputs = Table(
     "outputs",
@@ -20,6 +20,13 @@ outputs = Table(
     # Name of the stored object, below the run's own prefix.
     Column("object_key", Text, nullable=False),
     UniqueConstraint("run_id", "path"),
+)
+
+# Single objects that still have to be removed: written with the change that left them without a name.
+pending_deletions = Table(
+    "pending_deletions",
+    METADATA,
+    Column("object_key", Text, primary_key=True),
 )
 
 # Objects of a run that still have to be removed: written with the erasure, so that a crash leaves none behind.

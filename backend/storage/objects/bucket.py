@@ -1,0 +1,219 @@
+"""Objects in a bucket of S3, or of a store that speaks as it does."""
+
+import contextlib
+import hashlib
+import io
+import logging
+import secrets
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from backend.settings import ObjectSettings
+from backend.storage.aws import Endpoint, s3_client
+from backend.storage.objects.interface import ObjectReader, ObjectStoreError, checked_key, folder_key
+from backend.storage.objects.ranged import Body, BucketRange
+
+if TYPE_CHECKING:
+    from types_boto3_s3.type_defs import CompletedPartTypeDef, DeleteTypeDef, ObjectIdentifierTypeDef
+
+_LOG = logging.getLogger(__name__)
+
+PIECE_BYTES: Final = 5 * 1024 * 1024
+"""The smallest piece of an upload that S3 takes: one of them is all that a store holds in memory."""
+
+_MOST_PIECES: Final = 10_000
+_ATTEMPTS: Final = 4
+_CONNECTIONS: Final = 64
+_OURS: Final = "runs/"
+_ABSENT: Final = frozenset({"NoSuchKey", "404"})
+_UNKNOWN_TO_THE_STORE: Final = frozenset({"NotImplemented", "MethodNotAllowed", "501"})
+# No store takes so long: whoever began it is gone.
+_LONGEST_UPLOAD: Final = timedelta(days=1)
+
+
+class BucketObjects:
+    """Objects below one prefix of a bucket, which many processes may share.
+
+    Credentials are those that the process finds for itself, in the way of every AWS client.
+    """
+
+    def __init__(self, settings: ObjectSettings) -> None:
+        if settings.bucket is None:
+            raise ObjectStoreError("Objects cannot be kept: objects.bucket names no bucket.")
+        self._bucket = settings.bucket
+        self._prefix = settings.prefix
+        self._place = f"s3://{settings.bucket}/{settings.prefix}"
+        self._encryption: dict[str, Any] = {}
+        if settings.sse != "none":
+            self._encryption["ServerSideEncryption"] = settings.sse
+        if settings.kms_key_id is not None:
+            self._encryption["SSEKMSKeyId"] = settings.kms_key_id
+        with _as_store_errors(f"Objects cannot be kept in {self._place}"):
+            self._client = s3_client(Endpoint(settings.endpoint_url, settings.region, _ATTEMPTS, _CONNECTIONS))
+
+    def prove(self) -> None:
+        """Writes, reads, lists and removes once, and ends uploads that a crash left long ago.
+
+        Raises:
+            ObjectStoreError: one of them is not possible.
+        """
+        folder = f"{_OURS}probe-{secrets.token_hex(8)}/"
+        try:
+            self.put_bytes(f"{folder}start", b"1")
+            self.open_range(f"{folder}start", 0, 1).close()
+            self.delete_prefix(folder)
+            with _as_store_errors("Listing uploads failed"):
+                self._abort_uploads(self._prefix + _OURS, began_before=datetime.now(UTC) - _LONGEST_UPLOAD)
+        except (OSError, KeyError) as error:
+            raise ObjectStoreError(f"Objects cannot be kept in {self._place}: {error}") from error
+
+    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+        """Stores a copy of a file; see `ObjectStore`."""
+        with source.open("rb") as file:
+            return self._put(key, file, max(PIECE_BYTES, -(-source.stat().st_size // _MOST_PIECES)))
+
+    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+        """Stores bytes; see `ObjectStore`."""
+        return self._put(key, io.BytesIO(data), PIECE_BYTES)
+
+    def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
+        """Opens an object at once to read a range of it; see `ObjectStore`."""
+        name = self._prefix + checked_key(key)
+
+        def open_at(first: int, left: int) -> Body:
+            with _as_store_errors(f"Reading {key} failed"):
+                try:
+                    if not left:
+                        # A range of nothing cannot be asked for.
+                        self._client.head_object(Bucket=self._bucket, Key=name)
+                        return io.BytesIO()
+                    wanted = f"bytes={first}-{first + left - 1}"
+                    return self._client.get_object(Bucket=self._bucket, Key=name, Range=wanted)["Body"]
+                except ClientError as error:
+                    if _code(error) in _ABSENT:
+                        raise KeyError(key) from None
+                    if _code(error) == "InvalidRange":
+                        return io.BytesIO()
+                    raise
+
+        return BucketRange(open_at, offset, length)
+
+    def delete(self, key: str) -> None:
+        """Removes an object with all its versions; see `ObjectStore`."""
+        name = self._prefix + checked_key(key)
+        with _as_store_errors(f"Removing {key} failed"):
+            self._remove(name, lambda found: found == name)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Removes every object below a prefix with all its versions, and what is being uploaded; see `ObjectStore`."""
+        below = f"{self._prefix}{folder_key(prefix)}/"
+        with _as_store_errors(f"Removing {prefix} failed"):
+            self._abort_uploads(below)
+            self._remove(below, lambda _: True)
+
+    def _put(self, key: str, source: BinaryIO, piece_bytes: int) -> tuple[int, str]:
+        name = self._prefix + checked_key(key)
+        piece = source.read(piece_bytes)
+        with _as_store_errors(f"Storing {key} failed"):
+            if len(piece) == piece_bytes:
+                return self._upload(name, piece, source)
+            self._client.put_object(Bucket=self._bucket, Key=name, Body=piece, **self._encryption)
+        return len(piece), hashlib.sha256(piece).hexdigest()
+
+    def _upload(self, name: str, piece: bytes, source: BinaryIO) -> tuple[int, str]:
+        """Uploads a first piece and the rest of a source; the object appears with the last act."""
+        piece_bytes = len(piece)
+        upload = self._client.create_multipart_upload(Bucket=self._bucket, Key=name, **self._encryption)["UploadId"]
+        digest = hashlib.sha256()
+        size = 0
+        parts: list[CompletedPartTypeDef] = []
+        try:
+            while piece:
+                digest.update(piece)
+                size += len(piece)
+                number = len(parts) + 1
+                part = self._client.upload_part(
+                    Bucket=self._bucket, Key=name, UploadId=upload, PartNumber=number, Body=piece
+                )
+                parts.append({"ETag": part["ETag"], "PartNumber": number})
+                piece = source.read(piece_bytes)
+            self._client.complete_multipart_upload(
+                Bucket=self._bucket, Key=name, UploadId=upload, MultipartUpload={"Parts": parts}
+            )
+        except BaseException:
+            self._give_up(name, upload)
+            raise
+        return size, digest.hexdigest()
+
+    def _give_up(self, name: str, upload: str) -> None:
+        try:
+            self._client.abort_multipart_upload(Bucket=self._bucket, Key=name, UploadId=upload)
+        except (BotoCoreError, ClientError):
+            # It goes with the run's erasure, or when a process starts a day later.
+            _LOG.warning("The upload of %s could not be taken back", name, exc_info=True)
+
+    def _abort_uploads(self, prefix: str, began_before: datetime | None = None) -> None:
+        pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=prefix)
+        for upload in [upload for page in pages for upload in page.get("Uploads", ())]:
+            if began_before is None or upload["Initiated"] < began_before:
+                with _unless(frozenset({"NoSuchUpload"})):
+                    self._client.abort_multipart_upload(
+                        Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"]
+                    )
+
+    def _remove(self, prefix: str, meant: Callable[[str], bool]) -> None:
+        """Removes what is meant page by page, at most 1,000 each; tries all of them before it tells what stayed.
+
+        Raises:
+            ObjectStoreError: the store kept some.
+        """
+        kept: list[str] = []
+        for page in self._versions(prefix) if self._has_versions() else self._objects(prefix):
+            chosen = [one for one in page if meant(one["Key"])]
+            if chosen:
+                removal: DeleteTypeDef = {"Objects": chosen, "Quiet": True}
+                answer = self._client.delete_objects(Bucket=self._bucket, Delete=removal)
+                kept += [f"{error.get('Key')} ({error.get('Code')})" for error in answer.get("Errors", ())]
+        if kept:
+            raise ObjectStoreError(f"{len(kept)} objects in {self._place} could not be removed, as {kept[0]}.")
+
+    def _objects(self, prefix: str) -> "Iterator[list[ObjectIdentifierTypeDef]]":
+        for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix):
+            yield [{"Key": found["Key"]} for found in page.get("Contents", ())]
+
+    def _versions(self, prefix: str) -> "Iterator[list[ObjectIdentifierTypeDef]]":
+        for page in self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=prefix):
+            found = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
+            yield [{"Key": version["Key"], "VersionId": version["VersionId"]} for version in found]
+
+    def _has_versions(self) -> bool:
+        """Whether the bucket keeps what is removed from it."""
+        with _unless(_UNKNOWN_TO_THE_STORE):
+            return "Status" in self._client.get_bucket_versioning(Bucket=self._bucket)
+        return False
+
+
+def _code(error: ClientError) -> str:
+    return error.response.get("Error", {}).get("Code", "")
+
+
+@contextlib.contextmanager
+def _unless(codes: frozenset[str]) -> Iterator[None]:
+    """Passes over answers of these codes."""
+    try:
+        yield
+    except ClientError as error:
+        if _code(error) not in codes:
+            raise
+
+
+@contextlib.contextmanager
+def _as_store_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (BotoCoreError, ClientError, ValueError) as error:
+        raise ObjectStoreError(f"{what}: {str(error).rstrip('.')}.") from error

@@ -1,0 +1,78 @@
+"""What every store of objects does, whatever holds the bytes."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+PART_BYTES: Final = 256 * 1024
+
+_KEY: Final = re.compile(r"[a-z0-9_-]+(/[a-z0-9_-]+)*")
+
+
+class ObjectStoreError(OSError):
+    """The store could not do what it was asked; the message says what, and why, in one sentence."""
+
+
+class ObjectReader(Protocol):
+    """Bytes of an opened object, in parts of at most 256 KiB; closing it ends the read.
+
+    An object that ends before the range does is an EOFError, a store that fails while it is read an OSError.
+    """
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Itself."""
+
+    def __next__(self) -> bytes:
+        """The next part."""
+
+    def close(self) -> None:
+        """Gives back what the read holds open."""
+
+
+class ObjectStore(Protocol):
+    """Keeps objects; keys are those of `backend.storage.object_keys` and never hold a caller's text.
+
+    An object is seen whole or not at all, and storing it again is harmless. What fails is an OSError.
+    """
+
+    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+        """Stores a copy of a file, durable on return; gives its size and its SHA-256 in hexadecimal."""
+
+    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+        """Stores bytes, durable on return; gives their size and SHA-256 in hexadecimal."""
+
+    def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
+        """Opens an object at once to read `length` bytes from `offset`.
+
+        Raises:
+            KeyError: there is no such object.
+        """
+
+    def delete(self, key: str) -> None:
+        """Removes an object; none there is no error."""
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Removes every object below `prefix`, a key followed by `/`; none there is no error."""
+
+
+def checked_key(key: str) -> str:
+    """The key itself.
+
+    Raises:
+        ValueError: it is none of ours.
+    """
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"not a key: {key!r}")
+    return key
+
+
+def folder_key(prefix: str) -> str:
+    """The key that a prefix follows with its `/`.
+
+    Raises:
+        ValueError: it is no prefix of ours.
+    """
+    if not prefix.endswith("/"):
+        raise ValueError(f"not a prefix: {prefix!r}")
+    return checked_key(prefix[:-1])

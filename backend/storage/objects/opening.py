@@ -1,0 +1,22 @@
+"""Opens the store of objects that the settings name."""
+
+from pathlib import Path
+
+from backend.settings import ObjectSettings
+from backend.storage.objects.folder import FolderObjects
+from backend.storage.objects.interface import ObjectStore
+
+
+def open_objects(settings: ObjectSettings, folder: Path) -> ObjectStore:
+    """A store that is known to work; `folder` holds the objects where no bucket does.
+
+    Raises:
+        ObjectStoreError: the bucket cannot be used as it must be; the message says why.
+    """
+    if settings.store == "folder":
+        return FolderObjects(folder)
+    from backend.storage.objects.bucket import BucketObjects
+
+    objects = BucketObjects(settings)
+    objects.prove()
+    return objects

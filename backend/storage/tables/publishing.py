@@ -1,0 +1,29 @@
+"""Table of what runs publish to knowledge graphs: the queue of the publisher, and what there is to remove later."""
+
+from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text, text
+
+from backend.storage.tables.metadata import METADATA
+
+# No reference to the run: a removal that was ordered outlives it.
+publications = Table(
+    "publications",
+    METADATA,
+    Column("run_id", Text, primary_key=True),
+    Column("graph_id", Text, primary_key=True),
+    # The version of the knowledge graph's manifest that it goes to.
+    Column("graph_version", Integer, nullable=False),
+    # The entry of the workflow's `publish`, as JSON.
+    Column("entry", Text, nullable=False),
+    # `pending`; `landed` while its run goes on, then `kept`; `failed`; `removing`.
+    Column("state", Text, nullable=False),
+    Column("requested_at", BigInteger, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_attempt_at", BigInteger, nullable=False),
+    Index(
+        "ix_publications_open",
+        "next_attempt_at",
+        sqlite_where=text("state IN ('pending', 'landed', 'removing')"),
+        postgresql_where=text("state IN ('pending', 'landed', 'removing')"),
+    ),
+    Index(None, "graph_id"),
+)
