@@ -2,12 +2,16 @@
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 Clock = Callable[[], int]
 
+HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def system_clock() -> int:
@@ -19,6 +23,11 @@ def to_timestamp(milliseconds: int) -> Timestamp:
     """The protobuf form of a time in milliseconds since the epoch."""
     seconds, rest = divmod(milliseconds, 1000)
     return Timestamp(seconds=seconds, nanos=rest * 1_000_000)
+
+
+def to_text(milliseconds: int) -> str:
+    """ISO 8601 with milliseconds and offset, for times inside JSON that the service only passes on."""
+    return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds")
 
 
 def utc_day(milliseconds: int) -> int:

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
-from google.protobuf.descriptor_pb2 import MethodOptions
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
@@ -42,7 +41,7 @@ class Handler:
 
     call: Callable[[Any, grpc.ServicerContext], Any]
     streaming: bool
-    no_side_effects: bool
+    point_read: bool
     request_class: type[Message]
     response_class: type[Message]
 
@@ -74,12 +73,14 @@ def _handler(servicer: object, method: MethodDescriptor) -> Handler:
         raise ValueError(f"{type(servicer).__name__} does not implement {method.full_name}")
     behaviour = getattr(servicer, method.name)
     response_class = GetMessageClass(method.output_type)
-    wrap = _wrap_stream if method.server_streaming else _wrap_unary
-    level = method.GetOptions().idempotency_level
     return Handler(
-        call=wrap(behaviour, response_class, method.full_name),
+        call=(
+            _wrap_stream(behaviour, method.full_name)
+            if method.server_streaming
+            else _wrap_unary(behaviour, response_class, method.full_name)
+        ),
         streaming=method.server_streaming,
-        no_side_effects=level == MethodOptions.NO_SIDE_EFFECTS,
+        point_read=rules.point_read,
         request_class=GetMessageClass(method.input_type),
         response_class=response_class,
     )
@@ -100,7 +101,7 @@ def _wrap_unary(
 
 
 def _wrap_stream(
-    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[Message]], _empty: type[Message], name: str
+    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[Message]], name: str
 ) -> Callable[[Any, grpc.ServicerContext], Iterator[Message]]:
     def call(request: Message, context: grpc.ServicerContext) -> Iterator[Message]:
         try:

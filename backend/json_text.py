@@ -1,6 +1,7 @@
 """JSON as the service keeps it: compact text, integers of any size exact, nothing that is not JSON.
 
 The standard library's, not orjson: that rounds integers beyond 64 bits and refuses nesting that the contract allows.
+orjson is for what holds no value of a caller's or a step's: labels, warnings, needs and the redaction manifest.
 """
 
 import json

@@ -4,4 +4,4 @@ from typing import Final
 
 RELEASE: Final = "1.0.139"
 API_VERSION: Final = "2026-09-24"
-FIRST_RELEASE_WITH_API: Final = (1, 0, 139)
+FIRST_RELEASE_WITH_API: Final = "1.0.139"

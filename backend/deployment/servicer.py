@@ -4,16 +4,18 @@ from typing import Any
 
 import grpc
 
-from backend.deployment import audit, store
+from backend.audit import store as audit
+from backend.audit.trail import audit_page
+from backend.deployment import store
 from backend.interceptors import caller_of
-from backend.keys.changes import KeyChanges
-from backend.release import API_VERSION, RELEASE
+from backend.key_changes import KeyChanges
+from backend.release import API_VERSION
 from backend.services import Services
 from backend.storage.database import Tx
 from workflow_api.v1 import deployment_pb2, deployment_pb2_grpc
 
 _FLAGS = ("governed", "api_enabled")
-_DEFAULT_AUDIT_LIMIT = 50
+_OF_A_HOLD = ("licence_reason", "licence_enforcement_status")
 
 
 class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
@@ -39,7 +41,7 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
         self, request: deployment_pb2.GetDeploymentRequest, context: grpc.ServicerContext
     ) -> deployment_pb2.Deployment:
         """The deployment record."""
-        return _message(self._services.database.read(store.get))
+        return self._message(self._services.database.read(store.get))
 
     def UpdateDeployment(
         self, request: deployment_pb2.UpdateDeploymentRequest, context: grpc.ServicerContext
@@ -47,6 +49,9 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
         """Changes what is set, audits it, and wakes the watchers."""
         changes = {field.name: value for field, value in request.ListFields()}
         columns = {name: int(value) if name in _FLAGS else value for name, value in changes.items()}
+        if columns.get("licence_state") == "active":
+            # Why it was on hold is over with the hold.
+            columns = dict.fromkeys(_OF_A_HOLD) | columns
         actor = caller_of(context).audit_name
 
         def work(tx: Tx) -> Any:
@@ -56,41 +61,25 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
             tx.after_commit(self._changes.notify)
             return row
 
-        return _message(self._services.database.write(work))
+        return self._message(self._services.database.write(work))
 
     def ListAuditRecords(
         self, request: deployment_pb2.ListAuditRecordsRequest, context: grpc.ServicerContext
     ) -> deployment_pb2.ListAuditRecordsResponse:
         """Audit records, newest first."""
-        rows = self._services.database.read(
-            lambda tx: store.audit_trail(
-                tx,
-                since=request.since_ms,
-                target=request.target if request.HasField("target") else None,
-                limit=request.limit or _DEFAULT_AUDIT_LIMIT,
-            )
-        )
-        return deployment_pb2.ListAuditRecordsResponse(
-            items=[
-                deployment_pb2.AuditRecord(
-                    at_ms=row.at, actor=row.actor, action=row.action, target=row.target, details=row.details
-                )
-                for row in rows
-            ]
-        )
+        return audit_page(self._services, request)
 
-
-def _message(row: Any) -> deployment_pb2.Deployment:
-    return deployment_pb2.Deployment(
-        deployment_id=row.deployment_id,
-        release=RELEASE,
-        governed=bool(row.governed),
-        api_enabled=bool(row.api_enabled),
-        licence=deployment_pb2.Licence(
-            state=row.licence_state,
-            reason=row.licence_reason,
-            enforcement_status=row.licence_enforcement_status,
-            license_id=row.license_id,
-        ),
-        retention_days=row.retention_days,
-    )
+    def _message(self, row: Any) -> deployment_pb2.Deployment:
+        return deployment_pb2.Deployment(
+            deployment_id=row.deployment_id,
+            release=self._services.release,
+            governed=bool(row.governed),
+            api_enabled=bool(row.api_enabled),
+            licence=deployment_pb2.Licence(
+                state=row.licence_state,
+                reason=row.licence_reason,
+                enforcement_status=row.licence_enforcement_status,
+                license_id=row.license_id,
+            ),
+            retention_days=row.retention_days,
+        )

@@ -1,13 +1,15 @@
-"""SQL of the deployment record and the audit trail."""
+"""SQL of the deployment record."""
 
 import secrets
 from typing import Any
 
 from sqlalchemy import bindparam, insert, literal_column, select, update
 
-from backend.deployment.tables import audit_records, deployments
+from backend.defaults import default_value
 from backend.storage.database import Tx
 from backend.storage.statements import sql
+from backend.storage.tables.deployment import deployments
+from workflow_api.v1 import deployment_pb2
 
 _INSERT = sql(insert(deployments), [column.name for column in deployments.columns])
 _SELECT = sql(select(deployments))
@@ -28,13 +30,6 @@ _UPDATE = sql(
 )
 _TOUCH = sql(update(deployments).values(revision=deployments.c.revision + literal_column("1")))
 _FIRST_KEY = sql(update(deployments).values(any_key_ever=literal_column("1")))
-_AUDIT = (
-    select(audit_records).order_by(audit_records.c.at.desc(), audit_records.c.audit_id.desc()).limit(bindparam("limit"))
-)
-_AUDIT_ALL = sql(_AUDIT.where(audit_records.c.at >= bindparam("since")))
-_AUDIT_OF_TARGET = sql(
-    _AUDIT.where(audit_records.c.at >= bindparam("since"), audit_records.c.target == bindparam("target"))
-)
 
 
 def ensure(tx: Tx, deployment_id: str) -> Any:
@@ -51,7 +46,7 @@ def ensure(tx: Tx, deployment_id: str) -> Any:
             licence_reason=None,
             licence_enforcement_status=None,
             license_id=None,
-            retention_days=90,
+            retention_days=default_value(deployment_pb2.Deployment.DESCRIPTOR.fields_by_name["retention_days"]),
             revision=1,
             cursor_secret=secrets.token_hex(32),
         )
@@ -79,10 +74,3 @@ def touch(tx: Tx) -> None:
 def note_first_key(tx: Tx) -> None:
     """Keeps that a key was made once, whatever becomes of it."""
     tx.run(_FIRST_KEY)
-
-
-def audit_trail(tx: Tx, *, since: int, target: str | None, limit: int) -> list[Any]:
-    """Audit records, newest first."""
-    if target is None:
-        return tx.all(_AUDIT_ALL, since=since, limit=limit)
-    return tx.all(_AUDIT_OF_TARGET, since=since, target=target, limit=limit)

@@ -5,26 +5,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from backend.clock import DAY_MS, utc_day
-from backend.deployment import audit
+from backend.audit import store as audit
+from backend.clock import DAY_MS, HOUR_MS, utc_day
+from backend.defaults import given_or_default
 from backend.deployment import store as deployment_store
 from backend.errors import ApiError, invalid
+from backend.key_changes import KeyChanges
 from backend.keys import rules, store
-from backend.keys.changes import KeyChanges
 from backend.keys.credentials import new_external_id, new_key_id, new_secret, sha256_hex
 from backend.keys.messages import MODE_NAMES
 from backend.services import Services
 from backend.storage.database import Tx
 from workflow_api.v1 import errors_pb2, keys_pb2
 
-_HOUR_MS: Final = 3_600_000
 _ALL_ACTIVE: Final = keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE)
-_DEFAULTS: Final = {
-    "rate_limit_rpm": 60,
-    "daily_run_quota": 100,
-    "max_concurrent_runs": 10,
-    "expires_days": 90,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +40,13 @@ class KeyAdministration:
     def create(self, request: keys_pb2.CreateKeyRequest, actor: str) -> Issued:
         """Makes a key."""
         access = request.workflow_access if request.HasField("workflow_access") else _ALL_ACTIVE
-        days = request.expires_days if request.HasField("expires_days") else _DEFAULTS["expires_days"]
+        days = given_or_default(request, "expires_days")
         problems = [
             *rules.scope_problems(request.scopes),
             *rules.access_problems(access),
             *rules.allow_list_problems(request.source_allow_list),
             *rules.expiry_problems(days),
+            *rules.release_problems(self._services.release),
         ]
         if request.HasField("allowed_hours"):
             problems += rules.hours_problems(request.allowed_hours)
@@ -74,9 +69,9 @@ class KeyAdministration:
             "end_hour": request.allowed_hours.end_hour if request.HasField("allowed_hours") else None,
             "created_at": now,
             "expires_at": now + days * DAY_MS,
-            "rate_limit_rpm": request.rate_limit_rpm or _DEFAULTS["rate_limit_rpm"],
-            "daily_run_quota": request.daily_run_quota or _DEFAULTS["daily_run_quota"],
-            "max_concurrent_runs": request.max_concurrent_runs or _DEFAULTS["max_concurrent_runs"],
+            "rate_limit_rpm": given_or_default(request, "rate_limit_rpm"),
+            "daily_run_quota": given_or_default(request, "daily_run_quota"),
+            "max_concurrent_runs": given_or_default(request, "max_concurrent_runs"),
             "revoked_at": None,
             **_access_columns(access),
         }
@@ -103,7 +98,7 @@ class KeyAdministration:
 
     def rotate(self, request: keys_pb2.RotateKeyRequest, actor: str) -> Issued:
         """Issues a new secret; the present one stays valid for the overlap, an older overlap ends."""
-        hours = request.overlap_hours if request.HasField("overlap_hours") else 24
+        hours = given_or_default(request, "overlap_hours")
         rules.refuse(rules.overlap_problems(hours))
         secret = new_secret()
 
@@ -111,7 +106,7 @@ class KeyAdministration:
             return {
                 "secret_sha256": sha256_hex(secret),
                 "previous_secret_sha256": row.secret_sha256,
-                "previous_secret_expires_at": self._services.clock() + hours * _HOUR_MS,
+                "previous_secret_expires_at": self._services.clock() + hours * HOUR_MS,
             }
 
         row = self._change(request.key_id, actor, "key.rotated", change)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from backend.errors import ApiError
+from backend.release import FIRST_RELEASE_WITH_API
 from workflow_api.v1 import errors_pb2, keys_pb2, options_pb2
 
 Problem = tuple[str, str]
@@ -75,6 +76,12 @@ def expiry_problems(days: int) -> Iterator[Problem]:
         yield "expires_days", "must be 30, 90, 180 or 365"
 
 
+def release_problems(release: str) -> Iterator[Problem]:
+    """What keeps a deployment of this release from having keys (SPEC.md, Credentials)."""
+    if _numbers(release) < _numbers(FIRST_RELEASE_WITH_API):
+        yield "deployment_id", f"must be of release {FIRST_RELEASE_WITH_API} or later; this one is of {release}"
+
+
 def overlap_problems(hours: int) -> Iterator[Problem]:
     """What is wrong with a rotation overlap in hours."""
     if hours not in OVERLAP_HOURS:
@@ -97,3 +104,7 @@ def state_of(*, revoked_at: int | None, expires_at: int, previous_secret_expires
     if previous_secret_expires_at is not None and now < previous_secret_expires_at:
         return "rotating"
     return "active"
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(number) for number in release.split(".")]

@@ -5,20 +5,20 @@ from collections.abc import Iterator
 import grpc
 
 from backend.clock import utc_day
+from backend.defaults import given_or_default
 from backend.deployment import store as deployment_store
 from backend.errors import ApiError
 from backend.ids import new_id
 from backend.interceptors import caller_of
-from backend.keys import store, usage
+from backend.key_changes import KeyChanges
+from backend.keys import store, usage_store
 from backend.keys.administration import Issued, KeyAdministration
-from backend.keys.changes import KeyChanges
 from backend.keys.messages import api_key, key_record, mirrored_key
 from backend.services import Services
 from backend.storage.database import Tx
 from workflow_api.v1 import errors_pb2, keys_pb2, keys_pb2_grpc
 
 _DEFAULT_HEARTBEAT_SECONDS = 5.0
-_DEFAULT_USAGE_LIMIT = 100
 
 
 class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
@@ -108,7 +108,7 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
     ) -> keys_pb2.RecordUsageResponse:
         """Keeps a batch of usage records."""
         batch_id = request.batch_id or new_id("use")
-        self._services.database.write(lambda tx: usage.keep(tx, batch_id, request.records))
+        self._services.database.write(lambda tx: usage_store.keep(tx, batch_id, request.records))
         return keys_pb2.RecordUsageResponse()
 
     def ListUsage(
@@ -116,9 +116,9 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
     ) -> keys_pb2.ListUsageResponse:
         """Usage records, newest first."""
         key_id = request.key_id if request.HasField("key_id") else None
-        limit = request.limit or _DEFAULT_USAGE_LIMIT
+        limit = given_or_default(request, "limit")
         rows = self._services.database.read(
-            lambda tx: usage.newest(tx, key_id=key_id, since=request.since_ms, limit=limit)
+            lambda tx: usage_store.newest(tx, key_id=key_id, since=request.since_ms, limit=limit)
         )
         return keys_pb2.ListUsageResponse(
             items=[
@@ -131,6 +131,29 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
                     address=row.address,
                     reason=row.reason,
                     request_id=row.request_id,
+                )
+                for row in rows
+            ]
+        )
+
+    def ListUsageHours(
+        self, request: keys_pb2.ListUsageHoursRequest, context: grpc.ServicerContext
+    ) -> keys_pb2.ListUsageHoursResponse:
+        """Usage records counted by the hour, the newest hour first."""
+        key_id = request.key_id if request.HasField("key_id") else None
+        limit = given_or_default(request, "limit")
+        rows = self._services.database.read(
+            lambda tx: usage_store.hours(tx, key_id=key_id, since=request.since_ms, limit=limit)
+        )
+        return keys_pb2.ListUsageHoursResponse(
+            items=[
+                keys_pb2.UsageHour(
+                    hour_ms=row.hour,
+                    key_id=row.key_id,
+                    method=row.method,
+                    route=row.route,
+                    status=row.status,
+                    calls=row.calls,
                 )
                 for row in rows
             ]

@@ -2,21 +2,21 @@
 
 from typing import Any
 
-from sqlalchemy import bindparam, delete, func, insert, select, text, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from backend.keys.tables import api_keys, daily_usage
-from backend.runs.tables import runs
+from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
 from backend.storage.statements import sql
-from backend.workflows.tables import workflows
+from backend.storage.tables.keys import api_keys, daily_usage
+from backend.storage.tables.runs import runs, status_in
+from backend.storage.tables.workflows import workflows
 
 _COLUMNS = [column.name for column in api_keys.columns]
 
-# The statuses stand in the text, because only then does the partial index over runs in flight serve the count.
 _ACTIVE_RUNS = (
     select(func.count())
     .select_from(runs)
-    .where(runs.c.key_id == api_keys.c.key_id, text("runs.status IN ('queued', 'running', 'waiting_for_approval')"))
+    .where(runs.c.key_id == api_keys.c.key_id, status_in(*IN_FLIGHT))
     .scalar_subquery()
 )
 _STARTED_TODAY = (
@@ -37,6 +37,9 @@ _EDIT = sql(
     .values({name: bindparam(f"new_{name}") for name in _COLUMNS if name not in {"key_id", "deployment_id"}})
 )
 _DELETE = sql(delete(api_keys).where(api_keys.c.key_id == bindparam("key_id")))
+_ACCESS = sql(
+    select(api_keys.c.access_mode, api_keys.c.access_workflow_ids).where(api_keys.c.key_id == bindparam("key_id"))
+)
 _WORKFLOW_KNOWN = sql(select(workflows.c.workflow_id).where(workflows.c.workflow_id == bindparam("workflow_id")))
 
 
@@ -69,6 +72,11 @@ def edit(tx: Tx, row: Any, changes: dict[str, object]) -> None:
 def remove(tx: Tx, key_id: str) -> None:
     """Removes a key with its counters; runs, usage records and the audit trail stay."""
     tx.run(_DELETE, key_id=key_id)
+
+
+def access(tx: Tx, key_id: str) -> Any:
+    """Which workflows a key may run, as mode and list; None for a key that is gone."""
+    return tx.one(_ACCESS, key_id=key_id)
 
 
 def workflow_known(tx: Tx, workflow_id: str) -> bool:

@@ -1,8 +1,7 @@
 """When a run's outputs may be seen: the first three checks of every outputs route. (DECISIONS.md, 5)."""
 
 from backend.errors import ApiError
-from backend.runs.reach import find_state
-from backend.runs.transitions import TERMINAL
+from backend.runs.reach import find_state, require_finished
 from backend.storage.database import Tx
 from workflow_api.v1 import errors_pb2
 
@@ -14,7 +13,6 @@ def require_open(tx: Tx, run_id: str, key_id: str | None) -> None:
         ApiError: `run_not_found`, then `run_not_terminal`, then `redaction_pending`.
     """
     state = find_state(tx, run_id, key_id)
-    if state.status not in TERMINAL:
-        raise ApiError(errors_pb2.ERROR_REASON_RUN_NOT_TERMINAL, metadata={"status": state.status})
+    require_finished(state)
     if state.redaction_state == "pending":
         raise ApiError(errors_pb2.ERROR_REASON_REDACTION_PENDING, metadata={"status": state.status})

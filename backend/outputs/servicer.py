@@ -63,7 +63,12 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         if row.size_bytes > _LARGEST_CONTENT:
             raise ApiError(errors_pb2.ERROR_REASON_USE_BUNDLE, metadata={"run_id": request.run_id})
         selection = select_bytes(request, row.size_bytes, row.sha256)
-        with closing(self._objects.open_range(row.object_key, selection.offset, selection.length)) as parts:
+        try:
+            opened = self._objects.open_range(row.object_key, selection.offset, selection.length)
+        except KeyError:
+            # An erasure came between the row and its bytes.
+            raise ApiError(errors_pb2.ERROR_REASON_OUTPUT_NOT_FOUND) from None
+        with closing(opened) as parts:
             yield outputs_pb2.GetOutputContentResponse(
                 header=outputs_pb2.DownloadHeader(
                     media_type=row.media_type,
@@ -99,6 +104,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
                 media_type="application/zip", file_name=f"{request.run_id}.zip", size_bytes=size, length=size
             )
         )
+        # The header is out, so an erasure from here on can only break the zip off: it never arrives as if whole.
         for part in bundle_parts(rows, self._objects):
             yield outputs_pb2.GetOutputsZipResponse(data=part)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from sqlalchemy import bindparam, func, insert, select
 
-from backend.outputs.tables import outputs
-from backend.runs.tables import runs
 from backend.storage.database import Tx
 from backend.storage.statements import sql
+from backend.storage.tables.outputs import outputs
+from backend.storage.tables.runs import runs
 
 _ADD = sql(insert(outputs), [column.name for column in outputs.columns])
 _OF_RUN = outputs.c.run_id == bindparam("of_run_id")

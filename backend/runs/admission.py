@@ -1,6 +1,5 @@
 """The order of checks inside a start, as a table; the first that refuses decides. (DECISIONS.md, 4)."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -10,6 +9,7 @@ from backend.errors import ApiError
 from backend.runs.attempt import Attempt
 from backend.workflows.parameters import effective_parameters
 from backend.workflows.pii_policy import Policy, apply_override
+from backend.workflows.reach import read_reach
 from backend.workflows.terms import WorkflowTerms
 from workflow_api.v1 import errors_pb2
 
@@ -54,9 +54,8 @@ def first_refusal(case: Case) -> ApiError | None:
 
 
 def _in_reach(case: Case) -> ApiError | None:
-    facts = case.facts
-    listed = facts.access_mode != "explicit" or case.attempt.workflow_id in json.loads(facts.access_workflow_ids)
-    if case.terms is None or not listed:
+    reach = read_reach(case.facts.access_mode, case.facts.access_workflow_ids)
+    if case.terms is None or not reach.holds(case.attempt.workflow_id):
         return ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
     return None
 

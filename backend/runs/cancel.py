@@ -2,30 +2,16 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, func, update
-
-from backend.deployment import audit
+from backend.audit import store as audit
 from backend.errors import ApiError
 from backend.interceptors import Caller
-from backend.runs import lifecycle
+from backend.run_status import CANCELLED, RUNNING, TERMINAL
+from backend.runs import lifecycle, lifecycle_store
 from backend.runs.reach import find_state
 from backend.runs.runtime_port import Runtime
-from backend.runs.tables import runs
-from backend.runs.transitions import CANCELLED, RUNNING, TERMINAL
 from backend.services import Services
 from backend.storage.database import Tx
-from backend.storage.statements import sql
 from workflow_api.v1 import errors_pb2
-
-# Asking again keeps when and why it was first asked.
-_REQUEST = sql(
-    update(runs)
-    .where(runs.c.run_id == bindparam("of_run_id"))
-    .values(
-        cancel_requested_at=func.coalesce(runs.c.cancel_requested_at, bindparam("at_ms")),
-        cancel_reason=func.coalesce(runs.c.cancel_reason, bindparam("new_reason")),
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +34,9 @@ def cancel_run(services: Services, runtime: Runtime, run_id: str, caller: Caller
         state = find_state(tx, run_id, caller.key_id)
         if state.status in TERMINAL:
             raise ApiError(errors_pb2.ERROR_REASON_ALREADY_TERMINAL)
-        tx.run(_REQUEST, of_run_id=run_id, at_ms=at, new_reason=reason)
-        details = {"reason": reason} if reason else None
-        audit.record(tx, at=at, actor=caller.audit_name, action="run.cancel_requested", target=run_id, details=details)
+        lifecycle_store.request_cancel(tx, run_id, at, reason)
+        # The reason is the caller's own text: it rests with the run, whose erasure takes it along.
+        audit.record(tx, at=at, actor=caller.audit_name, action="run.cancel_requested", target=run_id)
         if state.status == RUNNING:
             tx.after_commit(lambda: runtime.cancel(run_id))
             return Cancellation(RUNNING, at if state.cancel_requested_at is None else state.cancel_requested_at)

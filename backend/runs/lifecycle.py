@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from backend import json_text
 from backend.ids import new_id
-from backend.outputs.store import outputs_of
+from backend.run_status import CANCELLED, COMPLETED, FAILED, TERMINAL
 from backend.runs import lifecycle_store as store
-from backend.runs.transitions import CANCELLED, COMPLETED, FAILED, TERMINAL
 from backend.storage.database import Tx
 
 EVENT_OF_STATUS: Final = {COMPLETED: "run.completed", FAILED: "run.failed", CANCELLED: "run.cancelled"}
@@ -179,13 +178,11 @@ def close_run(
     store.stamp_outputs(tx, run_id, at)
     closing = _closing_segment(tx, run_id, at)
     if closing is not None:
+        # Names may hold personal data, and an event never changes: what is still to be swept is told by its id alone.
+        told = ("output_id",) if store.is_unswept(tx, run_id) else ("output_id", "path", "size_bytes")
         promoted = [
-            NewEvent(
-                "output.promoted",
-                output.step,
-                {"output_id": output.output_id, "path": output.path, "size_bytes": output.size_bytes},
-            )
-            for output in outputs_of(tx, run_id)
+            NewEvent("output.promoted", output.step, {name: getattr(output, name) for name in told})
+            for output in store.outputs_of(tx, run_id)
         ]
         failure = {"code": error_code, "message": error_message} if error_code else None
         last = [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]

@@ -16,11 +16,17 @@ from sqlalchemy import (
     update,
 )
 
-from backend.outputs.tables import outputs
-from backend.runs.tables import approvals, events, runs, segments, steps
-from backend.runs.transitions import RUNNING, TERMINAL, WAITING, may_become
+from backend.run_status import RUNNING, TERMINAL, WAITING, before
 from backend.storage.database import Tx
 from backend.storage.statements import Statement, sql
+from backend.storage.tables.outputs import outputs
+from backend.storage.tables.runs import approvals, events, runs, segments, status_in, steps
+
+
+def _may_become(status: str) -> ColumnElement[bool]:
+    """Condition on `runs`: the run may move to `status` from where it stands."""
+    return status_in(*before(status))
+
 
 _RUN: BindParameter[Any] = bindparam("of_run_id")
 _SEGMENT: BindParameter[Any] = bindparam("of_segment_id")
@@ -58,7 +64,7 @@ _TAKE_SEGMENT = sql(
     .where(
         segments.c.segment_id == _SEGMENT,
         segments.c.state == "queued",
-        exists().where(runs.c.run_id == segments.c.run_id, may_become(RUNNING)),
+        exists().where(runs.c.run_id == segments.c.run_id, _may_become(RUNNING)),
     )
     .values(state="running", owner=bindparam("new_owner"), started_at=_AT)
 )
@@ -66,11 +72,20 @@ _SET_RUNNING = sql(
     update(runs)
     .where(
         runs.c.run_id == select(segments.c.run_id).where(segments.c.segment_id == _SEGMENT).scalar_subquery(),
-        may_become(RUNNING),
+        _may_become(RUNNING),
     )
     .values(status=RUNNING, started_at=func.coalesce(runs.c.started_at, _AT))
 )
-_SET_WAITING = sql(update(runs).where(runs.c.run_id == _RUN, may_become(WAITING)).values(status=WAITING))
+# Asking again keeps when and why it was first asked.
+_REQUEST_CANCEL = sql(
+    update(runs)
+    .where(runs.c.run_id == _RUN)
+    .values(
+        cancel_requested_at=func.coalesce(runs.c.cancel_requested_at, _AT),
+        cancel_reason=func.coalesce(runs.c.cancel_reason, bindparam("new_reason")),
+    )
+)
+_SET_WAITING = sql(update(runs).where(runs.c.run_id == _RUN, _may_become(WAITING)).values(status=WAITING))
 _OWNS = sql(
     select(segments.c.segment_id).where(
         segments.c.segment_id == _SEGMENT,
@@ -135,7 +150,7 @@ _CLOSING_COLUMNS: Final = (
 _CLOSE: Final[Mapping[str, Statement]] = {
     status: sql(
         update(runs)
-        .where(runs.c.run_id == _RUN, may_become(status))
+        .where(runs.c.run_id == _RUN, _may_become(status))
         .values(
             {name: bindparam(f"new_{name}") for name in _CLOSING_COLUMNS}
             | {
@@ -147,6 +162,8 @@ _CLOSE: Final[Mapping[str, Statement]] = {
     )
     for status in TERMINAL
 }
+_OUTPUTS = sql(select(outputs).where(outputs.c.run_id == _RUN).order_by(outputs.c.path))
+_UNSWEPT = sql(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.redaction_state == "pending"))
 _STAMP_OUTPUTS = sql(update(outputs).where(outputs.c.run_id == _RUN).values(created_at=_AT))
 
 
@@ -184,6 +201,11 @@ def take_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
 def set_running(tx: Tx, segment_id: str, at: int) -> None:
     """Sets the segment's run running, and when it first began."""
     tx.run(_SET_RUNNING, of_segment_id=segment_id, at_ms=at)
+
+
+def request_cancel(tx: Tx, run_id: str, at: int, reason: str | None) -> None:
+    """Keeps that the end of a run was asked for, and why."""
+    tx.run(_REQUEST_CANCEL, of_run_id=run_id, at_ms=at, new_reason=reason)
 
 
 def set_waiting(tx: Tx, run_id: str) -> None:
@@ -249,6 +271,16 @@ def withdraw_approvals(tx: Tx, run_id: str, at: int) -> None:
 def cancel_steps(tx: Tx, run_id: str, at: int) -> None:
     """Cancels every step that has not finished."""
     tx.run(_CANCEL_STEPS, of_run_id=run_id, at_ms=at)
+
+
+def outputs_of(tx: Tx, run_id: str) -> list[Any]:
+    """What completed steps of the run left, by path."""
+    return tx.all(_OUTPUTS, of_run_id=run_id)
+
+
+def is_unswept(tx: Tx, run_id: str) -> bool:
+    """Whether the run's outputs are still to be swept for personal data."""
+    return tx.one(_UNSWEPT, of_run_id=run_id) is not None
 
 
 def stamp_outputs(tx: Tx, run_id: str, at: int) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from backend.errors import ApiError
+from backend.run_status import TERMINAL
 from backend.runs import store
 from backend.storage.database import Tx
 from workflow_api.v1 import errors_pb2
@@ -32,6 +33,12 @@ def find_logged(tx: Tx, run_id: str, key_id: str | None) -> Any:
     if state.data_purged_at is not None:
         raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "The run's data has been erased.")
     return state
+
+
+def require_finished(run: Any) -> None:
+    """Raises ApiError `run_not_terminal`, with the status, of a run that goes on."""
+    if run.status not in TERMINAL:
+        raise ApiError(errors_pb2.ERROR_REASON_RUN_NOT_TERMINAL, metadata={"status": run.status})
 
 
 def _found(row: Any) -> Any:

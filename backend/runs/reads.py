@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from backend.defaults import given_or_default
 from backend.errors import ApiError
 from backend.runs import store, wire
 from backend.runs.filters import read_filters
@@ -11,8 +12,6 @@ from backend.storage.database import Tx
 from workflow_api.v1 import errors_pb2, runs_pb2
 
 _ROUTE: Final = "ListRuns"
-_DEFAULT_RUNS: Final = 20
-_DEFAULT_EVENTS: Final = 200
 
 
 class RunReads:
@@ -30,7 +29,7 @@ class RunReads:
         """A page of runs, newest first; raises ApiError `invalid_filter`, then `invalid_cursor`."""
         filters = read_filters(request)
         after = self._position(request.cursor, key_id) if request.cursor else None
-        limit = request.limit if request.HasField("limit") else _DEFAULT_RUNS
+        limit = given_or_default(request, "limit")
         rows = self._database.read(lambda tx: store.page(tx, key_id, filters, after, limit + 1))
         shown = rows[:limit]
         more = len(rows) > limit
@@ -58,7 +57,7 @@ class RunReads:
 
     def events(self, request: runs_pb2.ListRunEventsRequest, key_id: str | None) -> runs_pb2.ListRunEventsResponse:
         """Events of one segment; raises ApiError as `find_logged`, or `segment_not_found`."""
-        limit = request.limit if request.HasField("limit") else _DEFAULT_EVENTS
+        limit = given_or_default(request, "limit")
 
         def work(tx: Tx) -> runs_pb2.ListRunEventsResponse:
             find_logged(tx, request.run_id, key_id)

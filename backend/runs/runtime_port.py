@@ -1,10 +1,11 @@
 """What the runs service asks of the runtime that executes segments."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 
 class Runtime(Protocol):
-    """Executes the segments that the tables hold; none of these calls waits or raises."""
+    """Executes the segments that the tables hold; none of these calls raises, and only `upkeep` waits."""
 
     def wake(self) -> None:
         """Tells that a segment was queued; called after the commit, often, and from any thread."""
@@ -12,5 +13,8 @@ class Runtime(Protocol):
     def cancel(self, run_id: str) -> None:
         """Tells that a running run shall end: kill its steps, then close it as cancelled."""
 
+    def upkeep(self) -> Mapping[str, int]:
+        """Erases and deletes what is past its time, for some seconds; returns how much of what, and `more`."""
+
     def forget(self, run_id: str) -> None:
-        """Removes whatever the runtime keeps on disk for a run that has finished."""
+        """Removes what the runtime keeps on disk, and published to knowledge graphs, for a run that has finished."""

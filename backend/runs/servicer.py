@@ -4,29 +4,28 @@ import grpc
 
 from backend.clock import to_timestamp
 from backend.interceptors import caller_of
-from backend.outputs.removals import Removals
 from backend.runs import wire
 from backend.runs.approvals import Approvals
 from backend.runs.cancel import cancel_run
 from backend.runs.erase import erase_run
 from backend.runs.reads import RunReads
+from backend.runs.removals import Removals
 from backend.runs.runtime_port import Runtime
 from backend.runs.start import Starts
 from backend.services import Services
-from backend.storage.objects import ObjectStore
 from workflow_api.v1 import runs_pb2, runs_pb2_grpc
 
 
 class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
     """Starts, shows, cancels and erases runs, and records what people decide."""
 
-    def __init__(self, services: Services, runtime: Runtime, objects: ObjectStore) -> None:
+    def __init__(self, services: Services, runtime: Runtime, removals: Removals) -> None:
         self._services = services
         self._runtime = runtime
         self._starts = Starts(services, runtime)
         self._reads = RunReads(services)
         self._approvals = Approvals(services, runtime)
-        self.removals = Removals(services.database, objects, runtime)
+        self.removals = removals
 
     def StartRun(self, request: runs_pb2.StartRunRequest, context: grpc.ServicerContext) -> runs_pb2.StartRunResponse:
         """Starts a run, or answers the one that the same start made."""
@@ -90,3 +89,11 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         purged_at = erase_run(self._services, request.run_id, caller_of(context), reason)
         self.removals.remove(request.run_id)
         return runs_pb2.EraseRunDataResponse(run_id=request.run_id, data_purged_at=to_timestamp(purged_at))
+
+    def RunUpkeep(
+        self, request: runs_pb2.RunUpkeepRequest, context: grpc.ServicerContext
+    ) -> runs_pb2.RunUpkeepResponse:
+        """Erases and deletes now what is past its time."""
+        done = dict(self._runtime.upkeep())
+        more = bool(done.pop("more"))
+        return runs_pb2.RunUpkeepResponse(**done, more=more)

@@ -10,16 +10,16 @@ from backend.clock import DAY_MS, utc_day
 from backend.errors import ApiError
 from backend.ids import new_id
 from backend.interceptors import Caller
+from backend.run_status import QUEUED
 from backend.runs import start_store, wire
 from backend.runs.admission import Case, Inputs, first_refusal, judge_inputs
 from backend.runs.attempt import Attempt, read_attempt
 from backend.runs.reach import find_run
 from backend.runs.redaction_manifest import pending_manifest
 from backend.runs.runtime_port import Runtime
-from backend.runs.transitions import QUEUED
 from backend.services import Services
 from backend.storage.database import Tx
-from backend.workflows.store import load_for_start
+from backend.workflows.known_terms import load_terms
 from backend.workflows.terms import WorkflowTerms
 from workflow_api.v1 import errors_pb2, runs_pb2
 
@@ -45,6 +45,7 @@ class Starts:
     def __init__(self, services: Services, runtime: Runtime) -> None:
         self._database = services.database
         self._clock = services.clock
+        self._kept = services.kept
         self._runtime = runtime
         self._deciding: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
@@ -74,7 +75,7 @@ class Starts:
 
     def _inputs(self, attempt: Attempt) -> Inputs | None:
         """Judges the inputs before the transaction, which judges anew only where the terms changed meanwhile."""
-        terms = self._database.read(lambda tx: load_for_start(tx, attempt.workflow_id, attempt.version))
+        terms = self._database.snapshot(lambda tx: load_terms(self._kept, tx, attempt.workflow_id, attempt.version))
         return judge_inputs(attempt, terms) if terms is not None and terms.refusal() is None else None
 
     def _decide(self, tx: Tx, attempt: Attempt, inputs: Inputs | None) -> _Decided | ApiError:
@@ -91,7 +92,7 @@ class Starts:
             return ApiError(errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT)
         if bound and facts.run_id is not None:
             return _Decided(facts.run_id)
-        terms = load_for_start(tx, attempt.workflow_id, attempt.version)
+        terms = load_terms(self._kept, tx, attempt.workflow_id, attempt.version)
         if terms is not None and terms.refusal() is None and (inputs is None or inputs.terms is not terms):
             inputs = judge_inputs(attempt, terms)
         refusal = first_refusal(Case(attempt, facts, terms, inputs))

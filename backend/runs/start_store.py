@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_column, select, update
 
-from backend.deployment.tables import deployments
-from backend.keys.tables import api_keys, daily_usage
-from backend.runs.tables import idempotency_records, runs, segments, steps
-from backend.runs.transitions import IN_FLIGHT
+from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
 from backend.storage.statements import sql
+from backend.storage.tables.deployment import deployments
+from backend.storage.tables.keys import api_keys, daily_usage
+from backend.storage.tables.runs import idempotency_records, runs, segments, status_in, steps
 
 RUN_COLUMNS: Final = tuple(column.name for column in runs.columns)
 
@@ -35,7 +35,7 @@ _FACTS = sql(
         daily_usage.c.runs_started,
         select(func.count())
         .select_from(runs)
-        .where(runs.c.key_id == _KEY, IN_FLIGHT)
+        .where(runs.c.key_id == _KEY, status_in(*IN_FLIGHT))
         .scalar_subquery()
         .label("active_runs"),
         deployments.c.licence_state,

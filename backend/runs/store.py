@@ -6,10 +6,9 @@ from typing import Any, Final
 from sqlalchemy import bindparam, select, tuple_
 
 from backend.runs.filters import RunFilters
-from backend.runs.tables import approvals, events, runs, segments, steps
-from backend.runs.transitions import status_in
 from backend.storage.database import Tx
 from backend.storage.statements import Statement, sql
+from backend.storage.tables.runs import approvals, events, runs, segments, status_in, steps
 
 _SUMMARY: Final = (
     runs.c.run_id,

@@ -1,20 +1,15 @@
-"""Removes the objects of erased runs, for certain: what a crash interrupts is done at the next start."""
+"""Removes the objects of erased runs, for certain: what a fault or a crash interrupts is done later."""
 
 import logging
+from collections.abc import Callable, Iterable
 
-from sqlalchemy import bindparam, delete, select
-
-from backend.outputs.objects import run_prefix
-from backend.outputs.tables import pending_removals
+from backend.runs import erase_store as store
 from backend.runs.runtime_port import Runtime
 from backend.storage.database import Database
+from backend.storage.object_keys import run_prefix
 from backend.storage.objects import ObjectStore
-from backend.storage.statements import sql
 
 _LOG = logging.getLogger(__name__)
-
-_PENDING = sql(select(pending_removals.c.run_id).order_by(pending_removals.c.requested_at))
-_DONE = sql(delete(pending_removals).where(pending_removals.c.run_id == bindparam("of_run_id")))
 
 
 class Removals:
@@ -30,11 +25,17 @@ class Removals:
         try:
             self._runtime.forget(run_id)
             self._objects.delete_prefix(run_prefix(run_id))
-            self._database.write(lambda tx: tx.run(_DONE, of_run_id=run_id))
+            self._database.write(lambda tx: store.removed(tx, run_id))
         except Exception:  # noqa: BLE001 - the erasure holds whatever the store says; the order stands until it is done
             _LOG.exception("The objects of run %s are still to be removed", run_id)
 
-    def resume(self) -> None:
-        """Carries out every removal that is still ordered; called at the start of the process."""
-        for row in self._database.read(lambda tx: tx.all(_PENDING)):
-            self.remove(row.run_id)
+    def remove_all(self, run_ids: Iterable[str], may_go_on: Callable[[], bool]) -> None:
+        """Removes what several runs left until `may_go_on` says no; the rest stays ordered."""
+        for run_id in run_ids:
+            if not may_go_on():
+                return
+            self.remove(run_id)
+
+    def resume(self, may_go_on: Callable[[], bool]) -> None:
+        """Carries out every removal that is still ordered, as `remove_all`."""
+        self.remove_all(self._database.read(store.ordered_removals), may_go_on)

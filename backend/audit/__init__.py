@@ -1,0 +1,1 @@
+"""The audit trail, which every service writes to."""

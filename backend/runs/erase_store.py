@@ -1,0 +1,80 @@
+"""SQL of an erasure: what it clears, and the removals of objects that it orders."""
+
+from typing import Any, Final
+
+from sqlalchemy import BindParameter, bindparam, case, delete, insert, null, select, update
+
+from backend.storage.database import Tx
+from backend.storage.statements import sql
+from backend.storage.tables.outputs import outputs, pending_removals
+from backend.storage.tables.runs import approvals, events, runs, segments, steps
+
+_CONTENT: Final = (
+    "parameters",
+    "input_text",
+    "inputs_manifest",
+    "error_message",
+    "summary_markdown",
+    "result",
+    "result_error_message",
+    "result_output_id",
+    "result_size_bytes",
+    "result_sha256",
+    "cancel_reason",
+)
+
+_RUN: BindParameter[Any] = bindparam("of_run_id")
+_CLEAR = sql(
+    update(runs)
+    .where(runs.c.run_id == _RUN)
+    .values(
+        dict.fromkeys(_CONTENT, null())
+        | {
+            "warnings": bindparam("new_warnings"),
+            "data_purged_at": bindparam("at_ms"),
+            # There is nothing left to sweep.
+            "redaction_state": case((runs.c.redaction_state == "pending", "done"), else_=runs.c.redaction_state),
+        }
+    )
+)
+_SEGMENTS_OF_RUN: Final = select(segments.c.segment_id).where(segments.c.run_id == _RUN)
+_DELETIONS: Final = (
+    sql(delete(events).where(events.c.segment_id.in_(_SEGMENTS_OF_RUN))),
+    sql(delete(steps).where(steps.c.run_id == _RUN)),
+    sql(delete(approvals).where(approvals.c.run_id == _RUN)),
+    sql(delete(outputs).where(outputs.c.run_id == _RUN)),
+)
+_FINISHED = sql(
+    select(runs.c.run_id, runs.c.warnings)
+    # In the words of the partial index.
+    .where(runs.c.finished_at < bindparam("before"), runs.c.data_purged_at.is_(None))
+    .order_by(runs.c.finished_at)
+    .limit(bindparam("most"))
+)
+_ORDER_REMOVAL = sql(insert(pending_removals), ["run_id", "requested_at"])
+_ORDERED = sql(select(pending_removals.c.run_id).order_by(pending_removals.c.requested_at))
+_REMOVED = sql(delete(pending_removals).where(pending_removals.c.run_id == _RUN))
+
+
+def clear(tx: Tx, run_id: str, *, warnings: str, at: int) -> None:
+    """Clears every content-bearing value of a run and orders the removal of its objects; nothing stays readable."""
+    tx.leaves_no_trace = True
+    tx.run(_CLEAR, of_run_id=run_id, new_warnings=warnings, at_ms=at)
+    for deletion in _DELETIONS:
+        tx.run(deletion, of_run_id=run_id)
+    tx.run(_ORDER_REMOVAL, run_id=run_id, requested_at=at)
+
+
+def finished_before(tx: Tx, before: int, most: int) -> list[Any]:
+    """Id and warnings of runs that finished before that time and still have their data, the oldest first."""
+    return tx.all(_FINISHED, before=before, most=most)
+
+
+def ordered_removals(tx: Tx) -> list[str]:
+    """The runs whose objects are still to be removed, in the order of their erasures."""
+    return [row.run_id for row in tx.all(_ORDERED)]
+
+
+def removed(tx: Tx, run_id: str) -> None:
+    """A run's objects are gone."""
+    tx.run(_REMOVED, of_run_id=run_id)

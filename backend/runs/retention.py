@@ -1,0 +1,44 @@
+"""Erases run data that has been kept long enough. (SPEC.md, Workflow and resource limits: run data retention)."""
+
+from collections.abc import Callable
+from typing import Final
+
+from backend.clock import DAY_MS
+from backend.deployment import store as deployment_store
+from backend.runs import erase_store as store
+from backend.runs.erase import erase
+from backend.runs.removals import Removals
+from backend.services import Services
+from backend.storage.database import Tx
+
+ACTOR: Final = "system"
+
+_MOST_AT_ONCE: Final = 100
+
+
+class Retention:
+    """Does for old runs what `DELETE /runs/{run_id}/data` does for one."""
+
+    def __init__(self, services: Services, removals: Removals) -> None:
+        self._services = services
+        self._removals = removals
+
+    def enforce(self, may_go_on: Callable[[], bool]) -> int:
+        """Erases every run that finished more than the deployment's `retention_days` ago; returns how many.
+
+        It ends early, and may leave ordered removals behind, once `may_go_on` says no.
+        """
+        count = 0
+        while may_go_on() and (erased := self._services.database.write(self._erase_some)):
+            count += len(erased)
+            self._removals.remove_all(erased, may_go_on)
+        return count
+
+    def _erase_some(self, tx: Tx) -> list[str]:
+        """One transaction for a bounded number of runs, so that no other change waits long behind it."""
+        at = self._services.clock()
+        days = deployment_store.get(tx).retention_days
+        due = store.finished_before(tx, at - days * DAY_MS, _MOST_AT_ONCE)
+        for run in due:
+            erase(tx, run, at=at, actor=ACTOR, details={"retention_days": days})
+        return [run.run_id for run in due]
