@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from backend.deployment import audit
+from backend.audit import store as audit
 from backend.storage.database import Tx
 from backend.workflows import store
 from backend.workflows.manifests.kinds import MOST_OF_A_KIND

@@ -85,6 +85,12 @@ def parse_s3_prefix(uri: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
+def may_read(connector: Mapping[str, Any], bucket: str, prefix: str) -> bool:
+    """Whether a connector, by its `bucket` and `prefixes`, allows what is below a prefix; no prefixes allow all."""
+    allowed = connector["prefixes"]
+    return bool(bucket == connector["bucket"] and (not allowed or prefix.startswith(tuple(allowed))))
+
+
 def _is_text(value: Any) -> str | None:
     return None if isinstance(value, str) else "must be a string"
 
@@ -122,9 +128,7 @@ def _is_s3_prefix(value: Any) -> str | None:
 
 
 def _inside_connector(declaration: Declaration, value: Any) -> Iterable[str]:
-    bucket, prefix = parse_s3_prefix(value)
-    allowed = declaration["prefixes"]
-    if bucket != declaration["bucket"] or (allowed and not prefix.startswith(tuple(allowed))):
+    if not may_read(declaration, *parse_s3_prefix(value)):
         yield "must lie inside what the workflow's connector may read"
 
 

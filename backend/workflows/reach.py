@@ -4,15 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import bindparam, select
-
-from backend.keys.tables import api_keys
+from backend.keys import store as keys_store
 from backend.storage.database import Tx
-from backend.storage.statements import sql
-
-_ACCESS: Final = sql(
-    select(api_keys.c.access_mode, api_keys.c.access_workflow_ids).where(api_keys.c.key_id == bindparam("key_id"))
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +31,16 @@ def reach_of(tx: Tx, key_id: str | None) -> Reach:
     """The reach of a key; a key that is gone reaches nothing, and an internal caller everything."""
     if key_id is None:
         return EVERYTHING
-    row = tx.one(_ACCESS, key_id=key_id)
+    row = keys_store.access(tx, key_id)
     if row is None:
         return Reach(listed=frozenset(), active_only=True)
-    if row.access_mode == "all_active":
+    return read_reach(row.access_mode, row.access_workflow_ids)
+
+
+def read_reach(mode: str | None, workflow_ids: str | None) -> Reach:
+    """What a key's stored access says, the ids as JSON text; no mode is an internal caller's."""
+    if mode is None:
+        return EVERYTHING
+    if mode == "all_active":
         return Reach(listed=None, active_only=True)
-    return Reach(listed=frozenset(json.loads(row.access_workflow_ids)), active_only=False)
+    return Reach(listed=frozenset(json.loads(workflow_ids or "[]")), active_only=False)

@@ -20,7 +20,7 @@ class Resource:
     """The newest version of a resource, with what is known of its connection tests.
 
     `newest_passed` is the outcome of the last test of this version, None when it had none; `ever_passed` tells whether
-    any version's recorded test passed.
+    any version's recorded test passed; `size` is that of the definition as text, in characters.
     """
 
     resource_id: str
@@ -28,6 +28,7 @@ class Resource:
     definition: Definition
     newest_passed: bool | None = None
     ever_passed: bool = False
+    size: int = 0
 
 
 Resources = Mapping[ResourceKey, Resource]

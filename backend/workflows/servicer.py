@@ -1,18 +1,23 @@
 """WorkflowsService over gRPC."""
 
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 
 import grpc
 
+from backend.audit import store as audit
 from backend.clock import to_timestamp
-from backend.deployment import audit
+from backend.defaults import given_or_default
 from backend.errors import ApiError, invalid
+from backend.graphs.graphs import Graphs
 from backend.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.workflows import store
 from backend.workflows.applying import apply_manifests
+from backend.workflows.graph_queries import answer, knowledge_graph_message
+from backend.workflows.known_terms import load_terms
 from backend.workflows.manifests.loader import load_manifests
 from backend.workflows.messages import STATUSES, parameter_message, workflow_message
 from backend.workflows.object_storage import try_connection
@@ -21,15 +26,15 @@ from backend.workflows.terms import WorkflowTerms
 from workflow_api.v1 import errors_pb2, workflows_pb2, workflows_pb2_grpc
 
 _ROUTE: Final = "ListWorkflows"
-_DEFAULT_LIMIT: Final = 20
 _SETTABLE: Final = {STATUSES[name]: name for name in ("active", "inactive")}
 
 
 class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
     """Reads workflows within a caller's reach; applies manifests for administrators."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, graphs: Graphs) -> None:
         self._services = services
+        self._graphs = graphs
 
     def ListWorkflows(
         self, request: workflows_pb2.ListWorkflowsRequest, context: grpc.ServicerContext
@@ -38,7 +43,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         caller = caller_of(context)
         cursors = self._services.cursors
         after = tuple(cursors.read(_ROUTE, caller.key_id, request.cursor)) if request.cursor else ()
-        limit = request.limit if request.HasField("limit") else _DEFAULT_LIMIT
+        limit = given_or_default(request, "limit")
         every_status = request.include_inactive and caller.key_id is None
         start = request.q.casefold()
 
@@ -52,7 +57,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
                 and reach.holds(row.workflow_id)
                 and (row.name, row.workflow_id) > after
             ]
-            return [workflow_message(row, _terms(tx, row)) for row in rows[:limit]], rows
+            return [workflow_message(row, self._terms(tx, row)) for row in rows[:limit]], rows
 
         items, rows = self._services.database.snapshot(work)
         response = workflows_pb2.ListWorkflowsResponse(items=items)
@@ -110,7 +115,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
                     tx, at=now, actor=actor, action="workflow.status_changed", target=row.workflow_id, details=details
                 )
                 row = store.get(tx, row.workflow_id)
-            return workflow_message(row, _terms(tx, row))
+            return workflow_message(row, self._terms(tx, row))
 
         return self._services.database.write(work)
 
@@ -121,7 +126,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
 
         def work(tx: Tx) -> workflows_pb2.WorkflowDefinition:
             row = _found(store.find(tx, request.workflow))
-            message = workflow_message(row, _terms(tx, row))
+            message = workflow_message(row, self._terms(tx, row))
             version = request.version if request.HasField("version") else message.version
             definition = store.definition_text(tx, row.workflow_id, version)
             if definition is None:
@@ -137,7 +142,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         row = self._services.database.read(lambda tx: store.resource(tx, "connector", request.name))
         if row is None:
             raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no connector named {request.name}.")
-        passed, message = try_connection(json.loads(row.definition))
+        passed, message = try_connection(json.loads(row.definition), self._services.secrets)
         now = self._services.clock()
         actor = caller_of(context).audit_name
 
@@ -158,6 +163,23 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
             tested_at=to_timestamp(now),
         )
 
+    def ListKnowledgeGraphs(
+        self, request: workflows_pb2.ListKnowledgeGraphsRequest, context: grpc.ServicerContext
+    ) -> workflows_pb2.ListKnowledgeGraphsResponse:
+        """Every knowledge graph by name."""
+        rows = self._services.database.read(store.knowledge_graphs)
+        return workflows_pb2.ListKnowledgeGraphsResponse(items=[knowledge_graph_message(row) for row in rows])
+
+    def QueryKnowledgeGraph(
+        self, request: workflows_pb2.QueryKnowledgeGraphRequest, context: grpc.ServicerContext
+    ) -> Iterator[workflows_pb2.KnowledgeGraphAnswer]:
+        """The answer to a query, part by part."""
+        row = self._services.database.read(lambda tx: store.resource(tx, "knowledge_graph", request.name))
+        if row is None:
+            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no knowledge graph named {request.name}.")
+        graph = self._graphs.get(row.resource_id, row.version, json.loads(row.definition))
+        yield from answer(graph, request)
+
     def _read(self, workflow_id: str, context: grpc.ServicerContext) -> tuple[Any, WorkflowTerms]:
         """A workflow that the caller may read: 404 beyond reach, 409 for one not active that a key has no list for."""
         key_id = caller_of(context).key_id
@@ -167,18 +189,17 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
             row = _found(store.get(tx, workflow_id) if reach.holds(workflow_id) else None)
             if reach.active_only and row.status != "active":
                 raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_ACTIVE)
-            return row, _terms(tx, row)
+            return row, self._terms(tx, row)
 
         return self._services.database.snapshot(work)
+
+    def _terms(self, tx: Tx, row: Any) -> WorkflowTerms:
+        terms = load_terms(self._services.kept, tx, row.workflow_id)
+        assert terms is not None, "the row was read in the same transaction"
+        return terms
 
 
 def _found(row: Any) -> Any:
     if row is None:
         raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
     return row
-
-
-def _terms(tx: Tx, row: Any) -> WorkflowTerms:
-    terms = store.load_for_start(tx, row.workflow_id)
-    assert terms is not None, "the row was read in the same transaction"
-    return terms

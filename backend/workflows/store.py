@@ -5,13 +5,13 @@ import secrets
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import ScalarSelect, bindparam, func, insert, literal_column, select, update
 
 from backend.ids import new_id
 from backend.storage.database import Tx
 from backend.storage.statements import sql
-from backend.workflows.readiness import Resource, ResourceKey, referred_resources
-from backend.workflows.tables import (
+from backend.storage.tables.publishing import publications
+from backend.storage.tables.workflows import (
     connector_tests,
     resource_revision,
     resource_versions,
@@ -19,10 +19,9 @@ from backend.workflows.tables import (
     workflow_versions,
     workflows,
 )
-from backend.workflows.terms import WorkflowTerms, resolve
+from backend.workflows.readiness import Resource, ResourceKey
 
 _ID_PREFIXES: Final = {"environment": "env", "connector": "con", "agent": "agt", "knowledge_graph": "kg"}
-_MOST_TERMS_KEPT: Final = 1_024
 
 _REVISION = sql(select(resource_revision.c.revision))
 _FIRST_REVISION = sql(insert(resource_revision), ["only", "revision"])
@@ -52,6 +51,19 @@ _CHANGE_WORKFLOW = sql(
         }
     )
 )
+
+
+def _publications(*states: str) -> ScalarSelect[int]:
+    """How many publications of a knowledge graph are in one of the states."""
+    return (
+        select(func.count())
+        .where(
+            publications.c.graph_id == resources.c.resource_id,
+            publications.c.state.in_([literal_column(f"'{state}'") for state in states]),
+        )
+        .scalar_subquery()
+    )
+
 
 _TEST_OF_VERSION = (
     select(connector_tests.c.passed)
@@ -89,36 +101,15 @@ _CHANGE_TEST = sql(
 )
 _ADD_TEST = sql(insert(connector_tests), [column.name for column in connector_tests.columns])
 
-# By (workflow id, version asked for): the revision they were resolved at, and the terms. Ids are unique over all
-# databases and revisions never come twice, so no entry can be mistaken for another.
-_terms_kept: dict[tuple[str, int | None], tuple[int, WorkflowTerms]] = {}
-
-
-def load_for_start(tx: Tx, workflow_id: str, version: int | None = None) -> WorkflowTerms | None:
-    """Everything that a start, or the runtime, needs of a workflow version; None when there is no such workflow.
-
-    `version` None means the active one. One small statement while nothing changes: the rest is kept per revision of
-    the resources. `WorkflowTerms.refusal()` says why it cannot be started.
-    """
-    revision = _revision(tx)
-    kept = _terms_kept.get((workflow_id, version))
-    if kept is not None and kept[0] == revision:
-        return kept[1]
-    row = get(tx, workflow_id)
-    if row is None:
-        return None
-    wanted = row.active_version or row.newest_version if version is None else version
-    text = definition_text(tx, workflow_id, wanted)
-    if text is None:
-        terms = WorkflowTerms(workflow_id, row.name, row.status, None)
-    else:
-        definition = json.loads(text)
-        found = _resources(tx, referred_resources(definition))
-        terms = resolve(workflow_id, row.name, row.status, wanted, definition, found)
-        if len(_terms_kept) >= _MOST_TERMS_KEPT:
-            _terms_kept.clear()
-        _terms_kept[workflow_id, version] = (revision, terms)
-    return terms
+_KNOWLEDGE_GRAPHS = sql(
+    select(
+        resources,
+        _publications("landed", "kept").label("runs"),
+        _publications("pending", "removing").label("pending"),
+    )
+    .where(resources.c.kind == literal_column("'knowledge_graph'"))
+    .order_by(resources.c.name)
+)
 
 
 def get(tx: Tx, workflow_id: str) -> Any:
@@ -199,6 +190,11 @@ def resource(tx: Tx, kind: str, name: str) -> Any:
     return tx.one(_RESOURCE, kind=kind, name=name)
 
 
+def knowledge_graphs(tx: Tx) -> list[Any]:
+    """Every knowledge graph by name, with `runs` that it holds and `pending` work."""
+    return tx.all(_KNOWLEDGE_GRAPHS)
+
+
 def resource_counts(tx: Tx) -> dict[str, int]:
     """How many resources of each kind there are."""
     return {row.kind: row.count for row in tx.all(_COUNTS)}
@@ -258,7 +254,8 @@ def record_test(tx: Tx, *, connector_id: str, version: int, passed: bool, messag
     _touch(tx)
 
 
-def _resources(tx: Tx, keys: Iterable[ResourceKey]) -> dict[ResourceKey, Resource]:
+def resources_of(tx: Tx, keys: Iterable[ResourceKey]) -> dict[ResourceKey, Resource]:
+    """Those of the named resources that exist, at their newest version."""
     found: dict[ResourceKey, Resource] = {}
     for kind, name in keys:
         row = resource(tx, kind, name)
@@ -269,11 +266,13 @@ def _resources(tx: Tx, keys: Iterable[ResourceKey]) -> dict[ResourceKey, Resourc
                 definition=json.loads(row.definition),
                 newest_passed=None if row.newest_passed is None else bool(row.newest_passed),
                 ever_passed=bool(row.ever_passed),
+                size=len(row.definition),
             )
     return found
 
 
-def _revision(tx: Tx) -> int:
+def revision(tx: Tx) -> int:
+    """A number that every change of a workflow or a resource changes."""
     row = tx.one(_REVISION)
     return 0 if row is None else int(row.revision)
 

@@ -1,8 +1,8 @@
 """All that a start and a runtime need to know of one workflow version, with its resources resolved."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from backend.errors import ApiError
 from backend.workflows.manifests.kinds import ENVIRONMENT
@@ -10,15 +10,21 @@ from backend.workflows.pii_policy import Policy
 from backend.workflows.readiness import Definition, Resources, readiness
 from workflow_api.v1 import errors_pb2
 
-_DEFAULT_ENVIRONMENT = {name: field.default for name, field in ENVIRONMENT.fields.items() if name != "name"}
+AGENT: Final = "agent"
+APPROVAL: Final = "approval"
+
+DEFAULT_ENVIRONMENT: Final[Definition] = {
+    name: field.default for name, field in ENVIRONMENT.fields.items() if name != "name"
+}
+"""What a step gets that names no environment, or one that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTerms:
-    """One step. `kind` is `agent` or `approval`.
+    """One step, of kind `agent` or `approval`, with what its names stand for.
 
-    `agent` is the agent's definition (type, code or model and instructions), `environment` has memory_mb,
-    timeout_seconds and workspace_mb, `connectors` maps names to definitions, `approval` has title and instructions.
+    `agent` is the definition of the agent, None where `agent_name` names none. `connectors` maps names to definitions.
+    `title` and `instructions` are those of an approval; `retry` is None for a step that is tried once.
     """
 
     step: str
@@ -26,20 +32,35 @@ class StepTerms:
     kind: str
     needs: tuple[str, ...]
     optional: bool
+    agent_name: str | None
     agent_id: str | None
     agent: Definition | None
     environment: Definition
     connectors: Mapping[str, Definition]
-    approval: Mapping[str, Any] | None
+    title: str
+    instructions: str | None
+    retry: Definition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InputTerms:
+    """One `s3_prefix` parameter; `connector` is the definition of its connector, None where it does not exist."""
+
+    parameter: str
+    connector_name: str
+    connector_id: str | None
+    connector: Definition | None
+    max_objects: int
+    max_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationTerms:
-    """One optional publish; `knowledge_graph_id` is None where no such graph exists."""
+    """One entry of `publish`; `chosen` says of which steps, which files and by which mapping, as the manifest does."""
 
     knowledge_graph: str
-    knowledge_graph_id: str | None
     wait_seconds: int
+    chosen: Definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +83,23 @@ class WorkflowTerms:
     parallel_steps: int = 0
     max_run_hours: float | None = None
     result: Mapping[str, Any] | None = None
+    inputs: tuple[InputTerms, ...] = ()
     publish: tuple[PublicationTerms, ...] = ()
 
     @property
     def result_schema_version(self) -> str | None:
         """Version label of the result schema."""
         return self.result["schema_version"] if self.result else None
+
+    @property
+    def result_step(self) -> str | None:
+        """The step whose value is the run's result."""
+        return self.result["step"] if self.result else None
+
+    @property
+    def result_schema(self) -> Any:
+        """What the result is judged by, or None."""
+        return self.result["schema"] if self.result else None
 
     def refusal(self) -> ApiError | None:
         """Why no run of it can start: not active, no such version or not ready, in this order (DECISIONS.md, 4)."""
@@ -97,7 +129,8 @@ def resolve(
         parallel_steps=settings["parallel_steps"],
         max_run_hours=settings["max_run_hours"],
         result=definition["result"],
-        publish=tuple(_publication(entry, resources) for entry in definition["publish"]),
+        inputs=tuple(_inputs(definition, resources)),
+        publish=tuple(_publication(entry) for entry in definition["publish"]),
     )
 
 
@@ -111,28 +144,46 @@ def _parameter(declaration: Definition, resources: Resources) -> Definition:
     return {**declaration, "connector_id": connector.resource_id, **allowed}
 
 
+def _inputs(definition: Definition, resources: Resources) -> Iterator[InputTerms]:
+    for declaration in definition["parameters"]:
+        if declaration["type"] == "s3_prefix":
+            connector = resources.get(("connector", declaration["connector"]))
+            yield InputTerms(
+                parameter=declaration["name"],
+                connector_name=declaration["connector"],
+                connector_id=connector.resource_id if connector else None,
+                connector=connector.definition if connector else None,
+                max_objects=declaration["max_objects"],
+                max_bytes=declaration["max_bytes"],
+            )
+
+
+def _publication(entry: Definition) -> PublicationTerms:
+    # A version from before there was a choice has none.
+    chosen = {name: entry.get(name) for name in ("steps", "files", "mapping")}
+    return PublicationTerms(entry["knowledge_graph"], entry["wait_seconds"], chosen)
+
+
 def _step(step: Definition, resources: Resources) -> StepTerms:
     agent = resources.get(("agent", step["agent"]))
     environment = resources.get(("environment", step["environment"]))
-    approval = step["approval"]
+    approval = step["approval"] or {}
     return StepTerms(
         step=step["step"],
-        name=step["name"] or (approval["title"] if approval else step["step"]),
-        kind="approval" if approval else "agent",
+        name=step["name"] or approval.get("title") or step["step"],
+        kind=APPROVAL if approval else AGENT,
         needs=tuple(step["needs"]),
         optional=step["optional"],
+        agent_name=step["agent"],
         agent_id=agent.resource_id if agent else None,
         agent=agent.definition if agent else None,
-        environment=environment.definition if environment else _DEFAULT_ENVIRONMENT,
+        environment=environment.definition if environment else DEFAULT_ENVIRONMENT,
         connectors={
             name: resources[("connector", name)].definition
             for name in step["connectors"]
             if ("connector", name) in resources
         },
-        approval=approval,
+        title=approval.get("title", ""),
+        instructions=approval.get("instructions"),
+        retry=step.get("retry"),
     )
-
-
-def _publication(entry: Definition, resources: Resources) -> PublicationTerms:
-    graph = resources.get(("knowledge_graph", entry["knowledge_graph"]))
-    return PublicationTerms(entry["knowledge_graph"], graph.resource_id if graph else None, entry["wait_seconds"])

@@ -4,8 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from backend.workflows.manifests.publishing import GRAPH_STORES, PUBLICATION_FIELDS
 from backend.workflows.manifests.python_code import PythonCode
-from backend.workflows.manifests.result_schema import check_result_schema
+from backend.workflows.manifests.result_schema import check_answer_schema, check_result_schema
 from backend.workflows.manifests.shapes import (
     Anything,
     Checked,
@@ -31,7 +32,11 @@ _NAME: Final = Text(
     must_be="one line of text without blanks around it",
 )
 _LONG_TEXT: Final = Text(100_000)
+_HTTP_ADDRESS: Final = Text(
+    2_048, pattern=re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[!-~]*)?"), must_be="an http or https address"
+)
 _HANDLE: Final = Text(128, pattern=re.compile(r"[a-z0-9-]+"), must_be="lowercase letters, digits and dashes")
+_SECRET_NAME: Final = Text(64, pattern=re.compile(r"[A-Za-z0-9_-]+"), must_be="the name of a secret")
 
 
 def _hours(value: object) -> float:
@@ -46,12 +51,22 @@ def _pattern(value: object) -> str:
     raise ValueError("must be a regular expression")
 
 
+def _number(least: float, most: float) -> Checked:
+    def check(value: object) -> float:
+        if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
+            return float(value)
+        raise ValueError(f"must be a number from {least:g} to {most:g}")
+
+    return Checked(check)
+
+
 ENVIRONMENT: Final = Record(
     {
         "name": Field(_NAME, required=True),
         "memory_mb": Field(Whole(1_769, 3_008), default=2_048),
         "timeout_seconds": Field(Whole(1, 900), default=900),
         "workspace_mb": Field(Whole(512, 3_008), default=512),
+        "network": Field(OneOf("none", "full"), default="none"),
         "status": Field(OneOf("active", "inactive"), default="active"),
     }
 )
@@ -72,13 +87,9 @@ _S3_CONNECTOR: Final = Record(
             ),
             default=[],
         ),
-        "endpoint_url": Field(
-            Text(
-                2_048,
-                pattern=re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[!-~]*)?"),
-                must_be="an http or https address",
-            )
-        ),
+        "endpoint_url": Field(_HTTP_ADDRESS),
+        # Whose content is an access key; without one the process's own credentials are used.
+        "secret": Field(_SECRET_NAME),
         "role_arn": Field(Text(2_048, 20, re.compile(r"arn:[a-z-]+:iam::[0-9]{12}:role/[!-~]+"), "the ARN of a role")),
     }
 )
@@ -88,13 +99,27 @@ AGENT_TYPES: Final[Mapping[str, Record]] = {
     "llm": Record(
         {
             "name": Field(_NAME, required=True),
-            "model": Field(Text(200, pattern=re.compile(r"[!-~]+"), must_be="a model as openai:gpt-5"), required=True),
+            "model": Field(
+                Text(200, pattern=re.compile(r"[a-z0-9-]+:[!-~]+"), must_be="a model as openai:gpt-5"), required=True
+            ),
             "instructions": Field(_LONG_TEXT, required=True),
+            "api_key": Field(_SECRET_NAME),
+            "base_url": Field(_HTTP_ADDRESS),
+            "output_schema": Field(Checked(check_answer_schema)),
+            "tools": Field(ListOf(OneOf("inputs", "files", "connectors"), most=3, unique=True), default=[]),
+            "max_tokens": Field(Whole(1, 1_000_000)),
+            "temperature": Field(_number(0, 2)),
+            "request_timeout_seconds": Field(Whole(1, 900)),
+            "stream": Field(Flag(), default=False),
         }
     ),
 }
 
 CONNECTOR_TYPES: Final[Mapping[str, Record]] = {"s3": _S3_CONNECTOR}
+
+KNOWLEDGE_GRAPH_STORES: Final[Mapping[str, Record]] = {
+    store: Record({"name": Field(_NAME, required=True), **record.fields}) for store, record in GRAPH_STORES.items()
+}
 
 _ANY_PARAMETER: Final[Mapping[str, Field]] = {
     "name": Field(
@@ -135,6 +160,15 @@ _SETTINGS: Final = Record(
 
 _APPROVAL: Final = Record({"title": Field(Text(200), required=True), "instructions": Field(_LONG_TEXT)})
 
+
+_RETRY: Final = Record(
+    {
+        "attempts": Field(Whole(1, 10), required=True),
+        "backoff_seconds": Field(_number(0, 300), default=1.0),
+        "multiplier": Field(_number(1, 10), default=2.0),
+    }
+)
+
 _STEP: Final = Record(
     {
         "step": Field(_HANDLE, required=True),
@@ -145,6 +179,7 @@ _STEP: Final = Record(
         "connectors": Field(ListOf(_NAME, most=MOST_OF_A_KIND, unique=True), default=[]),
         "needs": Field(ListOf(_HANDLE, most=20, unique=True), default=[]),
         "optional": Field(Flag(), default=False),
+        "retry": Field(_RETRY),
     }
 )
 
@@ -164,6 +199,8 @@ _PUBLICATION: Final = Record(
     {
         "knowledge_graph": Field(_NAME, required=True),
         "wait_seconds": Field(Whole(0, 3_600), default=60),
+        "steps": Field(ListOf(_HANDLE, most=20, least=1, unique=True)),
+        **PUBLICATION_FIELDS,
     }
 )
 
@@ -186,7 +223,7 @@ KINDS: Final[Mapping[str, Record | Variant]] = {
     "Environment": ENVIRONMENT,
     "Connector": Variant("type", CONNECTOR_TYPES),
     "Agent": Variant("type", AGENT_TYPES),
-    "KnowledgeGraph": Record({"name": Field(_NAME, required=True)}),
+    "KnowledgeGraph": Variant("store", KNOWLEDGE_GRAPH_STORES, default="folder"),
     "Workflow": WORKFLOW,
 }
 

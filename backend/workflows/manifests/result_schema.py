@@ -1,8 +1,10 @@
-"""The JSON Schema of a workflow's result (SPEC.md, product limits: 32 KB)."""
+"""The JSON Schema of a workflow's result, and of a model's answer (SPEC.md, product limits: 32 KB)."""
 
 import json
 from collections.abc import Iterator
 from typing import Any, Final
+
+from backend.workflows.patterns import check_pattern
 
 _LARGEST_BYTES: Final = 32_768
 
@@ -13,7 +15,7 @@ def check_result_schema(schema: Any) -> Any:
     Raises:
         ValueError: it is too large, no JSON Schema, or refers to something outside of itself; worded for a person.
     """
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator, FormatChecker
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
     from referencing import Registry, Resource
@@ -25,11 +27,14 @@ def check_result_schema(schema: Any) -> Any:
     if len(json.dumps(schema, ensure_ascii=False, separators=(",", ":")).encode()) > _LARGEST_BYTES:
         raise ValueError(f"must have at most {_LARGEST_BYTES:,} bytes as JSON")
     validator = validator_for(schema, default=Draft202012Validator)
+    formats = FormatChecker(())
+    formats.checks("regex", raises=ValueError)(_is_pattern)
     try:
-        validator.check_schema(schema)
+        validator.check_schema(schema, formats)  # type: ignore[call-arg]  # the stub leaves it out
     except SchemaError as error:
         where = "/".join(str(part) for part in error.absolute_path)
-        raise ValueError(f"must be a JSON Schema: {where or 'schema'}: {error.message[:200]}") from None
+        why = str(error.cause or error.message)[:200]
+        raise ValueError(f"must be a JSON Schema: {where or 'schema'}: {why}") from None
     resource: Resource[Any] = Resource.from_contents(schema, default_specification=DRAFT202012)
     resolver = Registry().with_resource("", resource).resolver()
     for reference in _references(schema):
@@ -40,6 +45,19 @@ def check_result_schema(schema: Any) -> Any:
         except Unresolvable:
             raise ValueError(f"must hold what it refers to: {reference[:200]}") from None
     return schema
+
+
+def check_answer_schema(schema: Any) -> Any:
+    """Returns the schema of a model's answer; as `check_result_schema`, and its type is object."""
+    checked = check_result_schema(schema)
+    if checked.get("type") != "object":
+        raise ValueError("must be a JSON Schema of type object")
+    return checked
+
+
+def _is_pattern(value: object) -> bool:
+    """Of what the schemas of schemas want to be a regular expression: raises ValueError as `check_pattern` does."""
+    return not isinstance(value, str) or check_pattern(value) == value
 
 
 def _references(schema: Any) -> Iterator[str]:

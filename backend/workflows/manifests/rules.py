@@ -3,13 +3,15 @@
 Every rule takes the definition as far as it could be read: a field that did not fit is missing or None in it.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from backend.workflows.manifests.nodes import Node, Problem
+from backend.workflows.manifests.publishing import publication_problems
 from backend.workflows.parameters import value_problems
+
+_UNIQUE: Final = (("steps", "step"), ("parameters", "name"), ("publish", "knowledge_graph"))
 
 
 class Broken(NamedTuple):
@@ -21,11 +23,9 @@ class Broken(NamedTuple):
 
 def workflow_problems(definition: dict[str, Any], node: Node) -> list[Problem]:
     """Every problem between the fields of one workflow."""
-    return [
-        Problem(node.line_of(*broken.path), _field(broken.path), broken.reason)
-        for rule in (_steps, _graph, _result, _publish, _parameters)
-        for broken in rule(definition)
-    ]
+    rules = (_steps, _graph, _result, _publish, _parameters)
+    broken = [*_repetitions(node), *(one for rule in rules for one in rule(definition))]
+    return [Problem(node.line_of(*one.path), _field(one.path), one.reason) for one in broken]
 
 
 def _field(path: tuple[str | int, ...]) -> str:
@@ -36,22 +36,28 @@ def _members(definition: dict[str, Any], name: str) -> list[tuple[int, dict[str,
     return [(index, one) for index, one in enumerate(definition.get(name) or ()) if isinstance(one, dict)]
 
 
-def _repeated(definition: dict[str, Any], name: str, key: str) -> Iterator[Broken]:
-    members = _members(definition, name)
-    counts = Counter(one.get(key) for _, one in members if one.get(key) is not None)
-    seen = set()
-    for index, one in members:
-        value = one.get(key)
-        if counts[value] > 1 and value in seen:
-            yield Broken((name, index, key), f"must be unique within the workflow; {value} is there twice")
-        seen.add(value)
+def _repetitions(node: Node) -> Iterator[Broken]:
+    """Names that are there twice, also where something else is wrong with their bearers."""
+    for name, key in _UNIQUE:
+        listed = node.value.get(name)
+        seen: set[str] = set()
+        for index, one in enumerate(listed.value if listed and isinstance(listed.value, list) else ()):
+            named = one.value.get(key) if isinstance(one.value, dict) else None
+            if named is None or not isinstance(named.value, str):
+                continue
+            if named.value in seen:
+                yield Broken((name, index, key), f"must be unique within the workflow; {named.value} is there twice")
+            seen.add(named.value)
 
 
 def _steps(definition: dict[str, Any]) -> Iterator[Broken]:
-    yield from _repeated(definition, "steps", "step")
     for index, step in _members(definition, "steps"):
         if step.get("agent") is not None and step.get("approval") is not None:
             yield Broken(("steps", index, "approval"), "must not be there beside agent: a step has one of the two")
+        if step.get("approval") is not None and step.get("optional"):
+            yield Broken(("steps", index, "optional"), "must not be true of an approval: people decide it")
+        if step.get("retry") is not None and step.get("approval") is not None:
+            yield Broken(("steps", index, "retry"), "must not be there beside approval: a decision is final")
 
 
 def _graph(definition: dict[str, Any]) -> Iterator[Broken]:
@@ -84,11 +90,18 @@ def _result(definition: dict[str, Any]) -> Iterator[Broken]:
 
 
 def _publish(definition: dict[str, Any]) -> Iterator[Broken]:
-    yield from _repeated(definition, "publish", "knowledge_graph")
+    approvals = {step.get("step"): step.get("approval") is not None for _, step in _members(definition, "steps")}
+    for index, entry in _members(definition, "publish"):
+        for position, step in enumerate(entry.get("steps") or ()):
+            if step and step not in approvals:
+                yield Broken(("publish", index, "steps", position), f"must name a step; there is no step {step}")
+            elif step and approvals[step]:
+                yield Broken(("publish", index, "steps", position), "must name a step that an agent runs")
+        for path, reason in publication_problems(entry):
+            yield Broken(("publish", index, *path), reason)
 
 
 def _parameters(definition: dict[str, Any]) -> Iterator[Broken]:
-    yield from _repeated(definition, "parameters", "name")
     for index, parameter in _members(definition, "parameters"):
         for path, reason in _declaration(parameter):
             yield Broken(("parameters", index, *path), reason)

@@ -139,6 +139,30 @@ class ListOf:
 
 
 @dataclass(frozen=True)
+class MapOf:
+    """An object of up to `most` members of one shape under names of the file's own, of up to `longest` characters."""
+
+    member: Shape
+    most: int
+    longest: int
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """Reads an object."""
+        if not isinstance(node.value, dict) or len(node.value) > self.most:
+            problems.append(Problem(node.line, name, f"must be an object of at most {self.most:,} members"))
+            return INVALID
+        values: dict[str, Any] = {}
+        for given, inner in node.value.items():
+            if 1 <= len(given) <= self.longest:
+                values[given] = self.member.read(inner, member(name, given), problems)
+            else:
+                problems.append(
+                    Problem(inner.line, member(name, given), f"must have a name of 1 to {self.longest:,} characters")
+                )
+        return values
+
+
+@dataclass(frozen=True)
 class Field:
     """One field of a record: its shape, and whether it must be there or else what it counts as."""
 
@@ -157,7 +181,7 @@ class Record:
 
     def beside(self, name: str) -> "Record":
         """The same, with one more known field that the enclosing shape reads."""
-        return Record(self.fields, (*self.also, name))
+        return Record(self.fields, tuple(dict.fromkeys((*self.also, name))))
 
     def defaults(self) -> dict[str, Any]:
         """What an empty object counts as."""
@@ -184,17 +208,34 @@ class Record:
         return values
 
 
-class Variant:
-    """An object whose field `tag` says which record it is."""
+@dataclass(frozen=True)
+class Either:
+    """A record, or in short the text of its field `short` alone; read as the record in both cases."""
 
-    def __init__(self, tag: str, records: "Mapping[str, Record | Variant]") -> None:
+    text: Text
+    short: str
+    record: Record
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """Reads text or an object."""
+        if isinstance(node.value, dict):
+            return self.record.read(node, name, problems)
+        value = self.text.read(node, name, problems)
+        return INVALID if value is INVALID else {**self.record.defaults(), self.short: value}
+
+
+class Variant:
+    """An object whose field `tag` says which record it is; `default` is the word where the field is absent."""
+
+    def __init__(self, tag: str, records: "Mapping[str, Record | Variant]", default: str | None = None) -> None:
         self._tag = tag
+        self._default = default
         self._word = OneOf(*records)
         self._records = {word: record.beside(tag) for word, record in records.items()}
 
     def beside(self, name: str) -> "Variant":
         """The same, with one more known field that the enclosing shape reads."""
-        return Variant(self._tag, {word: record.beside(name) for word, record in self._records.items()})
+        return Variant(self._tag, {word: record.beside(name) for word, record in self._records.items()}, self._default)
 
     def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
         """Reads the tag, then the record that it names; the tag stands first in the value."""
@@ -203,10 +244,10 @@ class Variant:
             return INVALID
         inner = member(name, self._tag)
         tag = node.value.get(self._tag)
-        if tag is None:
+        if tag is None and self._default is None:
             problems.append(Problem(node.line, inner, "is required"))
             return INVALID
-        word = self._word.read(tag, inner, problems)
+        word = self._default if tag is None else self._word.read(tag, inner, problems)
         if word is INVALID:
             return INVALID
         values = self._records[word].read(node, name, problems)

@@ -1,0 +1,54 @@
+"""Knowledge graphs as administrators see and ask them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from backend.clock import to_timestamp
+from backend.errors import ApiError, invalid
+from backend.graphs.graph import Bounds, Graph, GraphRefusedError, GraphUnavailableError, check_query
+from workflow_api.v1 import errors_pb2, workflows_pb2
+
+_DEFAULT_ROWS: Final = 1_000
+_DEFAULT_SECONDS: Final = 30
+
+
+def knowledge_graph_message(row: Any) -> workflows_pb2.KnowledgeGraph:
+    """A row of `store.knowledge_graphs` as a message."""
+    return workflows_pb2.KnowledgeGraph(
+        graph_id=row.resource_id,
+        name=row.name,
+        version=row.version,
+        store=json.loads(row.definition).get("store", "folder"),
+        runs=row.runs,
+        pending=row.pending,
+        created_at=to_timestamp(row.created_at),
+        updated_at=to_timestamp(row.updated_at),
+    )
+
+
+def answer(
+    graph: Graph, request: workflows_pb2.QueryKnowledgeGraphRequest
+) -> Iterator[workflows_pb2.KnowledgeGraphAnswer]:
+    """Evaluates a query within its bounds.
+
+    Raises:
+        ApiError: `invalid_request`, the query cannot be evaluated; `runtime_error`, its store does not answer.
+    """
+    bounds = Bounds(rows=request.limit or _DEFAULT_ROWS, seconds=request.timeout_seconds or _DEFAULT_SECONDS)
+    try:
+        check_query(request.query)
+        for part in graph.query(request.query, bounds):
+            yield workflows_pb2.KnowledgeGraphAnswer(
+                form=part.form,
+                variables=part.variables,
+                boolean=part.boolean,
+                rows=[json.dumps(row, ensure_ascii=False) for row in part.rows],
+                triples=part.triples,
+                truncated=part.truncated,
+            )
+    except GraphRefusedError as error:
+        raise invalid("query", str(error)) from error
+    except GraphUnavailableError as error:
+        message = f"The knowledge graph does not answer: {error}."
+        raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_ERROR, message) from error
