@@ -1,0 +1,189 @@
+"""The final sweep: what a finished run leaves is given out only once it was swept. (DECISIONS.md, 5 and 6).
+
+Nothing is opened before all of it is swept and stored, in one transaction. A sweep that fails, or dies with the
+process, leaves everything closed and is tried again from the beginning.
+"""
+
+import logging
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from backend import json_text
+from backend.clock import Clock
+from backend.outputs.store import outputs_of
+from backend.runs import redaction_manifest
+from backend.runtime import final_sweep_store as store
+from backend.runtime.redaction import Counts
+from backend.runtime.redactor import Redactor
+from backend.runtime.result import RESULT_PATH, inline_result, summary_of
+from backend.storage.database import Database, Tx
+from backend.storage.object_keys import object_key, run_prefix
+from backend.storage.objects import ObjectStore
+
+_LOG = logging.getLogger(__name__)
+
+_STAGE: Final = "outputs"
+_FIRST_PAUSE_MS: Final = 1_000
+_LONGEST_PAUSE_MS: Final = 300_000
+
+
+@dataclass(slots=True)
+class _Sweep:
+    """One attempt for one run; `policy` has the model calls that are left."""
+
+    row: Any
+    policy: dict[str, Any]
+    counts: Counts = field(default_factory=Counts)
+    changed: list[dict[str, object]] = field(default_factory=list)
+    withheld: list[str] = field(default_factory=list)
+    columns: dict[str, object] = field(default_factory=dict)
+
+    def add(self, counts: Counts) -> None:
+        self.counts.add(counts)
+        self.policy["max_model_calls"] -= counts.model_calls
+
+    @property
+    def redacts(self) -> bool:
+        return bool(self.policy["mode"] == "redact")
+
+
+class FinalSweeps:
+    """Sweeps one run after the other in the calling thread. `folder` is for copies of what is being swept."""
+
+    def __init__(
+        self, database: Database, clock: Clock, objects: ObjectStore, redactor: Redactor, folder: Path
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._objects = objects
+        self._redactor = redactor
+        self._folder = folder
+        self._pauses: dict[str, tuple[int, int]] = {}
+
+    def round(self) -> None:
+        """Sweeps every finished run that waits for it, and removes the originals of those that were."""
+        self._remove_originals()
+        waiting = self._database.read(store.waiting)
+        self._pauses = {run_id: pause for run_id, pause in self._pauses.items() if run_id in waiting}
+        for run_id in waiting:
+            _, until = self._pauses.get(run_id, (0, 0))
+            if self._clock() >= until:
+                self._try(run_id)
+
+    def _try(self, run_id: str) -> None:
+        try:
+            with self._copies():
+                self._sweep(run_id)
+        except Exception:  # noqa: BLE001 - its outputs stay closed, and other runs must not wait for it
+            pause = min(2 * self._pauses.get(run_id, (_FIRST_PAUSE_MS // 2, 0))[0], _LONGEST_PAUSE_MS)
+            self._pauses[run_id] = pause, self._clock() + pause
+            _LOG.exception("The final sweep of run %s failed and is tried again in %d s", run_id, pause // 1000)
+        else:
+            self._remove_originals()
+
+    def _sweep(self, run_id: str) -> None:
+        row = self._database.read(lambda tx: store.run(tx, run_id))
+        policy = json_text.parse(row.pii_policy)
+        policy["max_model_calls"] = max(
+            0, policy["max_model_calls"] - redaction_manifest.model_calls(row.pii_redaction)
+        )
+        sweep = _Sweep(row, policy)
+        outputs: list[Any] = []
+        if _STAGE in policy["stages"]:
+            outputs = self._database.read(lambda tx: outputs_of(tx, run_id))
+            self._sweep_texts(sweep)
+            self._sweep_outputs(sweep, outputs)
+        manifest = redaction_manifest.with_counts(row.pii_redaction, _STAGE, sweep.counts.as_dict())
+        sweep.columns["pii_redaction"] = redaction_manifest.completed(manifest)
+        originals = [output.object_key for output in outputs] if sweep.redacts else []
+
+        def finish(tx: Tx) -> bool:
+            return store.finish(tx, row, sweep.changed, sweep.withheld, originals, **sweep.columns)
+
+        if not self._database.write(finish):
+            # Erased meanwhile: what this sweep has stored may have come after the removal.
+            self._objects.delete_prefix(run_prefix(run_id))
+
+    def _sweep_texts(self, sweep: _Sweep) -> None:
+        """What the run itself says: why it failed, what did not land, what its result lacks."""
+        row = sweep.row
+        texts = [row.error_message, json_text.parse(row.warnings), row.result_error_message]
+        swept, counts = self._redactor.values(sweep.policy, texts)
+        sweep.add(counts)
+        if sweep.redacts:
+            sweep.columns["error_message"] = swept[0]
+            sweep.columns["warnings"] = json_text.write(swept[1])
+            sweep.columns["result_error_message"] = swept[2]
+
+    def _sweep_outputs(self, sweep: _Sweep, outputs: Iterable[Any]) -> None:
+        files = [output for output in outputs if output.path != RESULT_PATH]
+        names, counts = self._redactor.names(sweep.policy, [output.path for output in files])
+        sweep.add(counts)
+        for output, name in zip(files, names, strict=True):
+            self._sweep_file(sweep, output, name)
+        for output in outputs:
+            if output.path == RESULT_PATH:
+                self._sweep_result(sweep, output)
+
+    def _sweep_file(self, sweep: _Sweep, output: Any, name: str) -> None:
+        source, target = self._folder / "source", self._folder / "target"
+        with source.open("wb") as file:
+            file.writelines(self._parts(output))
+        outcome, counts = self._redactor.file(sweep.policy, source, target, output.path)
+        sweep.add(counts)
+        if outcome.withheld:
+            sweep.withheld.append(output.output_id)
+        elif sweep.redacts:
+            key = _swept_key(output)
+            size, sha256 = self._objects.put_file(key, target)
+            sweep.changed.append(_changed(output, name, size, sha256, key))
+            target.unlink()
+
+    def _sweep_result(self, sweep: _Sweep, output: Any) -> None:
+        value = json_text.parse(b"".join(self._parts(output)))
+        (swept,), counts = self._redactor.values(sweep.policy, [value])
+        sweep.add(counts)
+        if not sweep.redacts:
+            return
+        text = json_text.write(swept)
+        key = _swept_key(output)
+        size, sha256 = self._objects.put_bytes(key, text.encode())
+        sweep.changed.append(_changed(output, output.path, size, sha256, key))
+        sweep.columns |= {
+            "result": inline_result(text) if sweep.row.result_error_code is None else None,
+            "result_size_bytes": size,
+            "result_sha256": sha256,
+            "summary_markdown": summary_of(swept),
+        }
+
+    def _parts(self, output: Any) -> Iterator[bytes]:
+        return self._objects.open_range(output.object_key, 0, output.size_bytes)
+
+    def _remove_originals(self) -> None:
+        keys = self._database.read(store.deletions)
+        for key in keys:
+            self._objects.delete(key)
+        if keys:
+            self._database.write(lambda tx: store.deleted(tx, keys))
+
+    @contextmanager
+    def _copies(self) -> Iterator[None]:
+        """Nothing unswept stays on the working disk, also when an earlier process died in mid-sweep."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        try:
+            yield
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _swept_key(output: Any) -> str:
+    return object_key(output.run_id, f"{output.output_id}-swept")
+
+
+def _changed(output: Any, path: str, size: int, sha256: str, key: str) -> dict[str, object]:
+    return {"output_id": output.output_id, "path": path, "size_bytes": size, "sha256": sha256, "object_key": key}

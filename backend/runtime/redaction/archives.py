@@ -1,0 +1,128 @@
+"""Sweeps zip archives member by member, within bounds on what they hold and what they expand to."""
+
+import tempfile
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Final
+
+from backend.runtime.redaction.files import ArchiveBounds, WithheldError, sweep_into
+from backend.runtime.redaction.names import numbered, swept_name
+from backend.runtime.redaction.sweep import Sweep
+
+_CHUNK: Final = 256 * 1024
+_ENCRYPTED: Final = 0x1
+# The record at the end with its longest comment, and the list of members of an archive within bounds.
+_LONGEST_END: Final = 65_557 + 20
+_DIRECTORY: Final = 8_000_000
+_OVER_BOUNDS: Final = frozenset({"too_many_members", "too_large", "too_deep"})
+
+
+def sweep_zip(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sample_rows: int) -> None:
+    """Writes a new archive with every member swept, names too; members that must be withheld are left out.
+
+    Comments, times and rights of the old archive are left behind.
+
+    Raises:
+        WithheldError: the archive is broken, or over the bounds.
+    """
+    if bounds.depth == 0:
+        raise WithheldError("zip", "too_deep")
+    bounds.depth -= 1
+    try:
+        _check_directory(source)
+        with zipfile.ZipFile(source) as archive, tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            members = archive.infolist()
+            bounds.members -= len(members)
+            if bounds.members < 0:
+                raise WithheldError("zip", "too_many_members")
+            if sum(member.file_size for member in members) > bounds.expanded_bytes:
+                raise WithheldError("zip", "too_large")
+            _Copy(sweep, archive, Path(folder), bounds, sample_rows).write(target)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+        raise WithheldError("zip", "broken") from error
+    finally:
+        bounds.depth += 1
+
+
+def _check_directory(source: Path) -> None:
+    """Refuses an archive whose list of members alone would fill the memory, before it is read."""
+    with source.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _LONGEST_END))
+        end = file.read()
+    place = end.rfind(b"PK\x05\x06")
+    if place < 0:
+        raise WithheldError("zip", "broken")
+    if (
+        b"PK\x06\x07" in end[max(0, place - 20) : place]
+        or int.from_bytes(end[place + 12 : place + 16], "little") > _DIRECTORY
+    ):
+        raise WithheldError("zip", "too_many_members")
+
+
+class _Copy:
+    """The swept copy of one archive, in the making."""
+
+    def __init__(
+        self, sweep: Sweep, archive: zipfile.ZipFile, folder: Path, bounds: ArchiveBounds, sample_rows: int
+    ) -> None:
+        self._sweep = sweep
+        self._archive = archive
+        self._folder = folder
+        self._bounds = bounds
+        self._sample_rows = sample_rows
+        self._taken: set[str] = set()
+
+    def write(self, target: Path) -> None:
+        if not self._sweep.redacts:
+            for member in self._archive.infolist():
+                self._swept(member)
+            return
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as copy:
+            for member in self._archive.infolist():
+                name = self._name(member.filename)
+                if member.is_dir():
+                    copy.mkdir(name)
+                elif (swept := self._swept(member)) is not None:
+                    copy.write(swept, name)
+                    swept.unlink()
+
+    def _swept(self, member: zipfile.ZipInfo) -> Path | None:
+        """A file with the member's swept content; None where it must be withheld, and where nothing is written."""
+        if member.is_dir():
+            return None
+        counts = self._sweep.counts
+        counts.files += 1
+        plain, swept = self._folder / "plain", Path(tempfile.mkdtemp(dir=self._folder)) / "swept"
+        try:
+            self._expand(member, plain)
+            _, part = sweep_into(self._sweep.again(), plain, swept, member.filename, self._bounds, self._sample_rows)
+        except WithheldError as error:
+            if error.reason in _OVER_BOUNDS:
+                raise
+            counts.binary_files += error.kind == "binary"
+            counts.withheld_files += self._sweep.redacts
+            return None
+        counts.add(part.counts)
+        return swept if self._sweep.redacts else None
+
+    def _expand(self, member: zipfile.ZipInfo, plain: Path) -> None:
+        if member.flag_bits & _ENCRYPTED:
+            raise WithheldError("binary", "binary")
+        with self._archive.open(member) as content, plain.open("wb") as file:
+            # The sizes that an archive states are its author's.
+            while block := content.read(_CHUNK):
+                self._bounds.expanded_bytes -= len(block)
+                if self._bounds.expanded_bytes < 0:
+                    raise WithheldError("zip", "too_large")
+                file.write(block)
+
+    def _name(self, name: str) -> str:
+        swept, entities = swept_name(name.rstrip("/"), self._sweep.matches)
+        self._sweep.counts.categories.update(entities)
+        free, number = swept, 2
+        while free in self._taken:
+            free, number = numbered(swept, number), number + 1
+        self._taken.add(free)
+        return free

@@ -1,0 +1,216 @@
+"""The checks that tell an identifier from other numbers of its length; each takes the text as it was found."""
+
+import hashlib
+import ipaddress
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+_NOT_DIGITS: Final = re.compile(r"[^0-9]")
+_BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_BECH32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+_IBAN_LENGTHS: Final = {
+    entry[:2]: int(entry[2:])
+    for entry in (  # noqa: SIM905 - a table is read more easily as words
+        "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 "
+        "ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 "
+        "LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 "
+        "PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 "
+        "YE30"
+    ).split()
+}
+_FISCAL_ODD: Final = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
+_VERHOEFF_PRODUCT: Final = (
+    "0123456789", "1234067895", "2340178956", "3401289567", "4012395678",
+    "5987604321", "6598710432", "7659821043", "8765932104", "9876543210",
+)  # fmt: skip
+_VERHOEFF_ORDER: Final = ("0123456789", "1576283094", "5803796142", "8916043527",
+                          "9453126870", "4286573901", "2793806415", "7046913258")  # fmt: skip
+
+
+def digits(text: str) -> str:
+    """The digits alone."""
+    return _NOT_DIGITS.sub("", text)
+
+
+def luhn(text: str) -> bool:
+    """The check digit of cards and many national numbers."""
+    values = [int(digit) for digit in digits(text)]
+    doubled = [sum(divmod(2 * value, 10)) for value in values[-2::-2]]
+    return (sum(values[-1::-2]) + sum(doubled)) % 10 == 0
+
+
+def card_length(text: str) -> int:
+    """How much of the text is a payment card's number: a known issuer's prefix, its length, a right check digit."""
+    number = digits(text)
+    places = [place for place, character in enumerate(text) if character.isdigit()]
+    for length in _card_lengths(number):
+        if length <= len(number) and luhn(number[:length]) and len(set(number[:length])) > 1:
+            return places[length - 1] + 1
+    return 0
+
+
+def _card_lengths(number: str) -> Sequence[int]:
+    two, three, four = int(number[:2]), int(number[:3]), int(number[:4])
+    if number[0] == "4":
+        return 19, 16, 13
+    if 51 <= two <= 55 or 2221 <= four <= 2720:
+        return (16,)
+    if two in {34, 37}:
+        return (15,)
+    if 300 <= three <= 305 or two in {36, 38, 39}:
+        return 16, 14
+    if four == 6011 or two in {62, 65} or 644 <= three <= 649 or 3528 <= four <= 3589:
+        return 19, 18, 17, 16
+    return (19, 18, 16, 15, 14, 13, 12) if two in {50, 56, 57, 58, 60, 63, 67} else ()
+
+
+def iban_length(text: str) -> int:
+    """How much of the text is an IBAN: its country's length, remainder 1 by 97."""
+    wanted = _IBAN_LENGTHS.get(text[:2].upper(), 0)
+    places = [place for place, character in enumerate(text) if character.isalnum()]
+    if not wanted or len(places) < wanted:
+        return 0
+    end = places[wanted - 1] + 1
+    number = "".join(character for character in text[:end].upper() if character.isalnum())
+    return end if int("".join(str(int(one, 36)) for one in number[4:] + number[:4])) % 97 == 1 else 0
+
+
+def ipv4(text: str) -> bool:
+    """Four octets without leading zeros."""
+    return all(int(octet) <= 255 and (octet == "0" or octet[0] != "0") for octet in text.split("."))
+
+
+def ipv6(text: str) -> bool:
+    """An address with at least four hexadecimal digits: shorter ones are mostly code."""
+    if sum(character not in ":." for character in text) < 4:
+        return False
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def base58check(text: str) -> bool:
+    """A Bitcoin address of the old form."""
+    number = 0
+    for character in text:
+        number = number * 58 + _BASE58.index(character)
+    try:
+        payload = number.to_bytes(25, "big")
+    except OverflowError:
+        return False
+    return hashlib.sha256(hashlib.sha256(payload[:21]).digest()).digest()[:4] == payload[21:]
+
+
+def bech32(text: str) -> bool:
+    """A Bitcoin address of the newer forms (BIP 173 and 350)."""
+    prefix, _, data = text.lower().rpartition("1")
+    check = 1
+    spread = [*(ord(one) >> 5 for one in prefix), 0, *(ord(one) & 31 for one in prefix)]
+    for value in [*spread, *(_BECH32.find(one) for one in data)]:
+        top = check >> 25
+        check = (check & 0x1FFFFFF) << 5 ^ (value & 31)
+        for bit, generator in enumerate((0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)):
+            check ^= generator if top >> bit & 1 else 0
+    return check in {1, 0x2BC830A3}
+
+
+def weighted(weights: Sequence[int], modulus: int, remainder: int = 0, first_less: int = 0) -> Callable[[str], bool]:
+    """A check whose weighted sum of digits leaves `remainder`; the first digit may count for less."""
+
+    def check(text: str) -> bool:
+        values = [int(digit) for digit in digits(text)]
+        if len(values) != len(weights):
+            return False
+        values[0] -= first_less
+        return sum(value * weight for value, weight in zip(values, weights, strict=True)) % modulus == remainder
+
+    return check
+
+
+def verhoeff(text: str) -> bool:
+    """Aadhaar's check digit."""
+    row = 0
+    for place, digit in enumerate(reversed(digits(text))):
+        row = int(_VERHOEFF_PRODUCT[row][int(_VERHOEFF_ORDER[place % 8][int(digit)])])
+    return row == 0
+
+
+def acn(text: str) -> bool:
+    """An Australian company number."""
+    values = [int(digit) for digit in digits(text)]
+    total = sum(value * weight for value, weight in zip(values, range(8, 0, -1), strict=False))
+    return (10 - total % 10) % 10 == values[8]
+
+
+def medicare(text: str) -> bool:
+    """An Australian Medicare number: the ninth digit checks the first eight."""
+    values = [int(digit) for digit in digits(text)]
+    return sum(value * weight for value, weight in zip(values, (1, 3, 7, 9) * 2, strict=False)) % 10 == values[8]
+
+
+def dea(text: str) -> bool:
+    """A licence of the United States' Drug Enforcement Administration."""
+    values = [int(digit) for digit in text[2:]]
+    return (sum(values[0:6:2]) + 2 * sum(values[1:6:2])) % 10 == values[6]
+
+
+def fiscal_code(text: str) -> bool:
+    """The last letter of an Italian fiscal code."""
+    values = [int(one) if one.isdigit() else ord(one) - 65 for one in text[:15]]
+    total = sum(_FISCAL_ODD[value] for value in values[0::2]) + sum(values[1::2])
+    return chr(65 + total % 26) == text[15]
+
+
+def finnish(text: str) -> bool:
+    """The last character of a Finnish personal identity code."""
+    return "0123456789ABCDEFHJKLMNPRSTUVWXY"[int(text[:6] + text[7:10]) % 31] == text[10]
+
+
+def spanish(text: str) -> bool:
+    """The letter of a Spanish NIF or NIE."""
+    number = text[:-1].rstrip("-")
+    if number[0] in "XYZ":
+        number = str("XYZ".index(number[0])) + number[1:].lstrip("-")
+    return "TRWAGMYFPDXBNJZSQVHLCKE"[int(number) % 23] == text[-1]
+
+
+def singaporean(text: str) -> bool:
+    """The last letter of a Singaporean NRIC or FIN."""
+    total = sum(int(one) * weight for one, weight in zip(text[1:8], (2, 7, 6, 5, 4, 3, 2), strict=True))
+    total += {"T": 4, "G": 4, "M": 3}.get(text[0], 0)
+    if text[0] == "M":
+        return "KLJNPQRTUWX"[10 - total % 11] == text[8]
+    return ("JZIHGFEDCBA" if text[0] in "ST" else "XWUTRQPNMLK")[total % 11] == text[8]
+
+
+def thai(text: str) -> bool:
+    """The last digit of a Thai identification number."""
+    values = [int(digit) for digit in digits(text)]
+    return (11 - sum(value * (13 - place) for place, value in enumerate(values[:12])) % 11) % 10 == values[12]
+
+
+def korean_business(text: str) -> bool:
+    """The last digit of a Korean business registration number."""
+    values = [int(digit) for digit in digits(text)]
+    total = sum(value * weight for value, weight in zip(values, (1, 3, 7, 1, 3, 7, 1, 3, 5), strict=False))
+    return (10 - (total + values[8] * 5 // 10) % 10) % 10 == values[9]
+
+
+def gstin(text: str) -> bool:
+    """The last character of an Indian GSTIN."""
+    alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    total = 0
+    for place, character in enumerate(text[:14]):
+        product = alphabet.index(character) * (1 + place % 2)
+        total += product // 36 + product % 36
+    return alphabet[(36 - total % 36) % 36] == text[14]
+
+
+def nhs(text: str) -> bool:
+    """The last digit of an NHS number."""
+    values = [int(digit) for digit in digits(text)]
+    check = 11 - sum(value * (10 - place) for place, value in enumerate(values[:9])) % 11
+    return check % 11 == values[9]

@@ -1,0 +1,89 @@
+"""Sweeps comma-separated values cell by cell as they stream past: separators, quotes and line ends stay as they are."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+LONGEST_CELL: Final = 16 * 1024 * 1024
+_BATCH: Final = 512 * 1024
+_SEPARATORS: Final = (",", ";", "\t", "|")
+
+Sweep = Callable[[list[str], list[str]], dict[int, str]]
+
+
+class CellTooLongError(ValueError):
+    """One cell is longer than LONGEST_CELL."""
+
+
+def sweep_csv(blocks: Iterable[str], sweep: Sweep, separator: str | None = None) -> Iterator[str]:
+    """The swept text, block by block; the first row names the columns, and is swept like any other.
+
+    Without a `separator` it is the one of comma, semicolon, tab and bar that the first row holds most of.
+
+    Raises:
+        CellTooLongError: before a longer cell would be held in memory.
+    """
+    table: _Table | None = None
+    rest = ""
+    for block in blocks:
+        rest += block
+        if len(rest) < _BATCH:
+            continue
+        table = table or _Table(separator or _separator(rest), sweep)
+        swept, rest = table.swept(rest, final=False)
+        if len(rest) > LONGEST_CELL:
+            raise CellTooLongError
+        yield swept
+    yield (table or _Table(separator or _separator(rest), sweep)).swept(rest, final=True)[0]
+
+
+def _separator(text: str) -> str:
+    line = text.lstrip("\r\n").partition("\n")[0]
+    return max(_SEPARATORS, key=line.count)
+
+
+class _Table:
+    """Where a reader of cells is: the columns' names and the column that comes next."""
+
+    def __init__(self, separator: str, sweep: Sweep) -> None:
+        one = re.escape(separator)
+        self._cell = re.compile(rf'("(?:[^"]|"")*"[^{one}\r\n]*|[^{one}\r\n]*)({one}|\r\n|\r|\n|\Z)')
+        self._separator = separator
+        self._sweep = sweep
+        self._names: list[str] = []
+        self._named = False
+        self._column = 0
+
+    def swept(self, text: str, *, final: bool) -> tuple[str, str]:
+        """The swept cells, and, unless the text is final, what may yet grow: the cell that is not ended."""
+        parts: list[str] = []
+        cells: list[str] = []
+        labels: list[str] = []
+        place = 0
+        while place < len(text) and (found := self._cell.match(text, place)) is not None:
+            cell, end = found.groups()
+            if not final and (found.end() == len(text) or self._open(cell)):
+                break
+            place = found.end()
+            cells.append(cell)
+            parts += [cell, end]
+            labels.append(self._label(cell, end))
+        for index, new in self._sweep(cells, labels).items():
+            parts[2 * index] = new
+        return "".join(parts), text[place:]
+
+    def _open(self, cell: str) -> bool:
+        # With the rest of the text it may turn out to be one quoted cell over many lines.
+        return cell.startswith('"') and cell.count('"') % 2 == 1
+
+    def _label(self, cell: str, end: str) -> str:
+        label = ""
+        if not self._named:
+            self._names.append(cell.strip('" \ufeff'))
+        elif self._column < len(self._names):
+            label = self._names[self._column]
+        self._column += 1
+        if end != self._separator:
+            self._named = self._named or any(self._names)
+            self._column = 0
+        return label

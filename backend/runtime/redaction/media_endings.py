@@ -1,0 +1,15 @@
+"""The endings of names by which kinds of file are known."""
+
+from typing import Final
+
+TABLES: Final = {".csv": None, ".tsv": "\t", ".tab": "\t", ".psv": "|"}
+JSON: Final = frozenset({".json", ".jsonl", ".ndjson", ".geojson", ".ipynb", ".jsonld"})
+ENDINGS: Final = frozenset(
+    (  # noqa: SIM905 - a table is read more easily as words
+        ".txt .text .md .rst .log .csv .tsv .tab .psv .json .jsonl .ndjson .geojson .jsonld .ipynb .parquet "
+        ".zip .gz .bz2 .xz .zst .tar .tgz .7z .pdf .png .jpg .jpeg .gif .webp .svg .bmp .tif .tiff .html .htm "
+        ".xml .yaml .yml .toml .ini .doc .docx .xls .xlsx .ppt .pptx .odt .ods .rtf .eml .msg .ics .vcf .sql "
+        ".db .sqlite .py .js .ts .css .r .sh .ttl .nq .nt .mp3 .mp4 .wav .mov .avro .orc .feather .arrow .pkl "
+        ".npy .npz .bin .dat"
+    ).split()
+)

@@ -1,0 +1,53 @@
+"""Sweeps the names of files: what comes out is a legal path again, and no two names become one."""
+
+import posixpath
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from backend.runtime.redaction.media_endings import ENDINGS
+from backend.runtime.redaction.rule import Match
+from backend.runtime.redaction.spans import replaced
+
+# Room for a number that tells it from another name.
+_LONGEST_PART: Final = 240
+_WORDS: Final = str.maketrans("_+", "  ")
+
+
+def swept_name(path: str, find: Callable[[str], Sequence[Match]]) -> tuple[str, list[str]]:
+    """The path with every part's values replaced, and their entity types.
+
+    The ending of a known kind of file stays apart, so that an address before it does not swallow it.
+    """
+    parts = []
+    entities: list[str] = []
+    for part in path.split("/"):
+        stem, ending = split_ending(part)
+        matches = find(stem)
+        if not matches:
+            # An underscore is a letter to an address, and a space to a number.
+            matches = find(stem.translate(_WORDS))
+        parts.append(_short(replaced(stem, matches), ending) if matches else part)
+        entities += [match.entity for match in matches]
+    return "/".join(parts), entities
+
+
+def _short(stem: str, ending: str) -> str:
+    # A replacement may be longer than its value, and a file system takes 255 bytes.
+    room = _LONGEST_PART - len(ending.encode())
+    return stem.encode()[:room].decode(errors="ignore") + ending
+
+
+def split_ending(name: str) -> tuple[str, str]:
+    """A name without the endings of known kinds of file, and those: `a.csv.gz` is `a` and `.csv.gz`."""
+    stem, ending = posixpath.splitext(name)
+    if not stem or ending.lower() not in ENDINGS:
+        return name, ""
+    stem, more = split_ending(stem)
+    return stem, more + ending
+
+
+def numbered(path: str, number: int) -> str:
+    """Another name for a file whose own is taken: `a/b.csv` is `a/b-2.csv`."""
+    folder, slash, name = path.rpartition("/")
+    stem, ending = split_ending(name)
+    return f"{folder}{slash}{stem}-{number}{ending}"

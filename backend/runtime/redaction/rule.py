@@ -1,0 +1,154 @@
+"""One rule: what a value of an entity type looks like, and how sure a match is. (docs/redaction.md).
+
+Every rule is local: whether it matches at a place depends on at most REACH characters to either side, and no match
+crosses a line break. So a long text may be cut anywhere, as long as each piece keeps REACH characters of its
+neighbours, and at line breaks it may be cut clean.
+"""
+
+import functools
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Final, NamedTuple
+
+# A value's longest form, and what is read beside it.
+REACH: Final = 2_200
+CONTEXT_REACH: Final = 40
+_WORDS: Final = "0-9A-Za-z"
+_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+
+
+class Match(NamedTuple):
+    """A value found in a text, from `start` up to `end`."""
+
+    start: int
+    end: int
+    entity: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """A pattern, checks that it cannot express, and the fixed scores of what passes.
+
+    `pattern` and `opening` are in the syntax that `re` and RE2 share, with ASCII classes, bounded repeats, and no
+    character beyond Latin-1. The value is the pattern's first group, if it has one. Every match begins with what
+    `opening` matches (the pattern itself, where none is given). `context` lists words that raise the score to
+    `context_score` when one stands before the value on its line, at most CONTEXT_REACH characters away, or in the name
+    of its column or key.
+    """
+
+    entity: str
+    pattern: str
+    score: float = 0.0
+    context_score: float = 0.0
+    context: str = ""
+    check: Callable[[str], bool] | None = None
+    # How many characters of a match are the value; 0 for none.
+    trim: Callable[[str], int] | None = None
+    # Where a value begins whose match begins at a place; the place itself for "not a value".
+    widen: Callable[[str, int], int] | None = None
+    opening: str = ""
+    # Characters that may not stand directly before or after a value.
+    before: str = _WORDS
+    after: str = _WORDS
+
+    @property
+    def best_score(self) -> float:
+        """The most that the rule can give."""
+        return max(self.score, self.context_score)
+
+    @property
+    def begins(self) -> str:
+        """An RE2 pattern found wherever a match begins, from the character before it if `before` says something."""
+        before = f"[^{self.before}]" if self.before else ""
+        after = f"[^{self.after}]" if self.after and not self.trim else ""
+        return f"{before}(?:{self.opening})" if self.opening else f"{before}(?:{self.pattern}){after}"
+
+
+def normalised(text: str) -> str:
+    """The text as rules read it, character for character, in Latin-1.
+
+    Digits, dashes, spaces, quotes and full-width letters are plain ones; every other character beyond Latin-1 is a
+    letter.
+    """
+    return text if text.isascii() else _BEYOND_ASCII.sub(lambda found: found[0].translate(_PLAIN), text)
+
+
+def find(
+    rule: Rule,
+    text: str,
+    floor: float,
+    label_at: Callable[[int], str] | None = None,
+    starts: Iterable[int] | None = None,
+) -> Iterator[Match]:
+    """Every match of at least `floor` in a normalised text, overlapping ones too.
+
+    `label_at` names the column or key whose value stands at a place. `starts` are the places where matches can begin;
+    without them the whole text is searched.
+    """
+    whole, ends_well = _compiled(rule)
+    for found in _everywhere(whole, text) if starts is None else filter(None, map(whole.match, repeat(text), starts)):
+        start, end = found.span(1) if whole.groups else found.span()
+        if rule.widen is not None:
+            place, start = start, rule.widen(text, start)
+            if start == place:
+                continue
+        score = rule.score
+        if rule.context_score > score and in_context(rule.context, text, start, label_at):
+            score = rule.context_score
+        if score < floor:
+            continue
+        if rule.trim is not None:
+            end = start + rule.trim(text[start:end])
+            if end == start or ends_well.match(text, end) is None:
+                continue
+        if rule.check is None or rule.check(text[start:end]):
+            yield Match(start, end, rule.entity, score)
+
+
+def _everywhere(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    place = 0
+    while (found := pattern.search(text, place)) is not None:
+        place = found.start() + 1
+        yield found
+
+
+def in_context(words: str, text: str, start: int, label_at: Callable[[int], str] | None) -> bool:
+    """Whether one of the words stands before a place on its line, or in the label of the place."""
+    pattern = context_pattern(words)
+    line = text.rfind("\n", max(start - CONTEXT_REACH, 0), start) + 1
+    if pattern.search(text, max(line, start - CONTEXT_REACH, 0), start):
+        return True
+    return label_at is not None and pattern.search(label_at(start)) is not None
+
+
+@functools.cache
+def context_pattern(words: str) -> re.Pattern[str]:
+    """The pattern of a rule's context words, as whole words in any case and in the plural."""
+    return re.compile(rf"(?<![A-Za-z])(?:{words})s?(?![A-Za-z])", re.IGNORECASE | re.ASCII)
+
+
+@functools.cache
+def _compiled(rule: Rule) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    before = f"(?<![{rule.before}])" if rule.before else ""
+    after = f"(?![{rule.after}])" if rule.after else ""
+    whole = before + rule.pattern + ("" if rule.trim else after)
+    return re.compile(whole, re.ASCII), re.compile(after, re.ASCII)
+
+
+def _plain() -> Mapping[int, str]:
+    table = defaultdict(lambda: "\u00ff", {character: chr(character) for character in range(0x100)})
+    table |= {0xFF00 + offset: chr(0x20 + offset) for offset in range(1, 0x5F)}
+    table |= dict.fromkeys([*range(0x2010, 0x2016), 0x2043, 0x2212, 0xFE58, 0xFE63, 0xFF0D], "-")
+    table |= dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " ")
+    table |= dict.fromkeys([0x2018, 0x2019, 0x201B, 0x2032], "'")
+    table |= dict.fromkeys([0x85, 0x201C, 0x201D, 0x201E, 0x2028, 0x2029], '"')
+    for zero in (0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xE50, 0xED0):
+        table |= {zero + digit: str(digit) for digit in range(10)}
+    return table
+
+
+_PLAIN: Final = _plain()

@@ -1,0 +1,29 @@
+"""What the steps of a run are given, as it was swept."""
+
+from pathlib import Path
+from typing import Any
+
+from backend.runtime.beginning import Begun
+from backend.runtime.redaction import Counts
+from backend.runtime.run_redaction import RunRedaction
+
+
+def sweep_inputs(
+    redaction: RunRedaction, begun: Begun, folder: Path | None
+) -> tuple[dict[str, Any], str | None, Counts]:
+    """The parameters and the input text as steps may see them, and what was found; sweeps the copied files too.
+
+    The place of an `s3_prefix` input is no personal data. Every segment sweeps the two anew, for the run keeps what
+    its caller gave; the files are swept once, where they were copied in.
+
+    Raises:
+        RedactionError: nothing may be shown to a step.
+        OSError: the disk is full.
+    """
+    places = {declared.parameter for declared in begun.terms.inputs}
+    values = {name: value for name, value in begun.parameters.items() if name not in places}
+    (swept, text), found = redaction.value([values, begun.input_text])
+    if folder is not None and begun.first:
+        for parameter in sorted(folder.iterdir()):
+            found.add(redaction.folder(parameter))
+    return {**begun.parameters, **swept}, text, found
