@@ -5,8 +5,8 @@ one request.
 """
 
 from backend.runtime.sandbox.choose import choose_sandbox
-from backend.runtime.sandbox.layer import SandboxUnavailableError
-from backend.runtime.sandbox.limits import Limits
+from backend.runtime.sandbox.layer import Readable, SandboxUnavailableError
+from backend.runtime.sandbox.limits import Limits, Network
 from backend.runtime.sandbox.sandbox import Sandbox
 
-__all__ = ["Limits", "Sandbox", "SandboxUnavailableError", "choose_sandbox"]
+__all__ = ["Limits", "Network", "Readable", "Sandbox", "SandboxUnavailableError", "choose_sandbox"]

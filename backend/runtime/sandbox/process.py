@@ -8,13 +8,16 @@ import subprocess
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Literal
 
 from backend.runtime.sandbox import interpreter
-from backend.runtime.sandbox.layer import Launch, Layer
+from backend.runtime.sandbox.layer import Launch, Layer, Readable
 from backend.runtime.sandbox.limits import Limits
 from backend.runtime.sandbox.log import StepLog
 
 REAP_SECONDS = 5.0
+
+Excess = Literal["memory", "processes", "workspace"]
 
 
 class StepProcess:
@@ -25,17 +28,39 @@ class StepProcess:
     """
 
     def __init__(
-        self, popen: subprocess.Popen[bytes], launch: Launch, channel: socket.socket, log: StepLog, info_fd: int
+        self,
+        popen: subprocess.Popen[bytes],
+        layer: Layer,
+        launch: Launch,
+        channel: socket.socket,
+        log: StepLog,
+        link: socket.socket,
     ) -> None:
         self.layout = launch.layout
         self.processes = launch.processes
+        self.scratch = launch.scratch
         self.channel = channel
         self.log = log
+        self.exceeded: Excess | None = None
+        """What the step has used too much of, once it was killed for that."""
         self._popen = popen
+        self._guarded = layer.guarded
         self._launch = launch
-        self._info_fd = info_fd
+        self._link = link
         self._namespace: int | None = None
         """A pidfd of the first process of the step's process namespace: when it has exited, all in there are dead."""
+        self.root: Path | None = None
+        """How the worker reaches the step's own root folder, once its namespace is found."""
+
+    @property
+    def pid(self) -> int:
+        """The process that was started: where the layer holds the step by one of its own, that one."""
+        return self._popen.pid
+
+    @property
+    def wrapped(self) -> bool:
+        """Whether that process is the layer's and not the step's."""
+        return self._guarded is not None
 
     @property
     def alive(self) -> bool:
@@ -54,38 +79,47 @@ class StepProcess:
         # bubblewrap tells of a signal as a shell does.
         return 128 - ended.si_status if ended.si_status > 128 else ended.si_status
 
-    def end(self) -> None:
-        """Kill and reap the step and all that it started, and remove what it left on the host."""
+    def kill(self) -> None:
+        """Have the step and all that it started killed, without waiting for it."""
         self.find_namespace()
         if self._namespace is not None:
             # The sandbox's own parent process then reaps it, and exits by itself.
-            signal.pidfd_send_signal(self._namespace, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._namespace, signal.SIGKILL)
+        elif self._guarded == "guard":
+            with contextlib.suppress(OSError):
+                self._link.send(b"e")
+        elif self._popen.returncode is None:
+            _kill_family(self._popen.pid)
+
+    def end(self) -> None:
+        """Kill and reap the step and all that it started, and remove what it left on the host."""
+        self.kill()
+        if self._namespace is not None:
             waiting = select.poll()
             waiting.register(self._namespace, select.POLLIN)
             waiting.poll(REAP_SECONDS * 1000)
-        elif self._popen.returncode is None:
-            _kill_family(self._popen.pid)
         try:
             self._popen.wait(REAP_SECONDS)
         except subprocess.TimeoutExpired:
-            self._popen.kill()
+            _kill_family(self._popen.pid)
             self._popen.wait(REAP_SECONDS)
         self._launch.discard()
 
     def close(self) -> None:
-        """Close the worker's ends of socket and log."""
+        """Close the worker's ends of socket, log and link."""
         self.channel.close()
         self.log.close()
-        os.close(self._info_fd)
+        self._link.close()
         if self._namespace is not None:
             os.close(self._namespace)
 
     def find_namespace(self) -> None:
         """Get hold of the namespace's first process, once the layer has told its id."""
-        if self._namespace is not None:
+        if self._namespace is not None or self._guarded != "namespace":
             return
         try:
-            told = os.read(self._info_fd, 4096)
+            told = self._link.recv(4096)
         except BlockingIOError:
             return
         found = re.search(rb'"child-pid": (\d+)', told)
@@ -94,14 +128,17 @@ class StepProcess:
         pid = int(found[1])
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
             fd = os.pidfd_open(pid)
-            # While the parent is ours and not reaped, the id cannot have passed to another process.
-            if _parent(pid) == self._popen.pid:
-                self._namespace = fd
-            else:
-                os.close(fd)
+            try:
+                # While the parent is ours and not reaped, the id cannot have passed to another process.
+                if _parent(pid) == self._popen.pid:
+                    self._namespace = fd
+                    self.root = Path(f"/proc/{pid}/root")
+            finally:
+                if self._namespace is None:
+                    os.close(fd)
 
 
-def spawn(layer: Layer, limits: Limits, inputs: Path | None, runner_fd: int) -> StepProcess:
+def spawn(layer: Layer, limits: Limits, readable: Readable, runner_fd: int) -> StepProcess:
     """Start a runner in a sandbox of these limits; to be called on the spawner's thread only.
 
     Raises OSError when the machine cannot start a process.
@@ -109,17 +146,18 @@ def spawn(layer: Layer, limits: Limits, inputs: Path | None, runner_fd: int) -> 
     with contextlib.ExitStack() as undo:
         ours, theirs = socket.socketpair()
         undo.callback(ours.close)
+        link, their_link = socket.socketpair()
+        undo.callback(link.close)
         log_read, log_write = os.pipe()
         undo.callback(os.close, log_read)
-        info_read, info_write = os.pipe()
-        undo.callback(os.close, info_read)
-        with theirs, contextlib.ExitStack() as handed_over:
+        with theirs, their_link, contextlib.ExitStack() as handed_over:
             handed_over.callback(os.close, log_write)
-            handed_over.callback(os.close, info_write)
+            inherited = (theirs.fileno(), runner_fd)
             runner = [f"/proc/self/fd/{runner_fd}", str(theirs.fileno())]
             command = [str(interpreter.executable()), *interpreter.FLAGS, *runner]
-            launch = layer.launch(command, limits, inputs, info_write if layer.namespaced else None)
+            launch = layer.launch(command, limits, readable, inherited, their_link.fileno())
             undo.callback(launch.discard)
+            handed_over.callback(launch.started)
             popen = subprocess.Popen(
                 launch.argv,
                 env=launch.environment,
@@ -127,13 +165,13 @@ def spawn(layer: Layer, limits: Limits, inputs: Path | None, runner_fd: int) -> 
                 stdin=subprocess.DEVNULL,
                 stdout=log_write,
                 stderr=log_write,
-                pass_fds=(theirs.fileno(), runner_fd, *([info_write] if layer.namespaced else [])),
+                pass_fds=(*inherited, *launch.fds, *([their_link.fileno()] if layer.guarded else [])),
                 start_new_session=True,
             )
         undo.pop_all()
     ours.setblocking(False)
-    os.set_blocking(info_read, False)
-    return StepProcess(popen, launch, ours, StepLog(log_read), info_read)
+    link.setblocking(False)
+    return StepProcess(popen, layer, launch, ours, StepLog(log_read), link)
 
 
 def _kill_family(pid: int) -> None:

@@ -113,10 +113,15 @@ class Context:
     """What an agent's `run(context)` gets (DECISIONS.md §9)."""
 
     def __init__(self, channel: _Channel, request: dict[str, Any]) -> None:
+        self.attempt: int = request["attempt"]
         self.parameters: dict[str, Any] = request["parameters"]
         self.input_text: str | None = request["input_text"]
         self.needs: dict[str, Any] = request["needs"]
         self.inputs = Path(request["folders"]["inputs"])
+        self.files = Path(request["folders"]["files"])
+        for need in self.needs:
+            # Those of a step that left no files are not bound.
+            (self.files / need).mkdir(exist_ok=True)
         self.workspace = Path(request["folders"]["workspace"])
         self.outputs = Path(request["folders"]["outputs"])
         self._connectors: dict[str, dict[str, Any]] = request["connectors"]

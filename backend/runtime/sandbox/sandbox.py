@@ -1,18 +1,16 @@
 import asyncio
-import fcntl
-import importlib.util
-import marshal
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from backend.runtime.sandbox import runner
-from backend.runtime.sandbox.layer import Layer
+from backend.runtime.sandbox.layer import Layer, Readable, compiled
 from backend.runtime.sandbox.limits import Limits
 from backend.runtime.sandbox.pool import WarmPool
 from backend.runtime.sandbox.process import StepProcess, spawn
 from backend.runtime.sandbox.spawner import Spawner
+from backend.runtime.sandbox.watch import Watch
 
 REAPER_THREADS = 8
 
@@ -27,8 +25,9 @@ class Sandbox:
         self.layer = layer
         self._spawner = Spawner()
         self._reapers = ThreadPoolExecutor(REAPER_THREADS, thread_name_prefix="step-reaper")
-        self._runner_fd = _compiled_runner(Path(runner.__file__))
+        self._runner_fd = compiled(Path(runner.__file__))
         self._pool = WarmPool(self._refill, self._discard, warm)
+        self._watch = Watch()
         self._lock = threading.Lock()
         self._open: set[StepProcess] = set()
 
@@ -38,15 +37,18 @@ class Sandbox:
         if process is not None:
             self._discard(process)
 
-    async def start(self, limits: Limits, inputs: Path | None) -> StepProcess:
-        """A process that waits for its request: a warm one, or a new one where there is none or `inputs` are bound.
+    async def start(self, limits: Limits, readable: Readable) -> StepProcess:
+        """A process that waits for its request: a warm one, or a new one where there is none or a folder is bound.
 
         Raises OSError when the machine cannot start one. The caller must `end` it.
         """
-        warm = self._pool.take(limits) if inputs is None else None
-        if warm is not None:
-            return warm
-        starting = self._spawner.submit(lambda: self._spawn(limits, inputs))
+        warm = None if readable else self._pool.take(limits)
+        process = warm or await self._start_cold(limits, readable)
+        self._watch.add(process, limits)
+        return process
+
+    async def _start_cold(self, limits: Limits, readable: Readable) -> StepProcess:
+        starting = self._spawner.submit(lambda: self._spawn(limits, readable))
         try:
             return await asyncio.wrap_future(starting)
         except asyncio.CancelledError:
@@ -55,6 +57,7 @@ class Sandbox:
 
     async def end(self, process: StepProcess) -> None:
         """Kill and reap the step with all that it started; a cancellation meanwhile waits until that is done."""
+        self._watch.remove(process)
         ending = asyncio.wrap_future(self._reapers.submit(process.end))
         cancelled: asyncio.CancelledError | None = None
         while not ending.done():
@@ -78,12 +81,14 @@ class Sandbox:
         self._spawner.close()
         self._reapers.shutdown(wait=True)
         for process in list(self._open):
+            self._watch.remove(process)
             process.end()
             self.release(process)
+        self._watch.close()
         os.close(self._runner_fd)
 
-    def _spawn(self, limits: Limits, inputs: Path | None) -> StepProcess:
-        process = spawn(self.layer, limits, inputs, self._runner_fd)
+    def _spawn(self, limits: Limits, readable: Readable) -> StepProcess:
+        process = spawn(self.layer, limits, readable, self._runner_fd)
         with self._lock:
             self._open.add(process)
         return process
@@ -92,7 +97,7 @@ class Sandbox:
         def start() -> None:
             process = None
             try:
-                process = self._spawn(limits, None)
+                process = self._spawn(limits, Readable())
             finally:
                 self._pool.put(limits, process)
 
@@ -108,13 +113,3 @@ class Sandbox:
     def _discard_late(self, starting: Future[StepProcess]) -> None:
         if not starting.cancelled() and starting.exception() is None:
             self._discard(starting.result())
-
-
-def _compiled_runner(source: Path) -> int:
-    """The runner's byte code in a sealed memory file: no step can change what the next one runs."""
-    code = compile(source.read_bytes(), "runner.py", "exec", dont_inherit=True, optimize=0)
-    fd = os.memfd_create("runner", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    with os.fdopen(os.dup(fd), "wb") as file:
-        file.write(importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code))
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
-    return fd

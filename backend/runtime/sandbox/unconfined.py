@@ -1,34 +1,31 @@
 import shutil
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 from backend.runtime.sandbox import interpreter
-from backend.runtime.sandbox.layer import Launch, Layer, Layout
+from backend.runtime.sandbox.layer import Launch, Layer, Readable, scratch_layout
 from backend.runtime.sandbox.limits import Limits
 
 
 class Unconfined(Layer):
-    """No isolation: for operators who said `none`. The resource limits of each process hold, and nothing else."""
+    """No isolation: for operators who said `none`. The limits of memory, processes and workspace hold, nothing else."""
 
     name = "none"
-    namespaced = False
+    guarded = None
 
     def __init__(self) -> None:
         setpriv = shutil.which("setpriv")
         self._wrapper = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
 
-    def launch(self, command: Sequence[str], limits: Limits, inputs: Path | None, info_fd: int | None) -> Launch:  # noqa: ARG002 - nothing here can bound a folder or make a namespace
+    def launch(
+        self,
+        command: Sequence[str],
+        limits: Limits,  # noqa: ARG002 - nothing here bounds a folder
+        readable: Readable,
+        fds: Sequence[int],  # noqa: ARG002 - the command itself inherits them
+        link: int,  # noqa: ARG002 - nothing outlives the command to listen
+    ) -> Launch:
         """Start `command` in a folder of its own, ended with the worker where `setpriv` is installed."""
-        scratch = Path(tempfile.mkdtemp(prefix="step-"))
-        layout = Layout(
-            workspace=str(scratch / "workspace"),
-            outputs=str(scratch / "outputs"),
-            inputs=str(inputs or scratch / "inputs"),
-            temporary=str(scratch / "tmp"),
-        )
-        for folder in ("workspace", "outputs", "inputs", "tmp"):
-            (scratch / folder).mkdir()
+        scratch, layout = scratch_layout(readable)
         return Launch(argv=[*self._wrapper, *command], environment=layout.environment(), layout=layout, scratch=scratch)
 
     def check(self) -> None:
