@@ -1,0 +1,161 @@
+"""A knowledge graph in a folder that this process alone opens; queries run in processes of their own."""
+
+import contextlib
+import os
+import shutil
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from backend.graphs.graph import Bounds, GraphUnavailableError, Part
+from backend.graphs.query_run import run_query
+from backend.ids import new_id
+
+if TYPE_CHECKING:
+    from pyoxigraph import Quad, Store, Triple
+
+_CURRENT: Final = "current"
+
+
+class FolderGraph:
+    """Named graphs in one database below `folder`, opened at the first use.
+
+    The database is a sub-folder that the file `current` names; whatever else is there was left by a crash.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._store: Store | None = None
+        self._closed = False
+        # Writers one after the other; readers only wait while the database is opened, copied or exchanged.
+        self._writing = threading.Lock()
+        self._opening = threading.Lock()
+
+    def replace(self, name: str, triples: "Iterable[Triple]") -> int:
+        """Replaces a named graph; see `Graph`."""
+        from pyoxigraph import NamedNode, Quad
+
+        graph = NamedNode(name)
+        incoming = NamedNode(f"{name}/incoming")
+        count = 0
+
+        def quads(into: NamedNode) -> Iterator[Quad]:
+            nonlocal count
+            for triple in triples:
+                self._go_on()
+                count += 1
+                yield Quad(triple.subject, triple.predicate, triple.object, into)
+
+        with self._writing, _as_unavailable():
+            store = self._open()
+            if store.contains_named_graph(graph):
+                store.remove_graph(incoming)
+                store.extend(quads(incoming))
+                store.update(f"MOVE SILENT {incoming} TO {graph}" if count else f"DROP SILENT GRAPH {graph}")
+            else:
+                store.extend(quads(graph))
+            store.flush()
+        return count
+
+    def remove(self, name: str) -> None:
+        """Removes a named graph; see `Graph`."""
+        from pyoxigraph import NamedNode
+
+        with self._writing, _as_unavailable():
+            store = self._open()
+            for graph in (name, f"{name}/incoming"):
+                store.remove_graph(NamedNode(graph))
+            store.flush()
+
+    def forget_removed(self) -> None:
+        """Writes the database anew: it keeps every text it ever held. See `Graph`."""
+        from pyoxigraph import Store
+
+        with self._writing, _as_unavailable():
+            store = self._open()
+            name = new_id("db")
+            fresh = Store(self._folder / name)
+            fresh.bulk_extend(self._all(store))
+            fresh.flush()
+            with self._opening:
+                self._make_current(name)
+                self._store = fresh
+            # The last reference: this closes it.
+            del store
+            self._remove_leftovers(name)
+
+    def query(self, text: str, bounds: Bounds) -> Iterator[Part]:
+        """Queries a copy of the present state, made of hard links; see `Graph`."""
+        with _as_unavailable():
+            self._open()
+            copy = self._folder / new_id("copy")
+            with self._opening:
+                assert self._store is not None, "it was opened"
+                self._store.backup(copy)
+        try:
+            yield from run_query(copy, text, bounds)
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+
+    def close(self) -> None:
+        """Closes the database; see `Graph`."""
+        # Before the locks: whoever writes now notices and gives up.
+        self._closed = True
+        with self._writing, self._opening:
+            self._store = None
+
+    def _all(self, store: "Store") -> "Iterator[Quad]":
+        for quad in store:
+            self._go_on()
+            yield quad
+
+    def _go_on(self) -> None:
+        if self._closed:
+            raise GraphUnavailableError("the service is stopping")
+
+    def _open(self) -> "Store":
+        from pyoxigraph import Store
+
+        with self._opening:
+            self._go_on()
+            if self._store is None:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                current = self._folder / _CURRENT
+                name = current.read_text() if current.exists() else None
+                self._remove_leftovers(name)
+                if name is None:
+                    name = new_id("db")
+                    store = Store(self._folder / name)
+                    store.flush()
+                    self._make_current(name)
+                else:
+                    store = Store(self._folder / name)
+                self._store = store
+            return self._store
+
+    def _make_current(self, name: str) -> None:
+        new = self._folder / f"{_CURRENT}.new"
+        with new.open("w") as file:
+            file.write(name)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._folder / _CURRENT)
+        handle = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def _remove_leftovers(self, name: str | None) -> None:
+        for found in self._folder.iterdir():
+            if found.is_dir() and found.name != name and not (self._store and found.name.startswith("copy_")):
+                shutil.rmtree(found, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _as_unavailable() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise GraphUnavailableError("the folder of the knowledge graph cannot be read or written") from error

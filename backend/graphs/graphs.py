@@ -1,0 +1,46 @@
+"""Every knowledge graph of this process, each opened once."""
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from backend.graphs.folder import FolderGraph
+from backend.graphs.graph import Graph
+from backend.graphs.sparql import SparqlGraph
+from backend.secrets import Secrets
+
+DEFAULT_BASE_IRI: Final = "urn:workflow-api:"
+
+
+class Graphs:
+    """Graphs by id and version of their manifests; those in folders are below `folder`, one folder a graph."""
+
+    def __init__(self, folder: Path, secrets: Secrets) -> None:
+        self._folder = folder
+        self._secrets = secrets
+        self._graphs: dict[tuple[str, int], Graph] = {}
+        self._lock = threading.Lock()
+
+    def get(self, graph_id: str, version: int, definition: Mapping[str, Any]) -> Graph:
+        """One graph; `definition` is the manifest of this version."""
+        remote = definition.get("store") == "sparql"
+        # A folder is one database whatever its manifest says by now.
+        key = (graph_id, version if remote else 0)
+        with self._lock:
+            graph = self._graphs.get(key)
+            if graph is None:
+                graph = SparqlGraph(definition, self._secrets) if remote else FolderGraph(self._folder / graph_id)
+                self._graphs[key] = graph
+            return graph
+
+    def close(self) -> None:
+        """Closes every graph; work under way fails."""
+        for graph in list(self._graphs.values()):
+            graph.close()
+
+
+def graph_name(definition: Mapping[str, Any], run_id: str) -> str:
+    """The IRI of the named graph that holds what a run published."""
+    base = definition.get("base_iri") or DEFAULT_BASE_IRI
+    return f"{base}run:{run_id}" if base.endswith(":") else f"{base}run/{run_id}"

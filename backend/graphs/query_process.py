@@ -1,0 +1,107 @@
+"""The process that evaluates one query on a copy of a graph: it reads the query, writes parts as lines of JSON, ends.
+
+A process, because nothing else can stop an evaluation, or keep it from taking all memory.
+"""
+
+import json
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyoxigraph import QuerySolutions, QueryTriples, Store
+
+_MEMORY_BYTES: Final = 2 * 2**30
+_BATCH: Final = 200
+
+
+def main(folder: str, rows: int, seconds: float, size_bytes: int) -> None:
+    """Evaluates the query on standard input."""
+    # The service ends this process in time; should it be gone, the process ends by itself.
+    signal.alarm(int(seconds) + 2)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    from pyoxigraph import Store
+
+    text = sys.stdin.buffer.read().decode()
+    try:
+        for part in _answer(Store.read_only(folder), text, rows, size_bytes):
+            _write(part)
+    except SyntaxError as error:
+        _write({"refused": f"it is not a SPARQL query: {error}"})
+    except (ValueError, OSError, RuntimeError) as error:
+        _write({"refused": str(error)})
+
+
+def _write(part: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(part) + "\n")
+    sys.stdout.flush()
+
+
+def _answer(store: "Store", text: str, rows: int, size_bytes: int) -> Iterator[dict[str, Any]]:
+    from pyoxigraph import QueryBoolean, QuerySolutions
+
+    found = store.query(text, use_default_graph_as_union=True)
+    if isinstance(found, QueryBoolean):
+        yield {"form": "ask", "boolean": bool(found)}
+        return
+    if isinstance(found, QuerySolutions):
+        variables = [variable.value for variable in found.variables]
+        yield {"form": "select", "variables": variables}
+        yield from _bounded("rows", _rows(found, variables), rows, size_bytes)
+    else:
+        yield {"form": "construct"}
+        yield from _bounded("triples", _lines(found), rows, size_bytes)
+
+
+def _rows(found: "QuerySolutions", variables: list[str]) -> Iterator[dict[str, Any]]:
+    for solution in found:
+        yield {name: _term(solution[name]) for name in variables if solution[name] is not None}
+
+
+def _lines(found: "QueryTriples") -> Iterator[str]:
+    for triple in found:
+        yield f"{triple} ."
+
+
+def _bounded(kind: str, items: Iterator[Any], most: int, size_bytes: int) -> Iterator[dict[str, Any]]:
+    """Batches until one of the bounds is met; the last says whether there was more."""
+    batch: list[Any] = []
+    size = 0
+    truncated = False
+    for number, item in enumerate(items):
+        size += len(json.dumps(item, ensure_ascii=False).encode())
+        if number == most or size > size_bytes:
+            truncated = True
+            break
+        batch.append(item)
+        if len(batch) == _BATCH:
+            yield {kind: batch}
+            batch = []
+    yield {kind: batch, "truncated": truncated}
+
+
+def _term(term: Any) -> dict[str, Any]:
+    """A term as the SPARQL 1.1 results in JSON have it."""
+    from pyoxigraph import BlankNode, NamedNode, Triple
+
+    match term:
+        case NamedNode():
+            return {"type": "uri", "value": term.value}
+        case BlankNode():
+            return {"type": "bnode", "value": term.value}
+        case Triple():
+            parts = {name: _term(getattr(term, name)) for name in ("subject", "predicate", "object")}
+            return {"type": "triple", "value": parts}
+    literal = {"type": "literal", "value": term.value}
+    if term.language:
+        return literal | {"xml:lang": term.language}
+    if term.datatype.value != "http://www.w3.org/2001/XMLSchema#string":
+        return literal | {"datatype": term.datatype.value}
+    return literal
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]))

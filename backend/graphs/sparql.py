@@ -1,0 +1,154 @@
+"""A knowledge graph behind a SPARQL 1.1 endpoint, spoken to over HTTP."""
+
+import base64
+import contextlib
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from backend.graphs.graph import Bounds, GraphRefusedError, GraphUnavailableError, Part
+from backend.secrets import SecretError, Secrets
+
+if TYPE_CHECKING:
+    from pyoxigraph import Triple
+
+_UPDATE_SECONDS: Final = 300.0
+_CONNECT_SECONDS: Final = 10.0
+_READ_BYTES: Final = 64 * 1024
+_LONGEST_REASON: Final = 300
+# Whoever runs the endpoint may put these right without a change of ours.
+_MAY_PASS: Final = frozenset({401, 403, 404, 408, 425, 429})
+_ANSWERS: Final = "application/sparql-results+json, application/n-triples;q=0.9"
+
+
+class SparqlGraph:
+    """The graph that `definition`, the manifest of the knowledge graph, points to."""
+
+    def __init__(self, definition: Mapping[str, Any], secrets: Secrets) -> None:
+        self._definition = definition
+        self._secrets = secrets
+        self._closed = False
+        self._open: set[http.client.HTTPConnection] = set()
+        self._lock = threading.Lock()
+
+    def replace(self, name: str, triples: "Iterable[Triple]") -> int:
+        """Replaces a named graph by one update; see `Graph`."""
+        lines = [f"{triple} .\n" for triple in triples]
+        insertion = f"INSERT DATA {{ GRAPH <{name}> {{\n{''.join(lines)}}} }}" if lines else ""
+        self._update(f"DROP SILENT GRAPH <{name}> ;\n{insertion}")
+        return len(lines)
+
+    def remove(self, name: str) -> None:
+        """Removes a named graph; see `Graph`."""
+        self._update(f"DROP SILENT GRAPH <{name}>")
+
+    def forget_removed(self) -> None:
+        """What the endpoint does with what was removed is its own affair."""
+
+    def query(self, text: str, bounds: Bounds) -> Iterator[Part]:
+        """Passes the query on; see `Graph`."""
+        headers = {"Accept": _ANSWERS, "Content-Type": "application/sparql-query"}
+        url = self._definition["endpoint_url"]
+        media_type, body, cut = self._post(url, text, headers, bounds.seconds, bounds.size_bytes)
+        if media_type == "application/n-triples":
+            yield Part(form="construct")
+            lines = [line for line in body.decode(errors="replace").split("\n") if line.strip()]
+            # A cut answer ends amid a line.
+            lines = lines[:-1] if cut else lines
+            yield Part(triples=lines[: bounds.rows], truncated=cut or len(lines) > bounds.rows)
+            return
+        if cut:
+            raise GraphRefusedError(f"the answer has more than {bounds.size_bytes:,} bytes: ask for less with LIMIT")
+        try:
+            yield from _results(json.loads(body), bounds.rows)
+        except (ValueError, KeyError, TypeError) as error:
+            raise GraphUnavailableError("the endpoint answered something else than SPARQL results in JSON") from error
+
+    def close(self) -> None:
+        """Ends every call under way; see `Graph`."""
+        with self._lock:
+            self._closed = True
+            for connection in self._open:
+                if connection.sock is not None:
+                    with contextlib.suppress(OSError):
+                        connection.sock.shutdown(2)
+
+    def _update(self, text: str) -> None:
+        headers = {"Content-Type": "application/sparql-update"}
+        self._post(self._definition["update_url"], text, headers, _UPDATE_SECONDS, _READ_BYTES)
+
+    def _post(self, url: str, text: str, headers: dict[str, str], seconds: float, most: int) -> tuple[str, bytes, bool]:
+        """Media type and body of the answer, the body cut at `most` bytes; redirections are not followed."""
+        headers |= self._authorization()
+        parts = urlsplit(url)
+        target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+        deadline = time.monotonic() + seconds
+        try:
+            with self._connected(url) as connection:
+                connection.connect()
+                connection.sock.settimeout(seconds)
+                connection.request("POST", target, text.encode(), headers)
+                answer = connection.getresponse()
+                body = b""
+                while len(body) <= most and time.monotonic() < deadline and (read := answer.read(_READ_BYTES)):
+                    body += read
+                late = time.monotonic() >= deadline
+        except TimeoutError:
+            late = True
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise GraphUnavailableError(f"the endpoint cannot be reached ({type(error).__name__})") from error
+        if late:
+            raise GraphUnavailableError(f"the endpoint did not answer within {seconds:g} seconds")
+        if answer.status not in range(200, 300):
+            _refuse(answer.status, body)
+        return (answer.headers.get_content_type(), body[:most], len(body) > most)
+
+    @contextlib.contextmanager
+    def _connected(self, url: str) -> Iterator[http.client.HTTPConnection]:
+        parts = urlsplit(url)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(parts.hostname or "", parts.port, timeout=_CONNECT_SECONDS)
+        with self._lock:
+            if self._closed:
+                raise GraphUnavailableError("the service is stopping")
+            self._open.add(connection)
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                self._open.discard(connection)
+            connection.close()
+
+    def _authorization(self) -> dict[str, str]:
+        name = self._definition["secret"]
+        if name is None:
+            return {}
+        try:
+            value = self._secrets.get(name)
+        except SecretError as error:
+            raise GraphUnavailableError(str(error)) from error
+        if self._definition["auth"] == "basic":
+            return {"Authorization": f"Basic {base64.b64encode(value.encode()).decode()}"}
+        return {"Authorization": f"Bearer {value}"}
+
+
+def _refuse(status: int, body: bytes) -> None:
+    said = " ".join(body.decode(errors="replace").split())[:_LONGEST_REASON]
+    reason = f"the endpoint answered {status}" + (f": {said}" if said else "")
+    if status in _MAY_PASS or status not in range(400, 500):
+        raise GraphUnavailableError(reason)
+    raise GraphRefusedError(reason)
+
+
+def _results(answer: Any, most: int) -> Iterator[Part]:
+    """Parts of SPARQL 1.1 results in JSON."""
+    if "boolean" in answer:
+        yield Part(form="ask", boolean=bool(answer["boolean"]))
+        return
+    rows = answer["results"]["bindings"]
+    yield Part(form="select", variables=list(answer["head"]["vars"]))
+    yield Part(rows=rows[:most], truncated=len(rows) > most)

@@ -1,0 +1,94 @@
+"""The publishing stage of a run: orders its publications, waits for each, and words what did not land as a warning."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from backend import json_text
+from backend.runtime.board import Board
+from backend.runtime.means import Means
+from backend.runtime.publishing import store
+from backend.runtime.publishing.publisher import Landed, Watch
+from backend.storage.database import Tx
+from backend.workflows.terms import PublicationTerms
+
+Record = Callable[[Callable[[Tx, int], object]], Awaitable[None]]
+"""Makes durable what the board gathered, with this work in the same transaction."""
+
+Wait = Callable[["asyncio.Future[Any]", float], Awaitable[None]]
+"""Waits for a future, for so many seconds at most; raises when the run is to end."""
+
+_LONGEST_REASON: Final = 1_000
+
+
+async def publish(
+    means: Means,
+    run_id: str,
+    entries: Sequence[PublicationTerms],
+    board: Board,
+    record: Record,
+    wait: Wait,
+    *,
+    reasons: bool,
+) -> list[str]:
+    """Publishes a run's outputs, side by side; gives one warning for each publication that has not landed in its time.
+
+    What has not landed goes on after the run, until it lands. (SPEC.md, Run summary). `reasons` says whether a warning
+    may tell why, for that may quote a file.
+    """
+    warnings: list[str] = []
+    followed: list[tuple[PublicationTerms, str, Watch]] = []
+    publisher = means.publisher
+
+    def warn(entry: PublicationTerms, text: str) -> None:
+        warnings.append(f"Publishing to knowledge graph '{entry.knowledge_graph}' {text}"[:_LONGEST_REASON])
+        board.changes.event("warning", message=warnings[-1], knowledge_graph=entry.knowledge_graph)
+
+    names = [entry.knowledge_graph for entry in entries]
+    graphs = await means.in_thread(
+        lambda: means.database.read(lambda tx: [store.graph_named(tx, name) for name in names])
+    )
+    found = [(entry, graph) for entry, graph in zip(entries, graphs, strict=True) if graph is not None]
+    for entry in entries:
+        board.changes.event("publish.started", knowledge_graph=entry.knowledge_graph)
+
+    def order(tx: Tx, at: int) -> None:
+        for entry, graph in found:
+            store.order(
+                tx,
+                run_id=run_id,
+                graph_id=graph.resource_id,
+                graph_version=graph.version,
+                entry=json_text.write(entry.chosen),
+                now=at,
+            )
+
+    try:
+        followed += [(entry, graph.resource_id, publisher.watch(run_id, graph.resource_id)) for entry, graph in found]
+        await record(order)
+        publisher.wake()
+        begun = asyncio.get_running_loop().time()
+        for entry, graph in zip(entries, graphs, strict=True):
+            if graph is None:
+                warn(entry, "failed: there is no knowledge graph of that name.")
+        for entry, _, watch in followed:
+            left = begun + entry.wait_seconds - asyncio.get_running_loop().time()
+            await wait(asyncio.wrap_future(watch.outcome), max(left, 0.0))
+            if not watch.outcome.done():
+                so_far = f" The last attempt failed: {watch.problem}." if watch.problem and reasons else ""
+                warn(entry, f"was still building when its wait of {entry.wait_seconds} seconds expired.{so_far}")
+                continue
+            outcome = watch.outcome.result()
+            if isinstance(outcome, Landed):
+                board.changes.event(
+                    "publish.completed",
+                    knowledge_graph=entry.knowledge_graph,
+                    graph=outcome.name,
+                    triples=outcome.triples,
+                )
+            else:
+                warn(entry, f"failed: {outcome.reason}." if reasons else "failed.")
+    finally:
+        for _, graph_id, _ in followed:
+            publisher.unwatch(run_id, graph_id)
+    return warnings
