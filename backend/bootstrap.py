@@ -9,16 +9,22 @@ from backend.clock import Clock, system_clock
 from backend.cursors import Cursors
 from backend.deployment import store as deployment_store
 from backend.deployment.servicer import DeploymentServicer
+from backend.graphs.graphs import Graphs
 from backend.grpc_server import GrpcServer
 from backend.interceptors import Handler, handlers_of
-from backend.keys.changes import KeyChanges
+from backend.key_changes import KeyChanges
 from backend.keys.servicer import KeysServicer
 from backend.outputs.servicer import OutputsServicer
 from backend.runs.servicer import RunsServicer
+from backend.runtime.models import Models
+from backend.runtime.publishing import Publisher
+from backend.runtime.publishing.files import stored_outputs
+from backend.runtime.publishing.sweeping import by_policy
+from backend.runtime.redactor import Redactor
 from backend.runtime.runtime import LocalRuntime
 from backend.services import Services
 from backend.settings import BackendSettings
-from backend.storage.objects import FolderObjects
+from backend.storage.objects import ObjectStoreError, open_objects
 from backend.storage.opening import DataFolder
 from backend.workflows.servicer import WorkflowsServicer
 from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, workflows_pb2
@@ -31,6 +37,11 @@ class Backend:
 
     def __init__(self, settings: BackendSettings, clock: Clock = system_clock) -> None:
         self._folder = DataFolder(settings.data)
+        try:
+            objects = open_objects(settings.objects, settings.data / "objects")
+        except ObjectStoreError:
+            self._folder.close()
+            raise
         self._database = self._folder.open_database()
         deployment = self._database.write(lambda tx: deployment_store.ensure(tx, settings.deployment_id))
         services = Services(
@@ -38,16 +49,20 @@ class Backend:
             clock=clock,
             deployment_id=deployment.deployment_id,
             cursors=Cursors(bytes.fromhex(deployment.cursor_secret)),
+            secrets=settings.secrets,
         )
-        objects = FolderObjects(settings.data / "objects")
         changes = KeyChanges()
-        self._runtime = LocalRuntime(settings, services, objects)
+        self._graphs = graphs = Graphs(settings.data / "graphs", settings.secrets)
+        redactor = Redactor(Models(settings.secrets, settings.models))
+        outputs, sweep = stored_outputs(self._database, objects), by_policy(self._database, redactor)
+        publisher = Publisher(self._database, clock, graphs, outputs, sweep)
+        self._runtime = LocalRuntime(settings, services, objects, publisher, redactor)
         self._server: GrpcServer | None = None
         servicers: tuple[tuple[FileDescriptor, object], ...] = (
             (deployment_pb2.DESCRIPTOR, DeploymentServicer(services, changes)),
             (keys_pb2.DESCRIPTOR, KeysServicer(services, changes, settings.watch_poll_seconds)),
-            (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services)),
-            (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, objects)),
+            (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, graphs)),
+            (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, self._runtime.removals)),
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
         )
         self.handlers: Mapping[str, Handler] = {
@@ -72,5 +87,6 @@ class Backend:
         if self._server is not None:
             self._server.stop(_GRACE_SECONDS)
         self._runtime.stop()
+        self._graphs.close()
         self._database.close()
         self._folder.close()

@@ -1,17 +1,23 @@
-"""What every service is given: the database, the clock, and the deployment that they belong to."""
+"""What every service is given: the database, the clock, secrets, and the deployment that they belong to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from backend.clock import Clock
 from backend.cursors import Cursors
+from backend.kept import Kept
+from backend.release import RELEASE
+from backend.secrets import Secrets
 from backend.storage.database import Database
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Shared means of the domain services, made once by `backend.bootstrap`."""
+    """Shared means of the domain services, made once by `backend.bootstrap`; `release` is the deployment's."""
 
     database: Database
     clock: Clock
     deployment_id: str
     cursors: Cursors
+    release: str = RELEASE
+    secrets: Secrets = field(default_factory=Secrets)
+    kept: Kept = field(default_factory=Kept)

@@ -1,8 +1,42 @@
 """What the backend is told at its start; read once by the entry point and passed down."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from backend.secrets import Secrets
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProvider:
+    """What agents get for the models of one provider where they do not say it: `api_key` is the name of a secret."""
+
+    api_key: str | None = None
+    base_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSettings:
+    """Where outputs, results and step logs rest.
+
+    Attributes:
+        store: `folder` is a folder below the data folder, `s3` a bucket of S3 or of a store that speaks as it does.
+        bucket: The bucket; needed with `s3`, as nothing of what follows is with `folder`.
+        prefix: What every key in the bucket begins with: empty, or a path that ends with `/`.
+        endpoint_url: The address of a store beside AWS.
+        region: The bucket's region; otherwise that of the process's own AWS configuration.
+        sse: How the store encrypts what rests in it: `none` leaves that to the bucket.
+        kms_key_id: The key for `aws:kms`; otherwise the account's own key for S3.
+    """
+
+    store: Literal["folder", "s3"] = "folder"
+    bucket: str | None = None
+    prefix: str = ""
+    endpoint_url: str | None = None
+    region: str | None = None
+    sse: Literal["none", "AES256", "aws:kms"] = "none"
+    kms_key_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,18 +44,28 @@ class BackendSettings:
     """Settings of one backend process.
 
     Attributes:
-        data: Folder of the embedded database and the stored objects.
+        data: Folder of the embedded database and, where no bucket holds them, the stored objects.
         deployment_id: The deployment that this service belongs to, where the data folder is new.
-        sandbox: `auto` takes the strongest isolation that works here and refuses to start without one; `none` runs
-            steps without isolation, on the operator's word.
+        sandbox: `auto` takes the strongest isolation that works here and refuses to start without one; `bwrap`
+            and `landlock` take that one only; `none` runs steps without isolation, on the operator's word.
+        network: The most that an environment may allow its steps: `none`, or `full`, which includes this machine's own
+            ports.
         step_slots: Steps that run at once in this process.
-        launch_timeout_seconds: A queued segment that nothing takes up for so long fails as `launch_failed`.
+        launch_timeout_seconds: A segment that was handed over and that nothing takes up for so long fails as
+            `launch_failed`.
         watch_poll_seconds: How often a watch stream looks for changes made by other processes.
+        objects: Where outputs, results and step logs rest.
+        secrets: The secrets that manifests may name.
+        models: Defaults by provider, the part before the colon of a model's name.
     """
 
     data: Path
     deployment_id: str = "local"
-    sandbox: Literal["auto", "none"] = "auto"
+    sandbox: Literal["auto", "bwrap", "landlock", "none"] = "auto"
+    network: Literal["none", "full"] = "none"
     step_slots: int = 8
     launch_timeout_seconds: float = 300.0
     watch_poll_seconds: float = 0.5
+    objects: ObjectSettings = ObjectSettings()
+    secrets: Secrets = field(default_factory=Secrets)
+    models: Mapping[str, ModelProvider] = field(default_factory=dict)

@@ -5,28 +5,32 @@ from typing import Any
 
 from backend import json_text
 from backend.deployment import store as deployment_store
-from backend.runs import lifecycle
+from backend.runs import lifecycle, redaction_manifest
 from backend.runtime import store
 from backend.runtime.board import Board
-from backend.runtime.definition import Definition
 from backend.runtime.endings import LICENSE_UNAVAILABLE
 from backend.runtime.means import Means
-from backend.runtime.resources import Resources, load_resources
+from backend.runtime.run_redaction import RunRedaction
 from backend.storage.database import Tx
+from backend.workflows.known_terms import load_terms
+from backend.workflows.terms import WorkflowTerms
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A segment that is this process's to execute; `first` where it is its run's first."""
+    """A segment that is this process's to execute; `first` where it is its run's first.
+
+    `redaction` is None where the run's PII policy is off.
+    """
 
     run_id: str
     key_id: str
     first: bool
     parameters: dict[str, Any]
     input_text: str | None
-    definition: Definition
-    resources: Resources
+    terms: WorkflowTerms
     board: Board
+    redaction: RunRedaction | None
 
 
 def begin(means: Means, segment_id: str) -> Begun | None:
@@ -35,17 +39,13 @@ def begin(means: Means, segment_id: str) -> Begun | None:
     Handing a segment over twice is harmless for that reason. A launch that meets a licence on hold fails its run.
     """
 
-    def read(tx: Tx) -> tuple[Definition, Resources] | None:
+    def read(tx: Tx) -> WorkflowTerms | None:
         run = store.run_of_segment(tx, segment_id)
-        if run is None:
-            return None
-        definition = means.definitions.get(tx, run.workflow_id, run.version)
-        return definition, load_resources(tx, definition)
+        return None if run is None else load_terms(means.kept, tx, run.workflow_id, run.version)
 
-    found = means.database.read(read)
-    if found is None:
+    terms = means.database.snapshot(read)
+    if terms is None:
         return None
-    definition, resources = found
     at = means.clock()
 
     def take(tx: Tx) -> Begun | None:
@@ -61,9 +61,16 @@ def begin(means: Means, segment_id: str) -> Begun | None:
             first=run.ordinal == 1,
             parameters=json_text.parse(run.parameters or "{}"),
             input_text=run.input_text,
-            definition=definition,
-            resources=resources,
-            board=Board(definition, run.run_id, segment_id, store.steps_of(tx, run.run_id)),
+            terms=terms,
+            board=Board(terms.steps, run.run_id, segment_id, store.steps_of(tx, run.run_id)),
+            redaction=_redaction(means, run),
         )
 
     return means.database.write(take)
+
+
+def _redaction(means: Means, run: Any) -> RunRedaction | None:
+    policy = json_text.parse(run.pii_policy)
+    if policy["mode"] == "off":
+        return None
+    return RunRedaction(means.redactor, policy, redaction_manifest.model_calls(run.pii_redaction))

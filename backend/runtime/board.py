@@ -1,27 +1,25 @@
 """A run's board as its executing segment knows it: each move changes a step and gathers what is to be recorded."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from backend import json_text
+from backend.clock import to_text
 from backend.ids import new_id
 from backend.outputs.store import NewOutput
+from backend.runs.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
 from backend.runtime import dag
 from backend.runtime.changes import Changes, Row
-from backend.runtime.definition import Definition, StepDefinition
-
-NODE_FAILED: Final = "node_failed"
-INVARIANT_BLOCKED: Final = "invariant_blocked"
+from backend.workflows.terms import StepTerms
 
 
 class Board:
-    """The steps of one run. `rows` are those of the table, in the order of the definition."""
+    """The steps of one run. `rows` are those of the table; both are in the order of the definition."""
 
-    def __init__(self, definition: Definition, run_id: str, segment_id: str, rows: Sequence[Any]) -> None:
-        self._definition = definition
+    def __init__(self, steps: Sequence[StepTerms], run_id: str, segment_id: str, rows: Sequence[Any]) -> None:
         self._run_id = run_id
         self._segment_id = segment_id
-        self._steps = {step.step: step for step in definition.steps}
+        self._steps = {step.step: step for step in steps}
         self._rows: dict[str, Row] = {row.step: row._asdict() for row in rows}
         self._changes = Changes()
 
@@ -37,7 +35,11 @@ class Board:
 
     def plan(self) -> dag.Plan:
         """What follows from where the steps stand."""
-        return dag.plan(self._definition.steps, self._status())
+        return dag.plan(tuple(self._steps.values()), self._status())
+
+    def terms(self, step: str) -> StepTerms:
+        """What the definition says of a step."""
+        return self._steps[step]
 
     def value(self, step: str) -> str | None:
         """The return value of a completed step as JSON text; None where the step has not completed."""
@@ -65,11 +67,16 @@ class Board:
         self._changes.counts["steps_completed"] += 1
         self._changes.event("step.completed", step, outputs=len(outputs))
 
+    def retry(self, step: str, failure_type: str, message: str, retry_at: int) -> None:
+        """An attempt failed and the step will begin once more: until then it is pending."""
+        self._tell_failure(step, failure_type, message, retry_at)
+        self._move(step, dag.PENDING, started_at=None)
+
     def fail(self, step: str, failure_type: str, message: str, at: int) -> None:
-        """A step failed; an optional one leaves a warning."""
+        """A step failed for good; an optional one leaves a warning."""
+        self._tell_failure(step, failure_type, message, None)
         self._move(step, dag.FAILED, finished_at=at, error_code=NODE_FAILED, error_message=message)
         self._changes.counts["steps_failed"] += 1
-        self._changes.event("step.failed", step, code=NODE_FAILED, type=failure_type, message=message)
         if self._steps[step].optional:
             self._changes.event("warning", step, message=_failed_warning(step))
 
@@ -82,13 +89,14 @@ class Board:
         for step in plan.skip:
             self._changes.counts["steps_skipped"] += 1
             self._changes.event("step.skipped", step, reason=self._behind(step))
+            self._changes.event("warning", step, message=self._skipped_warning(step))
         for step in plan.block:
             self._rows[step].update(error_code=INVARIANT_BLOCKED, error_message=self._behind(step))
 
     def ask(self, plan: dag.Plan, at: int) -> None:
         """Asks for the approvals that may be asked for now."""
         for step in plan.ask:
-            definition = self._steps[step]
+            terms = self._steps[step]
             approval_id = new_id("apr")
             self._move(step, dag.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1
             self._changes.approvals.append(
@@ -97,14 +105,14 @@ class Board:
                     "run_id": self._run_id,
                     "segment_id": self._segment_id,
                     "step": step,
-                    "title": definition.title,
-                    "instructions": definition.instructions,
+                    "title": terms.title,
+                    "instructions": terms.instructions,
                     "state": "pending",
                     "requested_at": at,
                 }
             )
             self._changes.counts["approvals_pending"] += 1
-            self._changes.event("approval.requested", step, approval_id=approval_id, title=definition.title)
+            self._changes.event("approval.requested", step, approval_id=approval_id, title=terms.title)
 
     def failure(self, plan: dag.Plan) -> tuple[str, str] | None:
         """Failure code and message of a run that cannot go on; None where it can."""
@@ -117,8 +125,23 @@ class Board:
         return None
 
     def warnings(self) -> list[str]:
-        """One warning for each optional step that failed."""
-        return [_failed_warning(step) for step, row in self._rows.items() if row["status"] == dag.FAILED]
+        """One warning for each optional step that did not land."""
+        return [
+            _failed_warning(step) if row["status"] == dag.FAILED else self._skipped_warning(step)
+            for step, row in self._rows.items()
+            if row["status"] in {dag.FAILED, dag.SKIPPED}
+        ]
+
+    def _tell_failure(self, step: str, failure_type: str, message: str, retry_at: int | None) -> None:
+        self._changes.event(
+            "step.failed",
+            step,
+            code=NODE_FAILED,
+            type=failure_type,
+            message=message,
+            attempt=self.attempt(step),
+            retry_at=None if retry_at is None else to_text(retry_at),
+        )
 
     def _status(self) -> Mapping[str, str]:
         return {step: row["status"] for step, row in self._rows.items()}
@@ -130,6 +153,9 @@ class Board:
         need = self._unmet(step)
         return f"It needs step '{need}', which is {self._rows[need]['status']}." if need else ""
 
+    def _skipped_warning(self, step: str) -> str:
+        return f"The optional step '{step}' was skipped. {self._behind(step)}"
+
     def _move(self, step: str, status: str, **columns: Any) -> Row:
         row = self._rows[step]
         row.update(columns, status=status)
@@ -137,18 +163,5 @@ class Board:
         return row
 
 
-_WORDS: Final = {
-    dag.FAILED: "not successful",
-    dag.SKIPPED: "skipped",
-    dag.BLOCKED: "blocked",
-    dag.CANCELLED: "cancelled",
-}
-
-
 def _failed_warning(step: str) -> str:
     return f"The optional step '{step}' failed."
-
-
-def definition_of(definition: Definition, step: str) -> StepDefinition:
-    """The definition of one step."""
-    return next(one for one in definition.steps if one.step == step)

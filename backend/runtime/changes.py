@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backend.outputs.store import NewOutput, add_outputs
+from backend.runs import redaction_manifest
 from backend.runs.lifecycle import NewEvent, append_events
 from backend.runtime import store
+from backend.runtime.redaction import Counts
 from backend.storage.database import Tx
 
 Row = dict[str, Any]
@@ -14,16 +16,20 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class Changes:
-    """Events in their order, and the rows that go with them; `counts` are added to the run's counters."""
+    """Events in their order, and the rows that go with them; `counts` are added to the run's counters.
+
+    `redacted` is what sweeps found, by stage, for the run's redaction manifest.
+    """
 
     events: list[NewEvent] = field(default_factory=list)
     steps: dict[str, Row] = field(default_factory=dict)
     outputs: list[NewOutput] = field(default_factory=list)
     approvals: list[Row] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    redacted: list[tuple[str, Counts]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.events or self.steps or self.outputs or self.approvals)
+        return bool(self.events or self.steps or self.outputs or self.approvals or self.redacted)
 
     def event(self, event_type: str, step: str | None = None, /, **data: Any) -> None:
         """Adds an event."""
@@ -41,3 +47,11 @@ class Changes:
         store.add_approvals(tx, self.approvals)
         if self.counts:
             store.count(tx, run_id, self.counts)
+        for stage, found in self.redacted:
+            add_redaction(tx, run_id, stage, found)
+
+
+def add_redaction(tx: Tx, run_id: str, stage: str, found: Counts) -> None:
+    """Adds what a sweep found to the run's redaction manifest."""
+    manifest = redaction_manifest.with_counts(store.redaction_manifest(tx, run_id), stage, found.as_dict())
+    store.set_redaction_manifest(tx, run_id, manifest)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from backend.runtime.definition import APPROVAL, StepDefinition
+from backend.workflows.terms import APPROVAL, StepTerms
 
 PENDING: Final = "pending"
 RUNNING: Final = "running"
@@ -46,7 +46,7 @@ class Plan:
     done: bool
 
 
-def plan(steps: Sequence[StepDefinition], status: Mapping[str, str]) -> Plan:
+def plan(steps: Sequence[StepTerms], status: Mapping[str, str]) -> Plan:
     """Judges where every step stands by now; `status` has every step."""
     optional = {step.step: step.optional for step in steps}
     after = dict(status)
@@ -73,12 +73,12 @@ def plan(steps: Sequence[StepDefinition], status: Mapping[str, str]) -> Plan:
     )
 
 
-def unmet_need(step: StepDefinition, status: Mapping[str, str]) -> str | None:
+def unmet_need(step: StepTerms, status: Mapping[str, str]) -> str | None:
     """The first step that this one needs and that will not complete."""
     return next((need for need in step.needs if status[need] not in _OPEN and status[need] != COMPLETED), None)
 
 
-def _fate(step: StepDefinition, status: Mapping[str, str], optional: Mapping[str, bool]) -> str | None:
+def _fate(step: StepTerms, status: Mapping[str, str], optional: Mapping[str, bool]) -> str | None:
     """Skipped or blocked where a step cannot begin any more, else None."""
     needs = [(need, status[need]) for need in step.needs]
     if any(state in {BLOCKED, CANCELLED} or (state == FAILED and not optional[need]) for need, state in needs):

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from backend.clock import HOUR_MS
+from backend.run_status import CANCELLED, FAILED
+from backend.runs import failure_codes
 from backend.runs.lifecycle import close_run
-from backend.runs.transitions import CANCELLED, FAILED
 from backend.storage.database import Tx
-
-HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,19 @@ class Ending:
 
 
 CANCEL: Final = Ending(CANCELLED)
-ORPHANED: Final = Ending(FAILED, "orphaned", "The runtime was interrupted while the run was going.")
-LAUNCH_FAILED: Final = Ending(FAILED, "launch_failed", "The run was not taken up by the runtime in time.")
+ORPHANED: Final = Ending(FAILED, failure_codes.ORPHANED, "The runtime was interrupted while the run was going.")
+LAUNCH_FAILED: Final = Ending(FAILED, failure_codes.LAUNCH_FAILED, "The run was not taken up by the runtime in time.")
 LICENSE_UNAVAILABLE: Final = Ending(
-    FAILED, "license_unavailable", "The runtime refused the launch because the deployment's licence is on hold."
+    FAILED,
+    failure_codes.LICENSE_UNAVAILABLE,
+    "The runtime refused the launch because the deployment's licence is on hold.",
 )
 
 
 def time_limit(max_run_hours: float) -> Ending:
     """A run that reached its time limit, approvals included."""
-    return Ending(FAILED, "wall_clock_limit_reached", f"The run reached its time limit of {max_run_hours:g} hours.")
+    message = f"The run reached its time limit of {max_run_hours:g} hours."
+    return Ending(FAILED, failure_codes.WALL_CLOCK_LIMIT_REACHED, message)
 
 
 def reason_to_stop(run: Any, now: int) -> Ending | None:

@@ -3,14 +3,18 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from backend.clock import Clock
-from backend.runtime.definition import Definitions
-from backend.runtime.sandbox import Sandbox
+from backend.kept import Kept
+from backend.runtime.models import Models
+from backend.runtime.publishing import Publisher
+from backend.runtime.redactor import Redactor
+from backend.runtime.sandbox import Network, Sandbox
 from backend.runtime.slots import StepSlots
+from backend.secrets import Secrets
 from backend.storage.database import Database
 from backend.storage.objects import ObjectStore
 
@@ -24,26 +28,45 @@ class Means:
     Attributes:
         owner: This process: an id made at its start and never used again.
         work: Folder of what running steps need on disk, one folder a run.
+        network: The most that an environment may allow its steps.
         threads: Where anything that blocks goes, so that the engine's loop never waits.
     """
 
     database: Database
     clock: Clock
     objects: ObjectStore
+    kept: Kept
     owner: str
     work: Path
     sandbox: Sandbox
+    network: Network
     slots: StepSlots
     threads: ThreadPoolExecutor
-    definitions: Definitions = field(default_factory=Definitions)
+    secrets: Secrets
+    models: Models
+    publisher: Publisher
+    redactor: Redactor
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Runs blocking work beside the loop."""
         return asyncio.get_running_loop().run_in_executor(self.threads, work)
 
+    async def in_thread_to_its_end(self, work: Callable[[], T]) -> T:
+        """As `in_thread`, for what must not go on behind its caller's back: a cancellation waits until it has ended."""
+        running = self.in_thread(work)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            await asyncio.wait({running})
+            raise
+
     def folder_of_run(self, run_id: str) -> Path:
         """What a run keeps on disk until it ends; it may not exist."""
         return self.work / run_id
+
+    def files_of_run(self, run_id: str) -> Path:
+        """Where output files of a run's steps are, one folder a step, for the steps that need them."""
+        return self.folder_of_run(run_id) / "files"
 
     def inputs_of_run(self, run_id: str) -> Path:
         """Where a run's `s3_prefix` inputs are, one folder a parameter."""

@@ -1,24 +1,40 @@
 """Stores what a step wrote into its output folder, so that its outputs can be recorded. (DECISIONS.md, 5)."""
 
+import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 from backend.ids import new_id
-from backend.outputs.objects import object_key
 from backend.outputs.store import NewOutput
 from backend.runtime.media_types import media_type
+from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
 
 
-def store_outputs(objects: ObjectStore, run_id: str, step: str, folder: Path) -> list[NewOutput]:
+def store_outputs(objects: ObjectStore, run_id: str, step: str, folder: Path, halt: threading.Event) -> list[NewOutput]:
     """Stores every file below `folder`, durable on return; one output for each, by path.
 
+    No file is begun once `halt` is set.
+
     Raises:
-        OSError: the store could not take a file.
+        OSError: the store could not take a file; then it keeps none of them.
     """
-    if not folder.is_dir():
-        return []
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return [_store(objects, run_id, step, file, file.relative_to(folder).as_posix()) for file in files]
+    stored: list[NewOutput] = []
+    try:
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            if halt.is_set():
+                break
+            stored.append(_store(objects, run_id, step, file, file.relative_to(folder).as_posix()))
+    except BaseException:
+        discard(objects, stored)
+        raise
+    return stored
+
+
+def discard(objects: ObjectStore, outputs: Iterable[NewOutput]) -> None:
+    """Removes the bytes of outputs that are not to be recorded."""
+    for output in outputs:
+        objects.delete(output.object_key)
 
 
 def _store(objects: ObjectStore, run_id: str, step: str, file: Path, relative: str) -> NewOutput:

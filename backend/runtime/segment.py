@@ -8,28 +8,29 @@ import asyncio
 import logging
 import shutil
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from backend import json_text
+from backend.run_status import COMPLETED, FAILED
+from backend.runs.failure_codes import INPUT_MATERIALISATION_FAILED, INVARIANT_BLOCKED
 from backend.runs.lifecycle import RunResult, SegmentEndedError, close_run, park_run
-from backend.runs.transitions import COMPLETED, FAILED
 from backend.runtime import dag, store
 from backend.runtime.beginning import Begun, begin
-from backend.runtime.board import definition_of
-from backend.runtime.endings import ORPHANED, Ending, reason_to_stop
+from backend.runtime.endings import Ending, reason_to_stop
+from backend.runtime.files import drop_files
 from backend.runtime.inputs import InputError, materialise_all
 from backend.runtime.means import Means
+from backend.runtime.publishing.stage import publish
+from backend.runtime.recording import Recording
+from backend.runtime.redactor import RedactionError
 from backend.runtime.result import make_result
+from backend.runtime.retry import wait_seconds
+from backend.runtime.run_redaction import INPUTS
 from backend.runtime.steps import Completed, Failed, StepWork
-from backend.storage.database import Tx
+from backend.runtime.swept_inputs import sweep_inputs
 
 _LOG = logging.getLogger(__name__)
-
-# The database may be out of space or away for a while; what stays open after that is orphaned at the next start.
-_TRIES_TO_CLOSE: Final = 60
-_SECONDS_BETWEEN_TRIES: Final = 1.0
 
 Outcome = Completed | Failed
 
@@ -70,26 +71,29 @@ class _Execution:
         self._segment_id = segment_id
         self._begun = begun
         self._board = begun.board
+        self._recording = Recording(means, segment_id, begun)
         self._stopping: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
         self._slots: dict[str, asyncio.Future[None]] = {}
         self._beginning: list[str] = []
         self._tasks: dict[asyncio.Task[Outcome], str] = {}
+        self._backoffs: dict[str, asyncio.Task[None]] = {}
         self._parked = False
+        self._parameters, self._input_text = begun.parameters, begun.input_text
 
     async def run(self) -> None:
         try:
-            if await self._copy_inputs():
+            if await self._copy_inputs() and await self._sweep_inputs():
                 await self._execute()
         except _StoppedError:
-            await self._kill()
-            await self._close_stopped()
+            await self._give_up()
+            await self._recording.close_stopped()
         except SegmentEndedError:
             # Whoever closed the run has recorded why.
-            await self._kill()
+            await self._give_up()
         except Exception:  # noqa: BLE001 - whatever it was, the steps must die and the run must end
             _LOG.exception("Segment %s could not be carried out", self._segment_id)
-            await self._kill()
-            await self._close_stopped()
+            await self._give_up()
+            await self._recording.close_stopped()
         finally:
             self._stopping.cancel()
             if not self._parked:
@@ -102,21 +106,21 @@ class _Execution:
             failure = self._board.failure(plan)
             if failure is not None:
                 await self._kill()
-                await self._close(Ending(FAILED, *failure))
+                await self._recording.close(Ending(FAILED, *failure))
                 return
             self._board.ask(plan, self._means.clock())
             self._take_slots(plan)
-            if not (self._tasks or self._slots or self._beginning):
+            if not (self._tasks or self._slots or self._beginning or self._backoffs):
                 await (self._complete() if plan.done else self._park())
                 return
-            await self._record()
+            await self._recording.record()
             self._start_steps()
             await self._wait()
 
     def _take_slots(self, plan: dag.Plan) -> None:
         """Asks for a slot for each step that may begin, and begins those that got theirs."""
-        room = self._begun.definition.parallel_steps - len(self._tasks) - len(self._slots)
-        new = [step for step in plan.begin if step not in self._slots]
+        room = self._begun.terms.parallel_steps - len(self._tasks) - len(self._slots)
+        new = [step for step in plan.begin if step not in self._slots and step not in self._backoffs]
         for step in new[:room]:
             self._slots[step] = self._means.slots.ask(self._begun.key_id)
         for step in [step for step, slot in self._slots.items() if slot.done()]:
@@ -139,38 +143,57 @@ class _Execution:
             means=self._means,
             run_id=begun.run_id,
             segment_id=self._segment_id,
-            step=definition_of(begun.definition, step),
+            step=self._board.terms(step),
             attempt=self._board.attempt(step),
-            resources=begun.resources,
-            parameters=begun.parameters,
-            input_text=begun.input_text,
+            parameters=self._parameters,
+            input_text=self._input_text,
+            redaction=begun.redaction,
             needs=self._board.needs_of(step),
             inputs=self._inputs_folder(),
+            keep_files=any(step in other.needs for other in begun.terms.steps),
         )
 
     def _inputs_folder(self) -> Path | None:
-        given = any(declared.parameter in self._begun.parameters for declared in self._begun.definition.inputs)
+        given = any(declared.parameter in self._begun.parameters for declared in self._begun.terms.inputs)
         return self._means.inputs_of_run(self._begun.run_id) if given else None
 
     async def _wait(self) -> None:
-        """Waits until a step finishes or gets a slot, and takes in what finished.
+        """Waits until a step finishes, gets a slot or may be tried again, and takes in what finished.
 
         Raises:
             _StoppedError: the segment is to end.
             SegmentEndedError: the run was closed by somebody else.
         """
-        waited: list[asyncio.Future[Any]] = [self._stopping, *self._tasks, *self._slots.values()]
+        waited: list[asyncio.Future[Any]] = [
+            self._stopping,
+            *self._tasks,
+            *self._slots.values(),
+            *self._backoffs.values(),
+        ]
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if self._stopping.done():
             raise _StoppedError
+        for step in [step for step, backoff in self._backoffs.items() if backoff.done()]:
+            del self._backoffs[step]
         for task in [task for task in self._tasks if task.done()]:
             step = self._tasks.pop(task)
             at = self._means.clock()
             match task.result():
-                case Completed(value, outputs):
+                case Completed(value, outputs, redacted):
                     self._board.complete(step, value, outputs, at)
-                case Failed(failure_type, message):
-                    self._board.fail(step, failure_type, message, at)
+                    self._board.changes.redacted += redacted
+                case Failed() as failed:
+                    self._board.changes.redacted += failed.redacted
+                    self._take_failure(step, failed, at)
+
+    def _take_failure(self, step: str, failed: Failed, at: int) -> None:
+        retry = None if failed.final else self._board.terms(step).retry
+        seconds = wait_seconds(retry, self._board.attempt(step), failed.retry_after)
+        if seconds is None:
+            self._board.fail(step, failed.type, failed.message, at)
+            return
+        self._board.retry(step, failed.type, failed.message, at + round(seconds * 1000))
+        self._backoffs[step] = asyncio.create_task(asyncio.sleep(seconds))
 
     async def _copy_inputs(self) -> bool:
         """Whether the run goes on: it is closed where its inputs cannot be copied in."""
@@ -180,7 +203,7 @@ class _Execution:
         begun = self._begun
         halt = threading.Event()
         copying: asyncio.Future[Any] = self._means.in_thread(
-            lambda: materialise_all(begun.definition.inputs, begun.parameters, begun.resources, folder, halt)
+            lambda: materialise_all(begun.terms.inputs, begun.parameters, folder, halt, self._means.secrets)
         )
         await asyncio.wait({copying, self._stopping}, return_when=asyncio.FIRST_COMPLETED)
         if self._stopping.done():
@@ -191,7 +214,7 @@ class _Execution:
         try:
             manifest = copying.result()
         except InputError as error:
-            await self._close(Ending(FAILED, "input_materialisation_failed", str(error)))
+            await self._recording.close(Ending(FAILED, INPUT_MATERIALISATION_FAILED, str(error)))
             return False
         text = json_text.write(manifest)
         self._board.changes.event(
@@ -199,67 +222,81 @@ class _Execution:
             objects=sum(entry["objects"] for entry in manifest),
             bytes=sum(entry["bytes"] for entry in manifest),
         )
-        await self._record(lambda tx, _: store.set_manifest(tx, begun.run_id, text))
+        await self._recording.record(lambda tx, _: store.set_manifest(tx, begun.run_id, text))
+        return True
+
+    async def _sweep_inputs(self) -> bool:
+        """Whether the run goes on: it is closed where what its steps would see cannot be swept."""
+        redaction, begun = self._begun.redaction, self._begun
+        if redaction is None or not redaction.covers(INPUTS):
+            return True
+        if begun.first:
+            self._board.changes.event("redaction.started", stage=INPUTS)
+            await self._recording.record()
+        sweeping = self._means.in_thread(lambda: sweep_inputs(redaction, begun, self._inputs_folder()))
+        await asyncio.wait({sweeping, self._stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if self._stopping.done():
+            sweeping.add_done_callback(lambda done: (done.exception(), self._means.in_thread(self._remove_folder)))
+            raise _StoppedError
+        try:
+            self._parameters, self._input_text, counts = sweeping.result()
+        except (RedactionError, OSError):
+            _LOG.exception("The inputs of run %s could not be swept", begun.run_id)
+            await self._recording.close(
+                Ending(FAILED, INVARIANT_BLOCKED, "The inputs could not be swept for personal data.")
+            )
+            return False
+        if begun.first:
+            self._board.changes.redacted.append((INPUTS, counts))
+            self._board.changes.event("redaction.completed", stage=INPUTS, files=counts.files, values=counts.values)
+            await self._recording.record(lambda tx, _: store.complete_redaction(tx, begun.run_id, INPUTS))
         return True
 
     async def _park(self) -> None:
         self._parked = True
-        await self._record(lambda tx, at: park_run(tx, self._segment_id, at))
+        await self._means.in_thread(lambda: drop_files(self._means, self._begun.run_id))
+        await self._recording.record(lambda tx, at: park_run(tx, self._segment_id, at))
 
     async def _complete(self) -> None:
         """Stores the result, tells what optional stages did not land, and closes the run as completed."""
         begun, board, means = self._begun, self._board, self._means
         warnings = board.warnings()
         result = RunResult()
-        value = board.value(begun.definition.result_step) if begun.definition.result_step else None
+        value = board.value(begun.terms.result_step) if begun.terms.result_step else None
         if value is not None:
-            schema = begun.definition.result_schema
+            schema = begun.terms.result_schema
             result, output = await means.in_thread(lambda: make_result(means.objects, begun.run_id, value, schema))
             board.changes.outputs.append(output)
-        for graph in begun.definition.publish:
-            warning = f"knowledge graph '{graph}': publishing is not part of this release"
-            board.changes.event("publish.started", knowledge_graph=graph)
-            board.changes.event("warning", message=warning)
-            warnings.append(warning)
-        await self._record(
+        if begun.terms.publish:
+            warnings += await publish(
+                means,
+                begun.run_id,
+                begun.terms.publish,
+                board,
+                self._recording.record,
+                self._wait_for_publication,
+                reasons=begun.redaction is None,
+            )
+        await self._recording.record(
             lambda tx, at: close_run(
                 tx, begun.run_id, COMPLETED, at, segment_id=self._segment_id, result=result, warnings=warnings
             )
         )
 
-    async def _close(self, ending: Ending) -> None:
-        await self._record(lambda tx, at: ending.close(tx, self._begun.run_id, at, self._segment_id, self._means.owner))
+    async def _wait_for_publication(self, outcome: asyncio.Future[Any], seconds: float) -> None:
+        await asyncio.wait({outcome, self._stopping}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        # The end of the process alone fails no run whose steps are done: it is late, and goes on at the next start.
+        if self._stopping.done() and await self._means.in_thread(self._has_reason_to_stop):
+            raise _StoppedError
 
-    async def _close_stopped(self) -> None:
-        """Closes the run for the reason that its row gives, else as orphaned; what was not recorded yet is given up."""
-        at = self._means.clock()
+    def _has_reason_to_stop(self) -> bool:
+        run = self._means.database.read(lambda tx: store.run_of_segment(tx, self._segment_id))
+        return reason_to_stop(run, self._means.clock()) is not None
 
-        def work(tx: Tx) -> None:
-            ending = reason_to_stop(store.run_of_segment(tx, self._segment_id), at) or ORPHANED
-            ending.close(tx, self._begun.run_id, at, self._segment_id, self._means.owner)
-
-        for _ in range(_TRIES_TO_CLOSE):
-            try:
-                await self._means.in_thread(lambda: self._means.database.write(work))
-            except Exception:  # noqa: BLE001 - whatever keeps it from being recorded may pass
-                _LOG.exception("Run %s could not be closed yet", self._begun.run_id)
-                await asyncio.sleep(_SECONDS_BETWEEN_TRIES)
-            else:
-                return
-
-    async def _record(self, last: Callable[[Tx, int], object] | None = None) -> None:
-        """Makes durable what has been gathered, with `last` behind it in the same transaction."""
-        changes = self._board.take_changes()
-        if not changes and last is None:
-            return
-        at = self._means.clock()
-
-        def work(tx: Tx) -> None:
-            changes.write(tx, self._begun.run_id, self._segment_id, at)
-            if last is not None:
-                last(tx, at)
-
-        await self._means.in_thread(lambda: self._means.database.write(work))
+    async def _give_up(self) -> None:
+        """Ends every step, and forgets what was not recorded yet."""
+        await self._kill()
+        await self._recording.discard(self._board.take_changes().outputs)
 
     async def _kill(self) -> None:
         """Ends every step, and gives back every slot; on return no process of the segment is left."""
@@ -270,10 +307,16 @@ class _Execution:
             self._means.slots.release(self._begun.key_id)
         self._slots.clear()
         self._beginning.clear()
+        for backoff in self._backoffs.values():
+            backoff.cancel()
+        self._backoffs.clear()
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        await self._recording.discard(
+            [output for one in outcomes if isinstance(one, Completed) for output in one.outputs]
+        )
 
     def _remove_folder(self) -> None:
         shutil.rmtree(self._means.folder_of_run(self._begun.run_id), ignore_errors=True)

@@ -1,55 +1,71 @@
 """Carries out one agent step: runs its agent in the sandbox and makes what it leaves durable."""
 
+import asyncio
 import logging
 import shutil
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from backend import json_text
-from backend.outputs.objects import object_key
 from backend.outputs.store import NewOutput
 from backend.runs.lifecycle import SegmentEndedError, append_event
-from backend.runtime.agents import StepFailed, StepRequest, run_step
-from backend.runtime.definition import StepDefinition
+from backend.runtime.agents import AgentMeans, StepFailed, StepRequest, run_step
+from backend.runtime.changes import add_redaction
+from backend.runtime.files import files_of, keep_files
+from backend.runtime.limits import limits_of
 from backend.runtime.means import Means
-from backend.runtime.promotion import store_outputs
-from backend.runtime.resources import Resources
+from backend.runtime.promotion import discard, store_outputs
+from backend.runtime.redaction import Counts
+from backend.runtime.redactor import RedactionError
+from backend.runtime.run_redaction import STEPS, RunRedaction
+from backend.storage.database import Tx
+from backend.storage.object_keys import object_key
+from backend.workflows.terms import StepTerms
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The return value as JSON text, and outputs whose bytes are stored."""
+    """The return value as JSON text, outputs whose bytes are stored, and what a sweep found, by stage."""
 
     value: str
     outputs: list[NewOutput]
+    redacted: list[tuple[str, Counts]]
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why a step came to nothing; `message` is for the caller."""
+    """Why an attempt came to nothing; `message` is for the caller, the rest as in `StepFailed`."""
 
     type: str
     message: str
+    final: bool = False
+    retry_after: float | None = None
+    redacted: list[tuple[str, Counts]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class StepWork:
-    """One attempt of one step; `inputs` is None where the workflow declares none."""
+    """One attempt of one step.
+
+    `inputs` is None where the workflow declares none; `keep_files` says that other steps need what this one leaves.
+    """
 
     means: Means
     run_id: str
     segment_id: str
-    step: StepDefinition
+    step: StepTerms
     attempt: int
-    resources: Resources
     parameters: Mapping[str, Any]
     input_text: str | None
     needs: Mapping[str, Any]
     inputs: Path | None
+    keep_files: bool
+    redaction: RunRedaction | None
 
     async def carry_out(self) -> Completed | Failed:
         """Runs the step to its end; on return, and when cancelled, none of its processes is left.
@@ -61,7 +77,7 @@ class StepWork:
             return await self._run()
         except StepFailed as failure:
             await self._keep_log(failure.log)
-            return Failed(failure.type, failure.message)
+            return await self._failed(failure)
         except SegmentEndedError:
             raise
         except Exception:  # noqa: BLE001 - whatever it was, only this step fails
@@ -69,44 +85,92 @@ class StepWork:
             return Failed("InternalError", "the runtime could not carry out the step")
 
     async def _run(self) -> Completed:
-        name = self.step.agent
-        agent = self.resources.agents.get(name or "")
+        agent, name = self.step.agent, self.step.agent_name
         if agent is None:
             missing = f"there is no agent named '{name}'" if name else "the step has no agent"
-            raise StepFailed("AgentUnavailable", missing)
-        folder = self.means.folder_of_run(self.run_id) / f"{self.step.step}-outputs"
+            raise StepFailed("AgentUnavailable", missing, final=True)
+        limits = limits_of(self.step.environment)
+        if limits.network == "full" and self.means.network == "none":
+            reason = "its environment asks for the network, which this deployment allows no step (runtime.network)"
+            raise StepFailed("NetworkNotAllowed", reason, final=True)
+        folder = self.means.folder_of_run(self.run_id) / "outputs" / f"{self.step.step}-{self.attempt}"
+        files = await self.means.in_thread(lambda: files_of(self.means, self.run_id, self.step.needs, self.redaction))
         request = StepRequest(
             step=self.step.step,
-            code=agent.get("code", ""),
+            agent=agent,
             parameters=self.parameters,
             input_text=self.input_text,
             needs=self.needs,
             inputs=self.inputs,
+            files=files,
             outputs=folder,
-            connectors=self.resources.connectors_of(self.step),
-            limits=self.resources.limits_of(self.step),
+            connectors=self.step.connectors,
+            limits=limits,
+            attempt=self.attempt,
         )
-        result = await run_step(agent["type"], self.means.sandbox, request, self._on_progress)
+        result = await run_step(AgentMeans(self.means.sandbox, self.means.models), request, self._on_progress)
         await self._keep_log(result.log)
+        value, redacted = await self._swept(STEPS, result.value)
         outputs: list[NewOutput] = []
         if folder.exists():
-            outputs = await self.means.in_thread(lambda: self._store_outputs(folder))
-        return Completed(json_text.write(result.value), outputs)
+            outputs = await self._store_outputs(folder)
+        return Completed(json_text.write(value), outputs, redacted)
+
+    async def _failed(self, failure: StepFailed) -> Failed:
+        try:
+            message, redacted = await self._swept(self._stage_of_words(), failure.message)
+        except StepFailed as unswept:
+            message, redacted = unswept.message, []
+        return Failed(failure.type, message, failure.final, failure.retry_after, redacted)
+
+    async def _swept(self, stage: str | None, value: Any) -> tuple[Any, list[tuple[str, Counts]]]:
+        """A JSON value as it may leave the step; raises StepFailed where it cannot be swept."""
+        redaction = self.redaction
+        if redaction is None or stage is None or not redaction.covers(stage):
+            return value, []
+        try:
+            swept, counts = await self.means.in_thread(lambda: redaction.value(value))
+        except RedactionError as error:
+            _LOG.warning("What step %s of run %s gave could not be swept: %s", self.step.step, self.run_id, error)
+            raise StepFailed("RedactionFailed", "what the step gave could not be swept for personal data") from error
+        return swept, [(stage, counts)]
+
+    def _stage_of_words(self) -> str | None:
+        return None if self.redaction is None else self.redaction.stage_of_words
 
     async def _on_progress(self, message: str, data: dict[str, Any]) -> None:
         at = self.means.clock()
-        data = data | {"message": message}
+        said, redacted = await self._swept(self._stage_of_words(), data | {"message": message})
         step = self.step.step
-        await self.means.in_thread(
-            lambda: self.means.database.write(
-                lambda tx: append_event(tx, self.segment_id, "step.progress", at, step=step, data=data)
-            )
-        )
 
-    def _store_outputs(self, folder: Path) -> list[NewOutput]:
-        outputs = store_outputs(self.means.objects, self.run_id, self.step.step, folder)
-        shutil.rmtree(folder)
-        return outputs
+        def work(tx: Tx) -> None:
+            append_event(tx, self.segment_id, "step.progress", at, step=step, data=said)
+            for stage, counts in redacted:
+                add_redaction(tx, self.run_id, stage, counts)
+
+        await self.means.in_thread(lambda: self.means.database.write(work))
+
+    async def _store_outputs(self, folder: Path) -> list[NewOutput]:
+        """Stores what the step left; of a step that is cancelled meanwhile nothing stays stored."""
+        objects, halt = self.means.objects, threading.Event()
+
+        def work() -> list[NewOutput]:
+            outputs = store_outputs(objects, self.run_id, self.step.step, folder, halt)
+            if self.keep_files and outputs:
+                keep_files(self.means, self.run_id, self.step.step, folder, self.redaction)
+            else:
+                shutil.rmtree(folder)
+            return outputs
+
+        storing = self.means.in_thread(work)
+        try:
+            return await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            halt.set()
+            await asyncio.wait({storing})
+            if storing.exception() is None:
+                await self.means.in_thread(lambda: discard(objects, storing.result()))
+            raise
 
     async def _keep_log(self, log: bytes) -> None:
         """The step's log is an object of the run that no output names, and is erased with it."""
@@ -114,6 +178,6 @@ class StepWork:
             return
         key = object_key(self.run_id, f"logs/{self.step.step}-{self.attempt}")
         try:
-            await self.means.in_thread(lambda: self.means.objects.put_bytes(key, log))
+            await self.means.in_thread_to_its_end(lambda: self.means.objects.put_bytes(key, log))
         except OSError:
             _LOG.exception("The log of step %s of run %s could not be kept", self.step.step, self.run_id)

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from sqlalchemy import BindParameter, bindparam, insert, select, update
 
-from backend.runs.tables import approvals, runs, segments, steps
+from backend.runs import redaction_manifest as manifests
 from backend.storage.database import Tx
 from backend.storage.statements import sql
-from backend.workflows.tables import resources, workflow_versions
+from backend.storage.tables.runs import approvals, runs, segments, steps
 
 _SEGMENT: Final[BindParameter[str]] = bindparam("of_segment_id")
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
@@ -19,19 +19,6 @@ _RUN_OF_SEGMENT = sql(
     .where(segments.c.segment_id == _SEGMENT)
 )
 _STEPS = sql(select(steps).where(steps.c.run_id == _RUN).order_by(steps.c.position))
-_DECISIONS = sql(select(approvals.c.step, approvals.c.state).where(approvals.c.continued_in == _SEGMENT))
-_DEFINITION = sql(
-    select(workflow_versions.c.definition).where(
-        workflow_versions.c.workflow_id == bindparam("of_workflow_id"),
-        workflow_versions.c.version == bindparam("of_version"),
-    )
-)
-_RESOURCE = sql(
-    select(resources.c.resource_id, resources.c.definition).where(
-        resources.c.kind == bindparam("of_kind"), resources.c.name == bindparam("of_name")
-    )
-)
-
 _STEP_COLUMNS: Final = (
     "status",
     "segment_id",
@@ -57,6 +44,8 @@ _COUNT = sql(
     .where(runs.c.run_id == _RUN)
     .values({name: runs.c[name] + bindparam(f"more_{name}") for name in _COUNTED})
 )
+_REDACTION = sql(select(runs.c.pii_redaction).where(runs.c.run_id == _RUN))
+_SET_REDACTION = sql(update(runs).where(runs.c.run_id == _RUN).values(pii_redaction=bindparam("manifest")))
 _SET_MANIFEST = sql(update(runs).where(runs.c.run_id == _RUN).values(inputs_manifest=bindparam("manifest")))
 
 
@@ -68,21 +57,6 @@ def run_of_segment(tx: Tx, segment_id: str) -> Any:
 def steps_of(tx: Tx, run_id: str) -> list[Any]:
     """The board, in the order of the definition."""
     return tx.all(_STEPS, of_run_id=run_id)
-
-
-def decisions_of(tx: Tx, segment_id: str) -> list[Any]:
-    """Step and state, `approved` or `rejected`, of the decisions that a segment goes on from."""
-    return tx.all(_DECISIONS, of_segment_id=segment_id)
-
-
-def definition(tx: Tx, workflow_id: str, version: int) -> str:
-    """The definition of a workflow version."""
-    return str(tx.one(_DEFINITION, of_workflow_id=workflow_id, of_version=version).definition)
-
-
-def resource(tx: Tx, kind: str, name: str) -> Any:
-    """Id and definition of an agent, connector or environment as it is now; None where there is none of that name."""
-    return tx.one(_RESOURCE, of_kind=kind, of_name=name)
 
 
 def save_steps(tx: Tx, run_id: str, rows: Iterable[Mapping[str, object]]) -> None:
@@ -109,3 +83,18 @@ def count(tx: Tx, run_id: str, more: Mapping[str, int]) -> None:
 def set_manifest(tx: Tx, run_id: str, manifest: str) -> None:
     """Writes what was copied in."""
     tx.run(_SET_MANIFEST, of_run_id=run_id, manifest=manifest)
+
+
+def redaction_manifest(tx: Tx, run_id: str) -> str:
+    """The redaction manifest of a run whose policy is not off."""
+    return str(tx.one(_REDACTION, of_run_id=run_id).pii_redaction)
+
+
+def set_redaction_manifest(tx: Tx, run_id: str, manifest: str) -> None:
+    """Writes the redaction manifest."""
+    tx.run(_SET_REDACTION, of_run_id=run_id, manifest=manifest)
+
+
+def complete_redaction(tx: Tx, run_id: str, stage: str) -> None:
+    """Marks a stage of the redaction manifest as over."""
+    set_redaction_manifest(tx, run_id, manifests.completed(redaction_manifest(tx, run_id), stage))

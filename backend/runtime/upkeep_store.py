@@ -6,6 +6,7 @@ from typing import Any, Final
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
+    Table,
     bindparam,
     delete,
     exists,
@@ -13,15 +14,16 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    tuple_,
     update,
 )
 
-from backend.deployment.tables import audit_records
-from backend.keys.tables import usage_records
-from backend.runs.tables import idempotency_records, runs, segments
-from backend.runs.transitions import IN_FLIGHT, WAITING, status_in
+from backend.run_status import IN_FLIGHT, WAITING
 from backend.storage.database import Tx
-from backend.storage.statements import sql
+from backend.storage.statements import Statement, sql
+from backend.storage.tables.audit import audit_records
+from backend.storage.tables.keys import usage_hours, usage_records
+from backend.storage.tables.runs import idempotency_records, runs, segments, status_in
 
 _NOW: Final[BindParameter[int]] = bindparam("now")
 _BEFORE: Final[BindParameter[int]] = bindparam("before")
@@ -59,7 +61,6 @@ _TAKE_BACK = sql(update(segments).where(_OPEN, _QUEUED).values(handed_over_at=No
 _RUNNING_SEGMENTS = sql(
     select(
         segments.c.segment_id,
-        segments.c.owner,
         runs.c.run_id,
         runs.c.started_at,
         runs.c.max_run_hours,
@@ -75,19 +76,28 @@ _IS_QUEUED = sql(select(segments.c.run_id).where(segments.c.segment_id == bindpa
 # A parked run has no running segment; one whose approval was just granted has a queued one.
 _OVERDUE = sql(
     select(runs.c.run_id, runs.c.max_run_hours).where(
-        IN_FLIGHT,
+        status_in(*IN_FLIGHT),
         status_in(WAITING),
         runs.c.max_run_hours.is_not(None),
         runs.c.started_at + runs.c.max_run_hours * _HOUR_MS <= _NOW,
         ~exists().where(segments.c.run_id == runs.c.run_id, _RUNNING),
     )
 )
-_IN_FLIGHT_IDS = sql(select(runs.c.run_id).where(IN_FLIGHT))
+_IN_FLIGHT_IDS = sql(select(runs.c.run_id).where(status_in(*IN_FLIGHT)))
+
+
+def _purge(table: Table, at: ColumnElement[int]) -> Statement:
+    """Deletes some of a table's rows from before a time."""
+    key = table.primary_key.columns
+    some = select(*key).where(at < _BEFORE).limit(bindparam("most"))
+    return sql(delete(table).where(tuple_(*key).in_(some)))
+
 
 _PURGES: Final = {
-    "idempotency_records": sql(delete(idempotency_records).where(idempotency_records.c.first_used_at < _BEFORE)),
-    "usage_records": sql(delete(usage_records).where(usage_records.c.at < _BEFORE)),
-    "audit_records": sql(delete(audit_records).where(audit_records.c.at < _BEFORE)),
+    "idempotency_records": _purge(idempotency_records, idempotency_records.c.first_used_at),
+    "usage_records": _purge(usage_records, usage_records.c.at),
+    "usage_hours": _purge(usage_hours, usage_hours.c.hour),
+    "audit_records": _purge(audit_records, audit_records.c.at),
 }
 
 
@@ -136,6 +146,6 @@ def in_flight(tx: Tx) -> set[str]:
     return {row.run_id for row in tx.all(_IN_FLIGHT_IDS)}
 
 
-def purge(tx: Tx, table: str, before: int) -> int:
-    """Deletes the records from before that time and returns how many there were."""
-    return tx.run(_PURGES[table], before=before)
+def purge(tx: Tx, table: str, before: int, most: int) -> int:
+    """Deletes up to `most` records from before that time and returns how many there were."""
+    return tx.run(_PURGES[table], before=before, most=most)

@@ -1,17 +1,20 @@
 """Runs the agent of one step and answers with its result (DECISIONS.md §9)."""
 
-from backend.runtime.agents.base import AgentRunner, OnProgress, StepFailed, StepRequest, StepResult
+from backend.runtime.agents.base import AgentMeans, AgentRunner, OnProgress, StepFailed, StepRequest, StepResult
+from backend.runtime.agents.llm_agent import run_llm_step
 from backend.runtime.agents.python_agent import run_python_step
 from backend.runtime.agents.registry import run_step
 from backend.runtime.sandbox import Limits
 
 __all__ = [
+    "AgentMeans",
     "AgentRunner",
     "Limits",
     "OnProgress",
     "StepFailed",
     "StepRequest",
     "StepResult",
+    "run_llm_step",
     "run_python_step",
     "run_step",
 ]

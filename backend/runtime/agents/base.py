@@ -3,6 +3,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from backend.runtime.models import Models
 from backend.runtime.sandbox import Limits, Sandbox
 
 OnProgress = Callable[[str, dict[str, Any]], Awaitable[None] | None]
@@ -13,20 +14,23 @@ OnProgress = Callable[[str, dict[str, Any]], Awaitable[None] | None]
 class StepRequest:
     """All that an agent gets to see of its run.
 
-    `needs` maps each needed step to its return value. `inputs` is the run's folder of inputs, read-only to the step.
+    `agent` is the agent's definition. `needs` maps each needed step to its return value, and `files` those that left
+    output files to a folder of them. `inputs` is the run's folder of inputs. All folders are read-only to the step.
     `outputs` is the step's own folder on the host, made if need be: it receives the output files, and is removed if the
     step fails. Of a connector only type, bucket and prefixes reach the step.
     """
 
     step: str
-    code: str
+    agent: Mapping[str, Any]
     parameters: Mapping[str, Any]
     input_text: str | None
     needs: Mapping[str, Any]
     inputs: Path | None
+    files: Mapping[str, Path]
     outputs: Path
     connectors: Mapping[str, Mapping[str, Any]]
     limits: Limits
+    attempt: int = 1
 
 
 @dataclass(frozen=True)
@@ -41,15 +45,34 @@ class StepFailed(Exception):  # noqa: N818 - the event's name in DECISIONS.md §
     """A step that came to no result.
 
     `message` is for the caller and holds no traceback; `type` is the exception's type, or names the cause; `log` is
-    what the step printed and the traceback, for the step's own log.
+    what the step printed and the traceback, for the step's own log. `final` says that trying again cannot help, and
+    `retry_after` how many seconds whoever failed asks to be left alone.
     """
 
-    def __init__(self, type: str, message: str, log: bytes = b"") -> None:  # noqa: A002 - the step error's field
+    def __init__(
+        self,
+        type: str,  # noqa: A002 - the step error's field
+        message: str,
+        log: bytes = b"",
+        *,
+        final: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.type = type
         self.message = message
         self.log = log
+        self.final = final
+        self.retry_after = retry_after
 
 
-AgentRunner = Callable[[Sandbox, StepRequest, OnProgress], Awaitable[StepResult]]
+@dataclass(frozen=True)
+class AgentMeans:
+    """What the runners of agents work with."""
+
+    sandbox: Sandbox
+    models: Models
+
+
+AgentRunner = Callable[[AgentMeans, StepRequest, OnProgress], Awaitable[StepResult]]
 """Runs a step of one agent type; raises StepFailed."""

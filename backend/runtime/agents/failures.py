@@ -6,6 +6,8 @@ from typing import Any
 
 from backend.runtime.agents.base import StepFailed
 from backend.runtime.sandbox import Limits
+from backend.runtime.sandbox.limits import PROCESSES
+from backend.runtime.sandbox.process import Excess
 from backend.runtime.sandbox.runner import MAX_MESSAGE_CHARACTERS
 
 PROTOCOL_MESSAGE = "the step's process sent something other than a result"
@@ -64,8 +66,20 @@ def reported(payload: bytes, limits: Limits) -> StepFailed:
     return failure
 
 
-def died(status: int | None, limits: Limits) -> StepFailed:
+def process_limit() -> StepFailed:
+    """A step that started too many processes and threads."""
+    return StepFailed("ProcessLimit", f"the step has more than {PROCESSES} processes and threads at once")
+
+
+def died(status: int | None, limits: Limits, exceeded: Excess | None = None) -> StepFailed:
     """A step whose process was gone before it had answered; `status` is negative for a signal, None while it ran on."""
+    match exceeded:
+        case "memory":
+            return memory_limit(limits)
+        case "workspace":
+            return workspace_limit(limits)
+        case "processes":
+            return process_limit()
     if status == -signal.SIGKILL:
         return StepFailed(
             "ProcessDied",

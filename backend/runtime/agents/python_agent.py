@@ -6,7 +6,7 @@ from backend import json_text
 from backend.runtime.agents import failures
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult
 from backend.runtime.agents.values import NotJsonError, parse, parse_replacing_nul
-from backend.runtime.sandbox import Sandbox
+from backend.runtime.sandbox import Readable, Sandbox
 from backend.runtime.sandbox.frames import EndOfStepError, Frames, HostileFrameError
 from backend.runtime.sandbox.outputs import OutputFolder, WorkspaceFullError
 from backend.runtime.sandbox.process import StepProcess
@@ -39,7 +39,7 @@ async def run_python_step(sandbox: Sandbox, request: StepRequest, on_progress: O
     """
     try:
         request.outputs.mkdir(parents=True, exist_ok=True)
-        process = await sandbox.start(request.limits, request.inputs)
+        process = await sandbox.start(request.limits, Readable(request.inputs, request.files))
     except OSError as error:
         raise StepFailed("SandboxFailed", "the step's sandbox could not be started", f"{error}\n".encode()) from error
     process.log.start()
@@ -80,14 +80,15 @@ async def _run(process: StepProcess, request: StepRequest, on_progress: OnProgre
         raise failures.workspace_limit(request.limits) from error
     except EndOfStepError as error:
         status = await asyncio.to_thread(process.exit_status, EXIT_SECONDS)
-        raise failures.died(status, request.limits) from error
+        raise failures.died(status, request.limits, process.exceeded) from error
 
 
 def _payload(process: StepProcess, request: StepRequest) -> bytes:
     layout = process.layout
     return json_text.write(
         {
-            "code": request.code,
+            "attempt": request.attempt,
+            "code": request.agent["code"],
             "parameters": dict(request.parameters),
             "input_text": request.input_text,
             "needs": dict(request.needs),
@@ -95,7 +96,12 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
                 name: {field: declared.get(field) for field in CONNECTOR_FIELDS}
                 for name, declared in request.connectors.items()
             },
-            "folders": {"workspace": layout.workspace, "outputs": layout.outputs, "inputs": layout.inputs},
+            "folders": {
+                "workspace": layout.workspace,
+                "outputs": layout.outputs,
+                "inputs": layout.inputs,
+                "files": layout.files,
+            },
             "limits": request.limits.for_runner(processes=process.processes),
         }
     ).encode()

@@ -1,16 +1,22 @@
 from collections.abc import Mapping
 
-from backend.runtime.agents.base import AgentRunner, OnProgress, StepFailed, StepRequest, StepResult
+from backend.runtime.agents.base import AgentMeans, AgentRunner, OnProgress, StepFailed, StepRequest, StepResult
+from backend.runtime.agents.llm_agent import run_llm_step
 from backend.runtime.agents.python_agent import run_python_step
-from backend.runtime.sandbox import Sandbox
 
-RUNNERS: Mapping[str, AgentRunner] = {"python": run_python_step}
+RUNNERS: Mapping[str, AgentRunner] = {
+    "python": lambda means, request, on_progress: run_python_step(means.sandbox, request, on_progress),
+    "llm": lambda means, request, on_progress: run_llm_step(means.models, request, on_progress),
+}
 """Every agent type of this release with what runs it."""
 
 
-async def run_step(agent_type: str, sandbox: Sandbox, request: StepRequest, on_progress: OnProgress) -> StepResult:
+async def run_step(means: AgentMeans, request: StepRequest, on_progress: OnProgress) -> StepResult:
     """Run a step by the runner of its agent's type; raises StepFailed, also for a type that has none."""
+    agent_type = request.agent["type"]
     runner = RUNNERS.get(agent_type)
     if runner is None:
-        raise StepFailed("AgentUnavailable", f"agents of type {agent_type} are not available in this release")
-    return await runner(sandbox, request, on_progress)
+        raise StepFailed(
+            "AgentUnavailable", f"agents of type {agent_type} are not available in this release", final=True
+        )
+    return await runner(means, request, on_progress)

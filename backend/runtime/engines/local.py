@@ -31,6 +31,10 @@ class LocalEngine:
 
     def stop(self) -> None:
         """Gives running segments two seconds to end by themselves, then ends them as orphaned."""
+        if not self._thread.is_alive():
+            # A start that failed before it came to this; nothing would ever run on the loop.
+            self._loop.close()
+            return
         asyncio.run_coroutine_threadsafe(self._drain(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -1,0 +1,48 @@
+"""What was worked out from stored data, kept while the data stays as it is."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, Final
+
+_MOST: Final = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    revision: int
+    value: Any
+    size: int
+
+
+class Kept:
+    """Values by name, each of one revision of the data; those used last stay, up to `most` in the sum of their sizes.
+
+    One for each database, as names and revisions are its own.
+    """
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        # The one used last is at the end.
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._size = 0
+
+    def get(self, name: Hashable, revision: int) -> Any:
+        """The value of this revision, or None."""
+        with self._lock:
+            entry = self._entries.get(name)
+            if entry is None or entry.revision != revision:
+                return None
+            self._entries.move_to_end(name)
+            return entry.value
+
+    def put(self, name: Hashable, revision: int, value: object, size: int) -> None:
+        """Keeps a value in place of an older one; one that is larger than all may be together is not kept."""
+        with self._lock:
+            before = self._entries.pop(name, None)
+            self._entries[name] = _Entry(revision, value, size)
+            self._size += size - (before.size if before else 0)
+            while self._size > self._most:
+                self._size -= self._entries.popitem(last=False)[1].size

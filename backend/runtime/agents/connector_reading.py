@@ -1,0 +1,68 @@
+"""Lets an agent that calls a model read objects inside what a connector of its step allows."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from backend.runtime.agents.reading import MOST_LISTED, READ_BYTES, text_part
+from backend.secrets import Secrets
+from backend.workflows.object_storage import s3_client
+
+OUTSIDE: Final = {"error": "that lies outside of what the connector may read"}
+
+Connectors = Mapping[str, Mapping[str, Any]]
+
+
+def list_objects(secrets: Secrets, connectors: Connectors, connector: str, prefix: str) -> dict[str, Any]:
+    """Key and size of the first objects under a prefix; blocks."""
+    declared = connectors.get(connector)
+    if declared is None:
+        return _unknown(connectors)
+    allowed = declared["prefixes"]
+    if not prefix and allowed:
+        return {"prefixes": list(allowed)}
+    if not _inside(declared, prefix):
+        return OUTSIDE
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        client = s3_client(declared, secrets)
+        page = client.list_objects_v2(Bucket=declared["bucket"], Prefix=prefix, MaxKeys=MOST_LISTED)
+    except (BotoCoreError, ClientError, ValueError) as error:
+        return _failed(error)
+    listed = [{"key": one["Key"], "size_bytes": one["Size"]} for one in page.get("Contents", ())]
+    return {"objects": listed, "more": page["IsTruncated"]}
+
+
+def read_object(secrets: Secrets, connectors: Connectors, connector: str, key: str, offset: int) -> dict[str, Any]:
+    """Up to 64 KiB of a text object from a byte offset; blocks."""
+    declared = connectors.get(connector)
+    if declared is None:
+        return _unknown(connectors)
+    if not _inside(declared, key) or offset < 0:
+        return OUTSIDE
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        found = s3_client(declared, secrets).get_object(
+            Bucket=declared["bucket"], Key=key, Range=f"bytes={offset}-{offset + READ_BYTES - 1}"
+        )
+        size = int(found.get("ContentRange", "").rpartition("/")[2] or found["ContentLength"])
+        return text_part(found["Body"].read(READ_BYTES), offset, size)
+    except (BotoCoreError, ClientError, ValueError) as error:
+        return _failed(error)
+
+
+def _inside(declared: Mapping[str, Any], key: str) -> bool:
+    # Some stores resolve `..` as file systems do.
+    if not {".", ".."}.isdisjoint(key.split("/")):
+        return False
+    return not declared["prefixes"] or key.startswith(tuple(declared["prefixes"]))
+
+
+def _unknown(connectors: Connectors) -> dict[str, Any]:
+    return {"error": f"the step declares no such connector (declared: {', '.join(sorted(connectors)) or 'none'})"}
+
+
+def _failed(error: Exception) -> dict[str, Any]:
+    response = getattr(error, "response", {})
+    return {"error": str(response.get("Error", {}).get("Code") or "the object storage cannot be reached")}

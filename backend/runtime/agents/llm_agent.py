@@ -1,0 +1,229 @@
+"""Steps whose work a model does: in this process, beside the sandbox, since nothing of the agent's is executed."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterable
+from typing import TYPE_CHECKING, Any, Final
+
+from backend import json_text
+from backend.runtime.agents import failures
+from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult
+from backend.runtime.agents.model_failures import model_failure
+from backend.runtime.agents.prompt import user_prompt
+from backend.runtime.agents.tools import tools_of
+from backend.runtime.agents.values import NotJsonError, parse
+from backend.runtime.models import ConfiguredModel, Models, ModelUnusableError
+from backend.runtime.sandbox.runner import MAX_RESULT_BYTES
+from backend.runtime.schema_check import schema_mismatch
+from backend.secrets import Secrets
+
+if TYPE_CHECKING:
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.settings import ModelSettings
+
+TEXT_ANSWER: Final = "answer.md"
+STRUCTURED_ANSWER: Final = "answer.json"
+MOST_CALLS: Final = 50
+MOST_TOOL_CALLS: Final = 200
+MORE_TRIES: Final = 2
+"""How often the model may correct an answer that does not fit, or the arguments of a tool."""
+SECONDS_BETWEEN_EVENTS: Final = 2.0
+
+
+async def run_llm_step(models: Models, request: StepRequest, on_progress: OnProgress) -> StepResult:
+    """Have the model answer within the environment's time, and keep the answer as an output file (docs/agents.md).
+
+    The time counts from the first call: making ready what calls models is not the step's. Raises StepFailed; what
+    `on_progress` raises passes through.
+    """
+    declared = request.agent
+    try:
+        configured = await asyncio.to_thread(
+            models.make, declared["model"], api_key=declared.get("api_key"), base_url=declared.get("base_url")
+        )
+    except ModelUnusableError as error:
+        raise StepFailed(error.type, str(error), final=True) from None
+    conversation = _Conversation(configured, request, on_progress, models.secrets)
+    try:
+        value = await conversation.hold()
+    except StepFailed as failed:
+        failed.log = conversation.log() + failed.log
+        raise
+    finally:
+        await conversation.tell_usage()
+    await asyncio.to_thread(_write_answer, request, value)
+    return StepResult(value, conversation.log())
+
+
+class _Conversation:
+    """One conversation with the model, until its answer."""
+
+    def __init__(
+        self, configured: ConfiguredModel, request: StepRequest, on_progress: OnProgress, secrets: Secrets
+    ) -> None:
+        from pydantic_ai.usage import RunUsage
+
+        self._configured = configured
+        self._request = request
+        self._on_progress = on_progress
+        self._secrets = secrets
+        self._schema: Any = request.agent.get("output_schema")
+        self._mismatch: str | None = None
+        self._progress_error: Exception | None = None
+        self._usage: RunUsage = RunUsage()
+        self._messages: list[ModelMessage] = []
+
+    async def hold(self) -> Any:
+        """The model's answer, as text or as the schema says."""
+        from pydantic_ai import capture_run_messages
+
+        clock = asyncio.timeout(self._request.limits.timeout_seconds)
+        try:
+            agent = await asyncio.to_thread(self._agent)
+            with capture_run_messages() as self._messages:
+                async with clock, self._configured.model:
+                    answer = await self._ask(agent)
+        except Exception as error:
+            if self._progress_error is not None:
+                raise self._progress_error from error
+            raise self._failure(error, late=clock.expired()) from error
+        return _kept(answer)
+
+    def _failure(self, error: Exception, *, late: bool) -> StepFailed:
+        if late and isinstance(error, TimeoutError):
+            return failures.time_limit(self._request.limits)
+        if _gave_up(error):
+            form = "" if self._schema is None else " in the form of output_schema"
+            return StepFailed("InvalidAnswer", failures.plain(self._mismatch or f"The model gave no answer{form}."))
+        return model_failure(error, self._configured)
+
+    async def tell_usage(self) -> None:
+        """Tells what was used, also where the step failed."""
+        used = self._usage
+        if used.requests:
+            await self._tell(
+                "model usage",
+                model=self._request.agent["model"],
+                requests=used.requests,
+                tool_calls=used.tool_calls,
+                input_tokens=used.input_tokens,
+                output_tokens=used.output_tokens,
+            )
+
+    def log(self) -> bytes:
+        """A line for each answer of the model: what it used and which tools it called, none of what was said."""
+        from pydantic_ai.messages import ModelResponse, ToolCallPart
+
+        lines = []
+        for message in self._messages:
+            if isinstance(message, ModelResponse) and message.finish_reason is not None:
+                calls = ", ".join(part.tool_name for part in message.parts if isinstance(part, ToolCallPart))
+                lines.append(
+                    f"{message.model_name}: {message.usage.input_tokens} tokens in, "
+                    f"{message.usage.output_tokens} out, {message.finish_reason}{f', calls {calls}' if calls else ''}\n"
+                )
+        return self._configured.without_key(failures.plain("".join(lines), 1024 * 1024)).encode()
+
+    async def _ask(self, agent: "Agent[object, Any]") -> Any:
+        from pydantic_ai.exceptions import OutputTokenLimitExceeded
+        from pydantic_ai.usage import UsageLimits
+
+        result = await agent.run(
+            user_prompt(self._request),
+            usage=self._usage,
+            usage_limits=UsageLimits(request_limit=MOST_CALLS, tool_calls_limit=MOST_TOOL_CALLS),
+            event_stream_handler=self._follow if self._request.agent.get("stream") else None,
+            infer_name=False,
+        )
+        if self._schema is None and result.response.finish_reason == "length":
+            raise OutputTokenLimitExceeded("the answer was cut off")
+        return result.output
+
+    def _agent(self) -> "Agent[object, Any]":
+        from pydantic_ai import Agent, ModelRetry, StructuredDict, Tool
+
+        declared = self._request.agent
+        tools = tools_of(declared.get("tools") or (), self._request, self._secrets)
+        agent: Agent[object, Any] = Agent(
+            self._configured.model,
+            output_type=str if self._schema is None else StructuredDict(dict(self._schema), name="answer"),
+            instructions=declared["instructions"],
+            model_settings=self._settings(),
+            retries=MORE_TRIES,
+            tools=[Tool(tool, takes_ctx=False) for tool in tools],
+        )
+
+        if self._schema is not None:
+
+            @agent.output_validator
+            def fits(answer: Any) -> Any:
+                self._mismatch = schema_mismatch(self._schema, answer, "answer")
+                if self._mismatch is not None:
+                    raise ModelRetry(self._mismatch)
+                return answer
+
+        return agent
+
+    def _settings(self) -> "ModelSettings":
+        declared = self._request.agent
+        seconds = self._request.limits.timeout_seconds
+        # The library's own retries and time-outs would run against the step's clock.
+        settings: ModelSettings = {"max_retries": 0, "timeout": seconds}
+        if declared.get("max_tokens") is not None:
+            settings["max_tokens"] = declared["max_tokens"]
+        if declared.get("temperature") is not None:
+            settings["temperature"] = declared["temperature"]
+        if declared.get("request_timeout_seconds") is not None:
+            settings["request_timeout"] = declared["request_timeout_seconds"]
+        return settings
+
+    async def _follow(self, _: Any, events: AsyncIterable[Any]) -> None:
+        """Tells now and then how much of a streamed answer has come."""
+        from pydantic_ai.messages import PartDeltaEvent, TextPartDelta, ToolCallPartDelta
+
+        characters = 0
+        told = time.monotonic()
+        async for event in events:
+            if not isinstance(event, PartDeltaEvent):
+                continue
+            match event.delta:
+                case TextPartDelta(content_delta=str(text)) | ToolCallPartDelta(args_delta=str(text)):
+                    characters += len(text)
+            if time.monotonic() - told >= SECONDS_BETWEEN_EVENTS:
+                told = time.monotonic()
+                try:
+                    await self._tell("the model answers", characters=characters)
+                except Exception as error:
+                    self._progress_error = error
+                    raise
+
+    async def _tell(self, message: str, **data: Any) -> None:
+        awaitable = self._on_progress(message, data)
+        if awaitable is not None:
+            await awaitable
+
+
+def _gave_up(error: Exception) -> bool:
+    from pydantic_ai.exceptions import UnexpectedModelBehavior
+
+    return isinstance(error, UnexpectedModelBehavior) and "output retries" in error.message
+
+
+def _kept(answer: Any) -> Any:
+    """The answer as JSON that can be stored."""
+    payload = json_text.write(answer).encode(errors="surrogatepass")
+    if len(payload) > MAX_RESULT_BYTES:
+        raise StepFailed("InvalidResult", f"the model's answer is larger than {MAX_RESULT_BYTES} bytes of JSON")
+    try:
+        return parse(payload)
+    except NotJsonError as error:
+        raise StepFailed("InvalidResult", f"the model's answer {failures.plain(error)}") from error
+
+
+def _write_answer(request: StepRequest, value: Any) -> None:
+    request.outputs.mkdir(parents=True, exist_ok=True)
+    if isinstance(value, str):
+        (request.outputs / TEXT_ANSWER).write_text(value, encoding="utf-8")
+    else:
+        (request.outputs / STRUCTURED_ANSWER).write_text(json_text.write(value), encoding="utf-8")

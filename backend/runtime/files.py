@@ -1,0 +1,80 @@
+"""Output files of steps on this machine, for the steps that need them. (DECISIONS.md, 9)."""
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from backend.outputs.store import outputs_of
+from backend.runtime.means import Means
+from backend.runtime.run_redaction import STEPS, RunRedaction
+from backend.storage.objects import ObjectStore
+
+
+def keep_files(means: Means, run_id: str, step: str, folder: Path, redaction: RunRedaction | None) -> None:
+    """Takes over what a completed step left in `folder`; its files are stored objects too.
+
+    Where the policy sweeps what steps hand on, other steps see the files as they were swept.
+
+    Raises:
+        RedactionError: they could not be swept.
+    """
+    _sweep(folder, redaction)
+    kept = means.files_of_run(run_id) / step
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    folder.rename(kept)
+
+
+def files_of(means: Means, run_id: str, steps: Iterable[str], redaction: RunRedaction | None) -> dict[str, Path]:
+    """The folders of those of these completed steps that left files; one that is not here is made from the objects.
+
+    Raises:
+        OSError, KeyError, EOFError: the objects could not be read.
+        RedactionError: as `keep_files`.
+    """
+    kept = {step: means.files_of_run(run_id) / step for step in steps}
+    missing = [step for step, folder in kept.items() if not folder.exists()]
+    if missing:
+        outputs = means.database.read(lambda tx: outputs_of(tx, run_id))
+        for step in missing:
+            of_step = [(output.path, output.object_key, output.size_bytes) for output in outputs if output.step == step]
+            if of_step:
+                _restore(means.objects, kept[step], of_step, redaction)
+    return {step: folder for step, folder in kept.items() if folder.exists()}
+
+
+def drop_files(means: Means, run_id: str) -> None:
+    """Frees the disk while a run waits; the objects stay."""
+    shutil.rmtree(means.files_of_run(run_id), ignore_errors=True)
+
+
+def _sweep(folder: Path, redaction: RunRedaction | None) -> None:
+    """Counts nothing: the final sweep counts the same files."""
+    if redaction is not None and redaction.covers(STEPS):
+        redaction.folder(folder)
+
+
+def _restore(
+    objects: ObjectStore, kept: Path, outputs: Iterable[tuple[str, str, int]], redaction: RunRedaction | None
+) -> None:
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=".", dir=kept.parent))
+    try:
+        for path, key, size in outputs:
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            reader = objects.open_range(key, 0, size)
+            try:
+                with target.open("xb") as file:
+                    file.writelines(reader)
+            finally:
+                reader.close()
+        _sweep(folder / kept.name, redaction)
+        # Whole or not at all: a step beside this one may need the same files, and may have been faster.
+        if not kept.exists():
+            (folder / kept.name).rename(kept)
+    except OSError:
+        if not kept.exists():
+            raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,21 @@
+"""What an execution environment allows a step. (SPEC.md, Workflow and resource limits)."""
+
+from typing import Final
+
+from backend.runtime.sandbox import Limits
+from backend.workflows.readiness import Definition
+from backend.workflows.terms import DEFAULT_ENVIRONMENT
+
+
+def limits_of(environment: Definition) -> Limits:
+    """The limits of a step in this environment."""
+    return Limits(
+        environment["memory_mb"],
+        environment["timeout_seconds"],
+        environment["workspace_mb"],
+        # An environment that was applied before there was the field has no network.
+        environment.get("network", "none"),
+    )
+
+
+DEFAULT_LIMITS: Final = limits_of(DEFAULT_ENVIRONMENT)

@@ -1,0 +1,86 @@
+"""Removes what is kept for a time and then no longer, and what was left over."""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from backend.clock import DAY_MS, HOUR_MS
+from backend.runs.removals import Removals
+from backend.runs.retention import Retention
+from backend.runtime import upkeep_store as store
+from backend.services import Services
+
+# SPEC.md, Request and payload bounds, and Workflow and resource limits of the product.
+KEPT_MS: Final[Mapping[str, int]] = {
+    "idempotency_records": DAY_MS,
+    "usage_records": 90 * DAY_MS,
+    "usage_hours": 400 * DAY_MS,
+    "audit_records": 400 * DAY_MS,
+}
+
+_MOST_AT_ONCE: Final = 1_000
+
+
+class Upkeep:
+    """Works in a thread of its own, for nothing here is urgent and much of it may be due at once.
+
+    `work` is the folder where runs in flight keep what is theirs on disk; `removals` are those that erasures ordered.
+    """
+
+    def __init__(self, services: Services, removals: Removals, work: Path) -> None:
+        self._services = services
+        self._removals = removals
+        self._retention = Retention(services, removals)
+        self._work = work
+        self._next_expiry = 0
+        self._halted = threading.Event()
+
+    def halt(self) -> None:
+        """Has whatever is going on end after the batch it is at, and nothing begin any more; from any thread."""
+        self._halted.set()
+
+    def round(self) -> None:
+        """Tidies, and every hour ends what is past its time."""
+        self.tidy()
+        now = self._services.clock()
+        if now >= self._next_expiry:
+            self._next_expiry = now + HOUR_MS
+            self.expire()
+
+    def tidy(self) -> None:
+        """Removes the folders of runs that ended while no segment of theirs ran, and what erased runs left stored."""
+        may_go_on = self._until(None)
+        folders = list(self._work.iterdir())
+        in_flight = self._services.database.read(store.in_flight) if folders else set()
+        for folder in folders:
+            if folder.name not in in_flight and may_go_on():
+                shutil.rmtree(folder, ignore_errors=True)
+        self._removals.resume(may_go_on)
+
+    def expire(self, seconds: float | None = None) -> dict[str, int]:
+        """Erases run data and deletes records past their time; returns how many, as `runs_erased` and by table.
+
+        `more` among them is 1 where the `seconds` were over, or a halt came, before it was known that nothing is left.
+        """
+        may_go_on = self._until(seconds)
+        done = {"runs_erased": self._retention.enforce(may_go_on)}
+        done |= {table: self._delete(table, may_go_on) for table in KEPT_MS}
+        return {**done, "more": int(not may_go_on())}
+
+    def _until(self, seconds: float | None) -> Callable[[], bool]:
+        """Whether there is time left: no halt came, and the seconds, where given, are not over."""
+        end = None if seconds is None else time.monotonic() + seconds
+        return lambda: not self._halted.is_set() and (end is None or time.monotonic() < end)
+
+    def _delete(self, table: str, may_go_on: Callable[[], bool]) -> int:
+        """Deletes in batches, so that no other change waits long behind them."""
+        before = self._services.clock() - KEPT_MS[table]
+        batch = partial(store.purge, table=table, before=before, most=_MOST_AT_ONCE)
+        deleted = 0
+        while may_go_on() and (count := self._services.database.write(batch)):
+            deleted += count
+        return deleted

@@ -1,0 +1,62 @@
+"""Secrets by name: where each is kept is a setting, and its value is looked up at each use and kept nowhere."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+ENVIRONMENT: Final = "env:"
+FILE: Final = "file:"
+
+_LARGEST_FILE_BYTES: Final = 64 * 1024
+
+
+class SecretError(Exception):
+    """A secret that cannot be had; the text names the secret and never holds its value or its place."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secrets:
+    """The secrets of a deployment.
+
+    Attributes:
+        sources: By name, `env:VARIABLE` or `file:/path`; a file is read anew at each use, so it can be rotated.
+        environment: The process's variables, as the entry point hands them down.
+    """
+
+    sources: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def get(self, name: str) -> str:
+        """The secret's value, without the line end of a file.
+
+        Raises:
+            SecretError: there is no such secret, or its variable or file cannot be read or is empty.
+        """
+        source = self.sources.get(name)
+        if source is None:
+            raise SecretError(f"this deployment has no secret named '{name}'")
+        if source.startswith(ENVIRONMENT):
+            value = self.environment.get(source.removeprefix(ENVIRONMENT), "")
+        else:
+            value = _read(name, Path(source.removeprefix(FILE)))
+        if not value:
+            raise SecretError(f"the secret '{name}' is not set")
+        return value
+
+    def __repr__(self) -> str:
+        return f"Secrets({', '.join(sorted(self.sources))})"
+
+
+def _read(name: str, path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE_BYTES + 1)
+    except OSError as error:
+        raise SecretError(f"the secret '{name}' cannot be read: {error.strerror}") from None
+    if len(content) > _LARGEST_FILE_BYTES:
+        raise SecretError(f"the secret '{name}' has more than {_LARGEST_FILE_BYTES:,} bytes")
+    try:
+        return content.decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise SecretError(f"the secret '{name}' is not UTF-8 text") from None
