@@ -159,20 +159,19 @@ class Check(NamedTuple):
 
     order: int
     test: Test
-    refusals: tuple[str, ...]
 
 
 CHECKS: Final = (
-    Check(0, body_is_bounded, ("payload_too_large",)),
-    Check(0, is_no_preflight, ()),
-    Check(0, path_and_method_exist, ("not_found", "method_not_allowed")),
-    Check(0, body_is_json, ("invalid_request",)),
-    Check(1, keys_are_served, ("deployment_updating",)),
-    Check(2, credentials_are_right, ("unauthorized",)),
-    Check(3, source_is_allowed, ("forbidden",)),
-    Check(3, hour_is_allowed, ("outside_time_window",)),
-    Check(4, minute_is_not_full, ("rate_limited",)),
-    Check(5, scope_is_granted, ("forbidden",)),
+    Check(0, body_is_bounded),
+    Check(0, is_no_preflight),
+    Check(0, path_and_method_exist),
+    Check(0, body_is_json),
+    Check(1, keys_are_served),
+    Check(2, credentials_are_right),
+    Check(3, source_is_allowed),
+    Check(3, hour_is_allowed),
+    Check(4, minute_is_not_full),
+    Check(5, scope_is_granted),
 )
 """Every check, first failure stops. Validation and the domain come after the last."""
 

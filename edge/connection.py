@@ -20,7 +20,7 @@ from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
 from edge.errors import Refusal
-from edge.http_input import UNREADABLE, HttpRequest
+from edge.http_input import HttpRequest, unreadable
 from edge.http_output import Answer, refused
 
 MAX_LINE_BYTES: Final = 32_768
@@ -32,7 +32,7 @@ MAX_HEAD_BYTES: Final = 2 * MAX_LINE_BYTES
 MAX_HEADERS: Final = 8_192
 """More than fit into the bytes that a head may have; those are the bound."""
 
-DISCARD_BYTES: Final = 8 * 1_048_576
+DISCARD_BYTES: Final = 64 * 1_048_576
 """How much of what a refused caller still sends is read and thrown away, so that it sees the answer."""
 
 DISCARD_SECONDS: Final = 5.0
@@ -56,7 +56,7 @@ class Connection(RequestHandler):
 
     __slots__ = (
         "_discard_left",
-        "_head_bytes",
+        "_head",
         "_head_since",
         "_last_payload",
         "_lingering",
@@ -69,7 +69,7 @@ class Connection(RequestHandler):
         super().__init__(server, loop=loop, **_LIMITS, **limits)
         self._stall_seconds = server.stall_seconds
         self.broken = False
-        self._head_bytes = 0
+        self._head = b""
         self._head_since = 0.0
         self._last_payload: StreamReader = EMPTY_PAYLOAD
         self._lingering: asyncio.Future[None] | None = None
@@ -129,7 +129,7 @@ class Connection(RequestHandler):
         self._request_in_progress = True
         try:
             if isinstance(message, _ErrInfo):
-                request = HttpRequest(UNREADABLE, payload, self)
+                request = HttpRequest(unreadable(self._head), payload, self)
                 answer = self._malformed(message, request)
             else:
                 request = HttpRequest(message, payload, self)
@@ -155,6 +155,10 @@ class Connection(RequestHandler):
 
     def _malformed(self, error: _ErrInfo, request: HttpRequest) -> Answer:
         _LOG.info("malformed request from %s, request %s: %s", self.peername, request.request_id, error.message)
+        try:
+            request.check_length()
+        except Refusal as too_large:
+            return refused(too_large, request)
         problem = {"name": "request", "reason": "is not well-formed HTTP"}
         return refused(Refusal("invalid_request", details=[problem]), request)
 
@@ -204,15 +208,20 @@ class Connection(RequestHandler):
         if self._request_count != seen:
             if isinstance(self._messages[-1][0], _ErrInfo):
                 self._take_unknown_method(data)
-            message, self._last_payload = self._messages[-1]
-            self._head_bytes = 0
-            self._head_since = 0.0
+            message, payload = self._messages[-1]
             if isinstance(message, _ErrInfo):
+                # Only where nothing else came before it in `data` is it known where the refused head begins.
+                alone = self._request_count == seen + 1 and self._last_payload.is_eof()
+                self._head = self._head + data if alone else b""
                 self._break(message.exc)
+            else:
+                self._head = b""
+            self._last_payload = payload
+            self._head_since = 0.0
         elif data and self._last_payload.is_eof():
-            self._head_bytes += len(data)
+            self._head += data
             self._head_since = self._head_since or self._loop.time()
-            if self._head_bytes > MAX_HEAD_BYTES:
+            if len(self._head) > MAX_HEAD_BYTES:
                 self._refuse_head()
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -263,7 +272,7 @@ class Connection(RequestHandler):
         """
         refused_for, _ = self._messages[-1]
         found = _HEAD.match(data)
-        begins = not self._head_bytes and self._last_payload.is_eof()
+        begins = not self._head and self._last_payload.is_eof()
         if found is None or not begins or not isinstance(cast("_ErrInfo", refused_for).exc, BadHttpMethod):
             return
         self._messages.pop()

@@ -12,14 +12,12 @@ from edge.errors import Refusal
 from edge.http_output import Answer
 from edge.keyring import Keyring
 from edge.ranges import take_conditions
-from edge.routes import BASE
+from edge.routes import API_VERSION, BASE
 from edge.settings import EdgeSettings
 from edge.streaming import open_download
 from workflow_api.v1.deployment_pb2 import Health
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest
 from workflow_api.v1.runs_pb2 import StartRunResponse
-
-API_VERSION: Final = "2026-09-24"
 
 _HEALTH: Final = "/workflow_api.v1.DeploymentService/GetHealth"
 

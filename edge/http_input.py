@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body of a request, every route. (SPEC.md, Request and payload bounds)."""
 
-_LENGTH: Final = re.compile(r"[0-9]{1,19}")
+_LENGTH: Final = re.compile(r"0*([0-9]+)")
+_HEADER_LINE: Final = re.compile(rb"\r\n([A-Za-z0-9-]+):[ \t]*([^\x00-\x1f\x7f]*?)[ \t]*(?=\r\n)")
 _ABSOLUTE_FORM: Final = re.compile(r"https?://[^/?]*", re.IGNORECASE)
 
-UNREADABLE: Final = RawRequestMessage(
-    "UNKNOWN", "/", HttpVersion11, CIMultiDictProxy(CIMultiDict()), (), True, None, False, False, URL("/")
-)
-"""Stands in for a request that the parser refused."""
+
+def unreadable(head: bytes) -> RawRequestMessage:
+    """Return what stands in for a request that the parser refused, with those headers that can be told all the same."""
+    lines = _HEADER_LINE.findall(head.partition(b"\r\n\r\n")[0] + b"\r\n")
+    headers = CIMultiDict((name.decode(), value.decode("utf-8", "surrogateescape")) for name, value in lines)
+    return RawRequestMessage(
+        "UNKNOWN", "/", HttpVersion11, CIMultiDictProxy(headers), (), True, None, False, False, URL("/")
+    )
 
 
 class HttpRequest:
@@ -88,14 +93,22 @@ class HttpRequest:
         Raises:
             Refusal: `payload_too_large` or `invalid_request`.
         """
+        self.check_length()
         if self._payload is EMPTY_PAYLOAD:
             return
-        length = self.header("Content-Length")
-        if length is not None and (not _LENGTH.fullmatch(length) or int(length) > MAX_BODY_BYTES):
-            raise self._too_large()
         codings = self.header_values("Transfer-Encoding")
         if codings and [coding.strip().lower() for coding in codings] != ["chunked"]:
             raise self._bad_body("has a Transfer-Encoding other than chunked")
+
+    def check_length(self) -> None:
+        """Refuse a body that is declared too long, with more digits than the parser can count to as well.
+
+        Raises:
+            Refusal: `payload_too_large`.
+        """
+        length = _LENGTH.fullmatch(self.header("Content-Length") or "")
+        if length and (len(length[1]) > len(str(MAX_BODY_BYTES)) or int(length[1]) > MAX_BODY_BYTES):
+            raise self._too_large()
 
     def check_encoding(self) -> None:
         """Refuse a compressed body: nothing is ever decompressed.

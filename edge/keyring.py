@@ -90,11 +90,6 @@ class Keyring:
         self._any_key_ever = False
 
     @property
-    def known(self) -> bool:
-        """Whether there ever was a copy."""
-        return self._revision >= 0
-
-    @property
     def age(self) -> float:
         """Seconds since the copy was true."""
         return self.now() - self._copied_at

@@ -59,7 +59,6 @@ class Route:
     takes_body: bool
     streaming: bool
     errors: tuple[str, ...]
-    no_side_effects: bool
 
 
 class Match(NamedTuple):
@@ -180,5 +179,4 @@ def _route(name: str, descriptor: MethodDescriptor, rules: MethodRules, rule: Ht
         takes_body=bool(rule.body),
         streaming=streaming,
         errors=errors,
-        no_side_effects=descriptor.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS,
     )

@@ -8,11 +8,11 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Final
 
 from edge.http_input import HttpRequest
+from edge.settings import viewer_header
 
 AddressReader = Callable[[HttpRequest], str]
 
 _WITH_PORT: Final = re.compile(r"\[([^][]*)\](?::[0-9]{1,5})?|([^][]*):[0-9]{1,5}")
-_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9-]+")
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
 
 _LOG = logging.getLogger(__name__)
@@ -24,14 +24,10 @@ def address_reader(setting: str) -> AddressReader:
     Raises:
         ValueError: the setting is none of `peer`, `load_balancer` and `header:<Name>`.
     """
-    if setting == "peer":
-        return _peer
-    if setting == "load_balancer":
-        return _load_balancer
-    kind, _, name = setting.partition(":")
-    if kind == "header" and _HEADER_NAME.fullmatch(name):
+    name = viewer_header(setting)
+    if name is not None:
         return lambda request: _only(request.header_values(name))
-    raise ValueError(f"edge.client_address must be peer, load_balancer or header:<Name>, not {setting!r}")
+    return _peer if setting == "peer" else _load_balancer
 
 
 def _peer(request: HttpRequest) -> str:

@@ -27,13 +27,13 @@ class Handler(Protocol):
         ...
 
     @property
-    def no_side_effects(self) -> bool:
-        """Whether it only reads, quickly: it is called on the event loop itself."""
+    def point_read(self) -> bool:
+        """Whether it reads only a few rows by their keys: it is called on the event loop itself."""
         ...
 
 
 class InProcessChannel:
-    """A `Channel` that calls handlers directly: reads on the event loop, everything else on threads.
+    """A `Channel` that calls handlers directly: point reads on the event loop, everything else on threads.
 
     A stream is pulled message by message, so that a slow reader holds neither a thread nor a queue of messages.
     """
@@ -49,7 +49,7 @@ class InProcessChannel:
         handler = self._handlers[rpc]
         context = InProcessContext(metadata, seconds)
         try:
-            if handler.no_side_effects:
+            if handler.point_read:
                 answer: Message = handler.call(request, context)
             else:
                 loop = asyncio.get_running_loop()

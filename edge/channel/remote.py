@@ -15,6 +15,12 @@ from edge.errors import Refusal
 from edge.services import METHODS
 
 CHANNEL_OPTIONS: Final = (
+    # A mirror of many keys or a page of large events is more than gRPC takes by itself.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_metadata_size", 4 * 1_048_576),
+    ("grpc.absolute_max_metadata_size", 4 * 1_048_576),
+    # The backend is near; a proxy for the outside world has no part in this.
+    ("grpc.enable_http_proxy", 0),
     # grpc's own pauses grow to two minutes; a backend that comes back is to be found within seconds.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),

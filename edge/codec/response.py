@@ -33,10 +33,6 @@ class ResponseCodec:
             raise ValueError(f"{message.full_name}: no field fills {', '.join(open_names)} of its links")
         self._to_object: Callable[[Message], dict[str, Any]] = writer.compiled(message)
 
-    def to_object(self, message: Message) -> dict[str, Any]:
-        """Return what `encode` writes, before it is text; JSON text inside of it is an `orjson.Fragment`."""
-        return self._to_object(message)
-
     def encode(self, message: Message) -> bytes:
         """Return the message as JSON."""
         return orjson.dumps(self._to_object(message))

@@ -17,8 +17,8 @@ Starts and observes workflows in one governed deployment on behalf of an externa
 `X-Service-Key-External-Id: ake_<external_id>`.
 - Request bodies are JSON of at most 1 MiB (1,048,576 bytes). Unknown body fields are refused, unknown query \
 parameters are ignored, and a field given as null counts as absent.
-- Every field of an answer is always present; what is not known is null. Times are ISO 8601 with milliseconds and an \
-offset.
+- Every field that a schema requires is always present in an answer; what is not known is null. Times are ISO 8601 \
+with milliseconds and an offset.
 - Every refusal has the same envelope, `{"error": {"code", "message", "request_id", "details"?}}`. A path that does \
 not exist answers 404 `not_found`, a wrong method 405 `method_not_allowed` with `Allow`.
 - On 429 and 503 wait `Retry-After` seconds and send the same request again; a start of a run with the same \

@@ -44,7 +44,10 @@ _VALUES: Final[Mapping[str, Any]] = MappingProxyType(
         "version": 3,
         "ready": True,
         "parallel_steps": 3,
-        "pii_policy": '{"mode":"off"}',
+        "pii_policy": (
+            '{"mode":"off","categories":"all","stages":["inputs","steps","outputs"],"min_confidence":0.8,'
+            '"model":null,"max_model_calls":200,"parquet_sample_rows":50000}'
+        ),
         "Parameter.name": "language",
         "Parameter.type": "string",
         "Parameter.description": "Language of the digest.",
@@ -77,7 +80,7 @@ _VALUES: Final[Mapping[str, Any]] = MappingProxyType(
         "Step.name": "count",
         "Step.kind": 1,
         "Step.status": 4,
-        "Step.agent_id": "word-counter",
+        "Step.agent_id": "agt_01k5xg1q2w3e4r5t6y7h8j9k0m",
         "attempt": 1,
         "Output.name": "count.txt",
         "Output.path": "count/count.txt",
