@@ -12,7 +12,6 @@ from google.protobuf.message import Message
 from deploy.failures import failure_of
 from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub
 from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
-from workflow_api.v1.outputs_pb2_grpc import OutputsServiceStub
 from workflow_api.v1.runs_pb2_grpc import RunsServiceStub
 from workflow_api.v1.workflows_pb2_grpc import WorkflowsServiceStub
 
@@ -22,6 +21,9 @@ _CHANNEL_OPTIONS: Final = (
     # A definition may have 8 MiB (SPEC.md, Workflow and resource limits), which is more than gRPC takes by itself.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
+    # Many problems of a manifest travel in the trailer.
+    ("grpc.max_metadata_size", 4 * 1_048_576),
+    ("grpc.absolute_max_metadata_size", 4 * 1_048_576),
     # The backend is near; a proxy for the outside world has no part in this.
     ("grpc.enable_http_proxy", 0),
 )
@@ -36,7 +38,6 @@ class Backend:
     def __init__(self, channel: grpc.Channel, actor: str) -> None:
         self.deployment = DeploymentServiceStub(channel)
         self.keys = KeysServiceStub(channel)
-        self.outputs = OutputsServiceStub(channel)
         self.runs = RunsServiceStub(channel)
         self.workflows = WorkflowsServiceStub(channel)
         self._metadata = (("workflow-api-actor", actor),)
@@ -44,6 +45,15 @@ class Backend:
     def call(self, method: "grpc.UnaryUnaryMultiCallable[Request, Answer]", request: Request) -> Answer:
         """Call one of the stubs' methods; the change is audited under the actor's name."""
         return method(request, metadata=self._metadata, timeout=TIMEOUT_SECONDS)
+
+    def stream(
+        self,
+        method: "grpc.UnaryStreamMultiCallable[Request, Answer]",
+        request: Request,
+        seconds: float | None = None,
+    ) -> Iterator[Answer]:
+        """Call a streaming method, with the common time-out where none is given."""
+        yield from method(request, metadata=self._metadata, timeout=seconds or TIMEOUT_SECONDS)
 
 
 @contextmanager

@@ -34,6 +34,7 @@ COMMANDS: Final = (
     CommandModule("apply", "Apply manifests: agents, connectors, environments, workflows."),
     CommandModule("workflows", "List, show, activate and deactivate workflows."),
     CommandModule("connectors", "Test connectors."),
+    CommandModule("graphs", "List and query knowledge graphs."),
     CommandModule("keys", "Create, list, change, rotate, revoke and delete API keys."),
     CommandModule("approvals", "List, approve and reject what waits for a person."),
     CommandModule("runs", "List and show runs, and follow their events."),

@@ -7,9 +7,9 @@ from typing import Final
 from deploy.lifecycle import cannot_listen
 from deploy.settings import Address, Settings, edge_settings
 from edge.channel import Channel
+from edge.routes import BASE
 from edge.server import Edge
 
-BASE_PATH: Final = "/api/v1"
 # What listens on every address of this machine is reached on its own loopback.
 _REACHED_ON: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -30,7 +30,7 @@ async def served_edge(settings: Settings, channel: Channel) -> AsyncIterator[str
         except OSError as error:
             raise cannot_listen(error, settings.edge.http) from None
         host = settings.edge.http.host
-        yield f"http://{Address(_REACHED_ON.get(host, host), edge.port)}{BASE_PATH}"
+        yield f"http://{Address(_REACHED_ON.get(host, host), edge.port)}{BASE}"
     finally:
         await edge.stop()
         await channel.close()

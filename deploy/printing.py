@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 Record = Mapping[str, Any]
@@ -65,15 +64,6 @@ def print_sheet(record: Record, rows: Sequence[Column]) -> None:
     for row in rows:
         table.add_row(_plain(row.title), _plain(row.cell(record)))
     _print_rich(table)
-
-
-def at(name: str) -> Callable[[Record], str]:
-    """A column's value: the time in the field `name`, milliseconds since the epoch, as people read it."""
-
-    def read(record: Record) -> str:
-        return datetime.fromtimestamp(record[name] / 1000, UTC).isoformat(timespec="milliseconds")
-
-    return read
 
 
 def _text(value: object) -> str:

@@ -7,12 +7,21 @@ import orjson
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
+from backend.clock import to_text
 from edge.codec.response import ResponseCodec
 
 
 @cache
 def _codec(descriptor: Descriptor) -> ResponseCodec:
     return ResponseCodec(descriptor)
+
+
+def dated(record: dict[str, Any]) -> dict[str, Any]:
+    """Return an internal record in the form of the API: `<name>_ms` as the timestamp `<name>`, empty text as null."""
+    return {
+        name.removesuffix("_ms"): to_text(value) if name.endswith("_ms") else None if value == "" else value
+        for name, value in record.items()
+    }
 
 
 def record_of(message: Message) -> dict[str, Any]:

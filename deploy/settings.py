@@ -1,13 +1,16 @@
 """Every setting with its default and what it may be; docs/settings.md says what each is for."""
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from backend.settings import BackendSettings
-from edge.settings import EdgeSettings
+from backend import secrets
+from backend.secrets import Secrets
+from backend.settings import BackendSettings, ModelProvider, ObjectSettings
+from edge.settings import EdgeSettings, viewer_header
 
 # The parts state their own defaults.
 _EDGE: Final = EdgeSettings()
@@ -16,8 +19,10 @@ _BACKEND: Final = BackendSettings(data=Path())
 CHECK: Final = "check"
 """Key of a field's metadata: a function that returns the value to keep, or raises ValueError with what is allowed."""
 
+TABLE: Final = "table"
+"""Key of a field's metadata, for a table of the file whose names are free: as `CHECK`, of one (name, value)."""
+
 _ADDRESS: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):(?P<port>[0-9]{1,5})")
-_HEADER: Final = re.compile(r"header:[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,7 @@ def loopback_address(value: Address | str) -> Address:
 
 def client_address(value: str) -> str:
     """Read where the caller's address comes from (DECISIONS.md, Source address)."""
-    if value not in {"peer", "load_balancer"} and not _HEADER.fullmatch(value):
-        raise ValueError("must be peer, load_balancer or header:<Name>")
+    viewer_header(value)
     return value
 
 
@@ -70,6 +74,27 @@ def deployment_id(value: str) -> str:
     """Read the name of a deployment."""
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,128}", value):
         raise ValueError("must be 1 to 128 of A-Z a-z 0-9 . _ -")
+    return value
+
+
+def bucket_name(value: str) -> str:
+    """Read the name of a bucket."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", value):
+        raise ValueError("must be 3 to 63 of a-z 0-9 . -, with a letter or digit at both ends")
+    return value
+
+
+def key_prefix(value: str) -> str:
+    """Read what keys in a bucket begin with."""
+    if not re.fullmatch(r"(?:[A-Za-z0-9!_.*'()-]+/)+", value) or len(value) > 512:
+        raise ValueError("must be a path that ends with a slash, such as workflows/plant-7/")
+    return value
+
+
+def http_url(value: str) -> str:
+    """Read the address of a service."""
+    if not re.fullmatch(r"https?://[A-Za-z0-9.:\[\]_-]+/?", value):
+        raise ValueError("must be an http or https address, such as https://minio.example.org:9000")
     return value
 
 
@@ -93,6 +118,36 @@ def between(least: float, most: float) -> Callable[[float], float]:
         return value
 
     return check
+
+
+def secret_source(name: str, value: object) -> str:
+    """Read where a secret is kept; its value is none of the settings."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+        raise ValueError("must have a name of 1 to 64 of A-Z a-z 0-9 _ -")
+    if isinstance(value, str):
+        if value.startswith(secrets.ENVIRONMENT) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value[4:]):
+            return value
+        if value.startswith(secrets.FILE) and Path(value[5:]).is_absolute() and "\0" not in value:
+            return value
+    raise ValueError("must be env:VARIABLE or file:/path")
+
+
+def model_provider(name: str, value: object) -> ModelProvider:
+    """Read what agents get for the models of one provider, where they do not say it themselves."""
+    if not re.fullmatch(r"[a-z0-9-]{1,64}", name):
+        raise ValueError("must be named as models name their provider: openai for openai:gpt-5")
+    given: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"": value}
+    checks = {
+        "api_key": (r"[A-Za-z0-9_-]{1,64}", "the name of a secret"),
+        "base_url": (r"https?://[A-Za-z0-9.:\[\]-]+(/[!-~]*)?", "an http or https address"),
+    }
+    for field_name, content in given.items():
+        if field_name not in checks:
+            raise ValueError("must be a table of api_key and base_url")
+        pattern, meaning = checks[field_name]
+        if not isinstance(content, str) or not re.fullmatch(pattern, content):
+            raise ValueError(f"must have as {field_name} {meaning}")
+    return ModelProvider(**given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +178,27 @@ class Backend:
 class Runtime:
     """What makes runs go."""
 
-    sandbox: Literal["auto", "none"] = field(default=_BACKEND.sandbox, metadata={CHECK: one_of("auto", "none")})
+    sandbox: Literal["auto", "bwrap", "landlock", "none"] = field(
+        default=_BACKEND.sandbox, metadata={CHECK: one_of("auto", "bwrap", "landlock", "none")}
+    )
+    network: Literal["none", "full"] = field(default=_BACKEND.network, metadata={CHECK: one_of("none", "full")})
     step_slots: int = field(default=_BACKEND.step_slots, metadata={CHECK: between(1, 256)})
     launch_timeout_seconds: float = field(default=_BACKEND.launch_timeout_seconds, metadata={CHECK: between(1, 86400)})
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Where outputs, results and step logs rest."""
+
+    store: Literal["folder", "s3"] = field(default=_BACKEND.objects.store, metadata={CHECK: one_of("folder", "s3")})
+    bucket: str | None = field(default=_BACKEND.objects.bucket, metadata={CHECK: bucket_name})
+    prefix: str = field(default=_BACKEND.objects.prefix, metadata={CHECK: key_prefix})
+    endpoint_url: str | None = field(default=_BACKEND.objects.endpoint_url, metadata={CHECK: http_url})
+    region: str | None = _BACKEND.objects.region
+    sse: Literal["none", "AES256", "aws:kms"] = field(
+        default=_BACKEND.objects.sse, metadata={CHECK: one_of("none", "AES256", "aws:kms")}
+    )
+    kms_key_id: str | None = _BACKEND.objects.kms_key_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +211,9 @@ class Settings:
     edge: Edge = field(default_factory=Edge)
     backend: Backend = field(default_factory=Backend)
     runtime: Runtime = field(default_factory=Runtime)
+    objects: Objects = field(default_factory=Objects)
+    secrets: Mapping[str, str] = field(default_factory=dict, metadata={TABLE: secret_source})
+    models: Mapping[str, ModelProvider] = field(default_factory=dict, metadata={TABLE: model_provider})
 
 
 def edge_settings(settings: Settings) -> EdgeSettings:
@@ -151,10 +227,16 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
     """Return what the backend is told; `data` is its folder."""
     runtime = settings.runtime
     return BackendSettings(
-        data=data,
+        # Steps are started from another folder.
+        data=data.absolute(),
         deployment_id=settings.deployment_id,
         sandbox=runtime.sandbox,
+        network=runtime.network,
         step_slots=runtime.step_slots,
         launch_timeout_seconds=runtime.launch_timeout_seconds,
         watch_poll_seconds=settings.backend.watch_poll_seconds,
+        objects=ObjectSettings(**{name: getattr(settings.objects, name) for name in Objects.__slots__}),
+        # A dict, for the process that sweeps for personal data is handed the secrets, and os.environ cannot be.
+        secrets=Secrets(settings.secrets, dict(os.environ)),
+        models=settings.models,
     )

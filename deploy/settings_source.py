@@ -1,7 +1,7 @@
 """Reads the settings from one TOML file, the environment and the command line, the later over the earlier."""
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -9,7 +9,7 @@ from types import NoneType
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from deploy.failures import CommandFailed
-from deploy.settings import CHECK, Settings
+from deploy.settings import CHECK, TABLE, Settings
 
 PREFIX: Final = "WORKFLOW_API_"
 CONFIG_VARIABLE: Final = "WORKFLOW_API_CONFIG"
@@ -17,6 +17,11 @@ CONFIG_VARIABLE: Final = "WORKFLOW_API_CONFIG"
 # Variables with our prefix that are no settings: the file itself, where administrators find the backend, and tests.
 _RESERVED: Final = frozenset({CONFIG_VARIABLE, "WORKFLOW_API_GRPC"})
 _RESERVED_PREFIX: Final = "WORKFLOW_API_TEST_"
+
+TABLES: Final[Mapping[str, Callable[[str, object], object]]] = {
+    field.name: field.metadata[TABLE] for field in fields(Settings) if TABLE in field.metadata
+}
+"""The tables whose names are free, with what reads one entry; only a file can hold them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +52,11 @@ class Setting:
 
 
 def known_settings(section: Any = Settings, prefix: str = "") -> Iterator[Setting]:
-    """Give every setting there is, named with the sections it stands in."""
+    """Give every setting there is but tables of free names, named with the sections it stands in."""
     hints = get_type_hints(section)
     for field in fields(section):
+        if TABLE in field.metadata:
+            continue
         kind = _kind(hints[field.name])
         if is_dataclass(kind) and CHECK not in field.metadata:
             yield from known_settings(kind, f"{prefix}{field.name}.")
@@ -80,8 +87,12 @@ def read_settings(
     problems: list[dict[str, str]] = []
     values: dict[str, object] = {}
     config = config or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
+    document = _toml(config) if config else {}
+    for table, check in TABLES.items():
+        if table in document:
+            values[table] = _entries(table, document.pop(table), check, problems)
     sources = (
-        [(name, name, value) for name, value in _flat(_toml(config))] if config else [],
+        [(name, name, value) for name, value in _flat(document)],
         _variables(environment, known, problems),
         [(name, f"--{name.rpartition('.')[2]}", value) for name, value in (given or {}).items() if value is not None],
     )
@@ -99,6 +110,21 @@ def read_settings(
         raise CommandFailed("A setting is not valid.", code="invalid_settings", details=problems)
     settings: Settings = _tree(Settings, values)
     return settings
+
+
+def _entries(
+    table: str, given: object, check: Callable[[str, object], object], problems: list[dict[str, str]]
+) -> dict[str, object]:
+    if not isinstance(given, Mapping):
+        problems.append({"name": table, "reason": f"must be a table: [{table}]"})
+        return {}
+    entries: dict[str, object] = {}
+    for name, value in given.items():
+        try:
+            entries[name] = check(name, value)
+        except ValueError as error:
+            problems.append({"name": f"{table}.{name}", "reason": str(error)})
+    return entries
 
 
 def _variables(
@@ -121,7 +147,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else "; docs/settings.md lists them"
 
 
-def _toml(path: Path) -> Mapping[str, object]:
+def _toml(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

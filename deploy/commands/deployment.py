@@ -9,7 +9,7 @@ from deploy.client import connected
 from deploy.commands.options import DEFAULT_GRPC, Grpc, Json
 from deploy.printing import Column, print_json, print_sheet
 from deploy.records import record_of
-from workflow_api.v1 import deployment_pb2
+from workflow_api.v1 import deployment_pb2, runs_pb2
 
 command = typer.Typer()
 
@@ -34,6 +34,17 @@ def set_fields(
     request = deployment_pb2.UpdateDeploymentRequest(**read_assignments(assignments))
     with connected(grpc) as backend:
         show_deployment(backend.call(backend.deployment.UpdateDeployment, request), as_json=as_json)
+
+
+@command.command("upkeep")
+def upkeep(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """Erase and delete now what is past its time, as happens every hour."""
+    with connected(grpc) as backend:
+        record = record_of(backend.call(backend.runs.RunUpkeep, runs_pb2.RunUpkeepRequest()))
+    if as_json:
+        print_json(record)
+    else:
+        print_sheet(record, UPKEEP_SHEET)
 
 
 def show_deployment(deployment: deployment_pb2.Deployment, *, as_json: bool) -> None:
@@ -96,4 +107,13 @@ DEPLOYMENT_SHEET: Final = (
     Column("licence_enforcement_status", "licence.enforcement_status"),
     Column("license_id", "licence.license_id"),
     Column("retention_days", "retention_days"),
+)
+
+UPKEEP_SHEET: Final = (
+    Column("runs erased", "runs_erased"),
+    Column("idempotency records deleted", "idempotency_records"),
+    Column("usage records deleted", "usage_records"),
+    Column("hourly counts deleted", "usage_hours"),
+    Column("audit records deleted", "audit_records"),
+    Column("more to do", "more"),
 )

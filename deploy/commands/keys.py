@@ -16,8 +16,8 @@ from deploy.commands.options import (
     hours_window,
     overlap_in_hours,
 )
-from deploy.printing import Column, Record, at, print_json, print_sheet, print_table
-from deploy.records import record_of
+from deploy.printing import Column, Record, print_json, print_sheet, print_table
+from deploy.records import dated, record_of
 from workflow_api.v1 import keys_pb2, options_pb2
 
 SCOPES: Final[Mapping[str, options_pb2.Scope.ValueType]] = {
@@ -179,18 +179,26 @@ def delete(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> N
 @command.command("usage")
 def usage(
     key_id: Annotated[str | None, typer.Argument(metavar="KEY_ID", help="Only calls with this key.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", help="Most records, 1 to 1000. Default: 100.")] = None,
+    by_hour: Annotated[bool, typer.Option("--by-hour", help="Count calls by hour, route and outcome.")] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", help="Most records, 1 to 1000 (100), or counts, 1 to 10000 (1000).")
+    ] = None,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
     """List the latest calls with their outcome."""
     with connected(grpc) as backend:
-        request = keys_pb2.ListUsageRequest(key_id=key_id, limit=limit)
-        items = record_of(backend.call(backend.keys.ListUsage, request))["items"]
+        if by_hour:
+            hours = keys_pb2.ListUsageHoursRequest(key_id=key_id, limit=limit)
+            items = record_of(backend.call(backend.keys.ListUsageHours, hours))["items"]
+        else:
+            records = keys_pb2.ListUsageRequest(key_id=key_id, limit=limit)
+            items = record_of(backend.call(backend.keys.ListUsage, records))["items"]
+    items = [dated(item) for item in items]
     if as_json:
         print_json({"items": items})
     else:
-        print_table(items, USAGE_COLUMNS, none="No call yet.")
+        print_table(items, HOUR_COLUMNS if by_hour else USAGE_COLUMNS, none="No call yet.")
 
 
 def scope_values(text: str) -> list[options_pb2.Scope.ValueType]:
@@ -294,7 +302,7 @@ KEY_SHEET: Final = (
 )
 
 USAGE_COLUMNS: Final = (
-    Column("AT", at("at_ms")),
+    Column("AT", "at"),
     Column("KEY ID", "key_id"),
     Column("METHOD", "method"),
     Column("ROUTE", "route"),
@@ -302,4 +310,13 @@ USAGE_COLUMNS: Final = (
     Column("REASON", "reason"),
     Column("ADDRESS", "address"),
     Column("REQUEST ID", "request_id"),
+)
+
+HOUR_COLUMNS: Final = (
+    Column("HOUR", "hour"),
+    Column("KEY ID", "key_id"),
+    Column("METHOD", "method"),
+    Column("ROUTE", "route"),
+    Column("STATUS", "status"),
+    Column("CALLS", "calls"),
 )
