@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 
 from benchmarks import servers
@@ -18,53 +19,66 @@ from benchmarks.servers import Measured, Server
 Requests = Callable[[], Sequence[str]]
 
 
+@dataclass(frozen=True)
+class Extent:
+    """How much is measured: seconds and number of rounds of load, runs from end to end, and keys that read."""
+
+    seconds: float = 3.0
+    rounds: int = 3
+    runs: int = 200
+    keys: int = 60
+
+
+QUICK = Extent(seconds=0.05, rounds=1, runs=5, keys=2)
+
+
 def compare(
     name: str,
     pair: tuple[Server, Server],
     requests: Requests,
     size: int,
+    extent: Extent,
     *,
     connections: int,
-    seconds: float,
     status: int = 200,
 ) -> str:
-    """One line of the table: the medians of three rounds, service and bare server in turn."""
+    """One line of the table: the medians of all rounds, service and bare server in turn."""
     service, bare = pair
     ours: list[Measured] = []
     theirs: list[Measured] = []
-    for _ in range(3):
+    for _ in range(extent.rounds):
         texts = requests()
-        ours.append(servers.load(service, texts, connections=connections, seconds=seconds, expect=status))
+        ours.append(servers.load(service, texts, connections=connections, seconds=extent.seconds, expect=status))
         same = [text.replace(text.split(" ")[1], f"/{size}", 1) for text in texts]
-        theirs.append(servers.load(bare, same, connections=connections, seconds=seconds, expect=200))
+        theirs.append(servers.load(bare, same, connections=connections, seconds=extent.seconds, expect=200))
     ratio = statistics.median(m.per_second for m in ours) / statistics.median(m.per_second for m in theirs)
     cpu = statistics.median(m.cpu_us for m in ours), statistics.median(m.cpu_us for m in theirs)
     p99 = statistics.median(m.p99_ms for m in ours)
     return f"| {name} | {connections} | {size:,} | {ratio:.3f} | {cpu[0]:.0f} | {cpu[1]:.0f} | {p99:.1f} |"
 
 
-def end_to_end(scene: Scene, key: Key) -> list[str]:
+def end_to_end(scene: Scene, key: Key, runs: int) -> list[str]:
     """A one-step run from its POST until it is seen completed: alone, and 16 at once."""
     for _ in range(5):
         scene.run(key, "One step", "completed")
     alone = []
-    for _ in range(40):
+    for _ in range(max(1, runs // 5)):
         began = time.perf_counter()
         scene.run(key, "One step", "completed")
         alone.append(time.perf_counter() - began)
     began = time.perf_counter()
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda _: scene.run(key, "One step", "completed"), range(200)))
-    rate = 200 / (time.perf_counter() - began)
+        list(pool.map(lambda _: scene.run(key, "One step", "completed"), range(runs)))
+    rate = runs / (time.perf_counter() - began)
     return [
         f"one-step run, POST to seen completed, alone: median {statistics.median(alone) * 1000:.0f} ms",
         f"one-step runs, 16 at once: {rate:.0f} runs/s",
     ]
 
 
-def hot_paths(scene: Scene, bare: Server, seconds: float) -> None:
+def hot_paths(scene: Scene, bare: Server, extent: Extent) -> None:
     """Prints the table of ratios."""
-    readers, tellers, listers = scene.keys(60), scene.keys(10), scene.keys(30)
+    readers, tellers, listers = (scene.keys(max(1, extent.keys // part)) for part in (1, 6, 2))
     finished = dict(zip(readers, scene.fill(readers, "One step", "completed", 1), strict=True))
     told = dict(zip(tellers, scene.fill(tellers, "Many events", "completed", 1), strict=True))
     scene.fill(listers, "Parked", "waiting_for_approval", 20)
@@ -81,29 +95,33 @@ def hot_paths(scene: Scene, bare: Server, seconds: float) -> None:
     for name, keys, path, connections in gets:
         requests = [key.get(path(key)) for key in keys]
         size = scene.size(path(keys[0]), keys[0])
-        print(compare(name, pair, partial(list, requests), size, connections=connections, seconds=seconds))
-    print(start(scene, pair, seconds))
+        print(compare(name, pair, partial(list, requests), size, extent, connections=connections))
+    print(start(scene, pair, extent))
 
 
-def start(scene: Scene, pair: tuple[Server, Server], seconds: float) -> str:
+def start(scene: Scene, pair: tuple[Server, Server], extent: Extent) -> str:
     """The line of the table for starts: every round has keys of its own, for a run holds its slot."""
     workflow_id = scene.workflow_ids["Parked"]
 
     def requests() -> list[str]:
-        return [key.start(workflow_id) for key in scene.keys(int(seconds * 20)) for _ in range(100)]
+        return [key.start(workflow_id) for key in scene.keys(max(1, int(extent.seconds * 20))) for _ in range(100)]
 
-    return compare("POST start", pair, requests, 2_000, connections=32, seconds=seconds, status=201)
+    return compare("POST start", pair, requests, 2_000, extent, connections=32, status=201)
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--seconds", type=float, default=3.0, help="length of one round of load")
-    seconds = arguments.parse_args().seconds
+    arguments.add_argument("--seconds", type=float, help="length of one round of load (3)")
+    arguments.add_argument("--quick", action="store_true", help="so little that the figures mean nothing: a trial")
+    given = arguments.parse_args()
+    extent = QUICK if given.quick else Extent()
+    if given.seconds is not None:
+        extent = replace(extent, seconds=given.seconds)
     with servers.service() as service, servers.bare() as bare:
         scene = Scene(service)
-        for line in end_to_end(scene, scene.keys(1)[0]):
+        for line in end_to_end(scene, scene.keys(1)[0], extent.runs):
             print(line)
-        hot_paths(scene, bare, seconds)
+        hot_paths(scene, bare, extent)
 
 
 if __name__ == "__main__":
