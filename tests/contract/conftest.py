@@ -19,10 +19,11 @@ class NewCaller(Protocol):
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service that tests share: they change nothing in it that others see."""
+    """A service that tests share: they change nothing in it that others see. It has its first key, so it serves."""
     service = Service(tmp_path_factory.mktemp("service"))
     service.start()
     try:
+        service.new_caller()
         yield service
     finally:
         service.stop()

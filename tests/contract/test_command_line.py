@@ -136,6 +136,23 @@ def test_usage_shows_refusals(command: CommandLine, new_caller: NewCaller) -> No
     assert (record["route"], record["reason"], record["method"]) == ("/workflows", "forbidden", "GET")
 
 
+def test_usage_is_counted_by_the_hour(command: CommandLine, new_caller: NewCaller) -> None:
+    caller = new_caller(scopes=["runs:read"])
+    for _ in range(3):
+        assert caller.get("/runs").status == 200
+
+    def counted() -> bool:
+        items = command.json("keys", "usage", caller.key_id, "--by-hour")["items"]
+        return sum(int(item["calls"]) for item in items if item["route"] == "/runs") == 3
+
+    until(counted, "the counts of the hour", every=0.2)
+
+
+def test_upkeep_by_hand_says_what_was_past_its_time(command: CommandLine) -> None:
+    done = command.json("deployment", "upkeep")
+    assert set(done) == {"runs_erased", "idempotency_records", "usage_records", "usage_hours", "audit_records", "more"}
+
+
 def test_changes_are_audited_under_the_users_name(service: Service, command: CommandLine) -> None:
     key_id = command.json("keys", "create", "--name", "audited", "--scopes", "runs:read")["key_id"]
 

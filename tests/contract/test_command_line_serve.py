@@ -134,7 +134,8 @@ def test_a_data_folder_in_use_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_cannot_isolate_steps_is_told_what_to_do(tmp_path: Path) -> None:
-    line = refused("serve", "--data", str(tmp_path / "data"), *FREE, PATH=str(tmp_path))
+    arguments = ("serve", "--data", str(tmp_path / "data"), *FREE)
+    line = refused(*arguments, PATH=str(tmp_path), WORKFLOW_API_RUNTIME_SANDBOX="bwrap")
     assert "bubblewrap" in line
 
 

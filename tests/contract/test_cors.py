@@ -86,6 +86,17 @@ def test_refusals_before_the_key_carry_them_too(service: Service) -> None:
         carries_cors(answer)
 
 
+def test_what_the_parser_refuses_carries_them_too(service: Service) -> None:
+    head = (
+        b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\nOrigin: "
+        + ORIGIN.encode()
+        + b"\r\nbad header\r\n\r\n"
+    )
+    answer = exchange(service.address, head)
+    carries_cors(answer)
+    assert (answer.status, answer.error["request_id"]) == (400, "mine")
+
+
 def carries_cors(answer: Answer) -> None:
     assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert answer.headers["Access-Control-Allow-Credentials"] == "true"

@@ -25,10 +25,11 @@ def test_two_mebibytes_are_refused_from_the_length_alone_before_the_key(service:
     refused(answer, 413, "payload_too_large")
 
 
-def test_a_length_beyond_any_integer_type_is_refused_too(service: Service) -> None:
-    answer = exchange(service.address, request("POST", START, ("Content-Length", "9" * 30)))
-    assert answer.status in {400, 413}
-    assert answer.code in {"payload_too_large", "invalid_request"}
+@pytest.mark.parametrize("length", [2**63, 2**64 - 1, 2**64, 10**30])
+def test_a_length_beyond_any_integer_type_is_refused_too(service: Service, length: int) -> None:
+    refused(
+        exchange(service.address, request("POST", START, ("Content-Length", str(length)))), 413, "payload_too_large"
+    )
 
 
 def test_a_path_that_does_not_exist_does_not_hide_the_size(service: Service) -> None:

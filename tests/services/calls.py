@@ -7,18 +7,25 @@ from typing import Any
 
 import grpc
 import grpc_testing
-from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from backend.errors import STATUS_TRAILER
 from backend.interceptors import ACTOR_METADATA, KEY_METADATA, handlers_of
+from workflow_api.v1 import errors_pb2, options_pb2
 
 _DETAILS: tuple[type[Message], ...] = (
     error_details_pb2.ErrorInfo,
     error_details_pb2.BadRequest,
     error_details_pb2.PreconditionFailure,
     error_details_pb2.RetryInfo,
+)
+
+# What no method declares: a key that is gone, and a fault.
+_OF_EVERY_METHOD = (
+    errors_pb2.ERROR_REASON_UNAUTHORIZED,
+    errors_pb2.ERROR_REASON_INTERNAL,
 )
 
 
@@ -51,20 +58,21 @@ class Caller:
         rpc = self._server.invoke_unary_unary(descriptor, metadata, request, None)
         response, trailers, code, details = rpc.termination()
         if code not in {None, grpc.StatusCode.OK}:
-            raise _refused(dict(trailers), code, details)
+            raise _refused(descriptor, dict(trailers), code, details)
         return response
 
     def stream(self, method: str, request: Message, key_id: str | None = None) -> "Stream":
         metadata = [(KEY_METADATA, key_id)] if key_id else []
-        rpc = self._server.invoke_unary_stream(self._service.methods_by_name[method], metadata, request, None)
-        return Stream(rpc)
+        descriptor = self._service.methods_by_name[method]
+        return Stream(self._server.invoke_unary_stream(descriptor, metadata, request, None), descriptor)
 
 
 class Stream:
     """An open server stream."""
 
-    def __init__(self, rpc: Any) -> None:
+    def __init__(self, rpc: Any, descriptor: MethodDescriptor) -> None:
         self._rpc = rpc
+        self._descriptor = descriptor
 
     def take(self) -> Any:
         """The next message."""
@@ -78,12 +86,15 @@ class Stream:
         """Every message until the end; a refusal raises `RefusedError`."""
         trailers, code, details = self._rpc.termination()
         if code not in {None, grpc.StatusCode.OK}:
-            raise _refused(dict(trailers), code, details)
+            raise _refused(self._descriptor, dict(trailers), code, details)
         # grpcio-testing has no public way to drain what was sent before the end.
         return list(self._rpc._handler._responses)
 
 
-def _refused(trailers: Mapping[str, bytes], code: grpc.StatusCode, details: str) -> RefusedError:
+def _refused(
+    method: MethodDescriptor, trailers: Mapping[str, bytes], code: grpc.StatusCode, details: str
+) -> RefusedError:
+    """What was refused; a reason that neither the method nor every method declares fails the test."""
     status = status_pb2.Status.FromString(trailers[STATUS_TRAILER])
     unpacked: dict[type[Message], Any] = {}
     for kind in _DETAILS:
@@ -95,6 +106,10 @@ def _refused(trailers: Mapping[str, bytes], code: grpc.StatusCode, details: str)
     failure = unpacked.get(error_details_pb2.PreconditionFailure)
     retry = unpacked.get(error_details_pb2.RetryInfo)
     assert status.message == details
+    declared = method.GetOptions().Extensions[options_pb2.method].errors
+    assert errors_pb2.ErrorReason.Value(f"ERROR_REASON_{info.reason}") in {*declared, *_OF_EVERY_METHOD}, (
+        f"{method.full_name} refused with {info.reason}, which it does not declare"
+    )
     return RefusedError(
         reason=info.reason.lower(),
         message=status.message,

@@ -91,6 +91,11 @@ class Service:
         """Bytes of memory that the process holds now."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
+    def peak_memory(self) -> int:
+        """The most bytes of memory that the process has held at any time."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return 1024 * int(status.split("VmHWM:")[1].split()[0])
+
     def log(self) -> str:
         """What the process has said so far."""
         return self._log.read_text(errors="replace")

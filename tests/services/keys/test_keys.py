@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from backend.deployment.servicer import DeploymentServicer
-from backend.keys.changes import KeyChanges
+from backend.key_changes import KeyChanges
 from backend.keys.servicer import KeysServicer
 from backend.services import Services
 from tests.services.calls import Caller, RefusedError
@@ -51,6 +52,24 @@ def mirrored(keys: Caller, key_id: str) -> keys_pb2.MirroredKey:
 
 def sha256(value: str) -> bytes:
     return hashlib.sha256(value.encode()).digest()
+
+
+@pytest.mark.parametrize(
+    ("release", "bound"), [("1.0.138", False), ("1.0.99", False), ("1.0.139", True), ("1.1.0", True)]
+)
+def test_a_key_is_not_bound_to_a_release_that_does_not_serve_the_api(
+    services: Services, changes: KeyChanges, release: str, bound: bool
+) -> None:
+    older = replace(services, release=release)
+    keys = Caller(KeysServicer(older, changes, poll_seconds=0.01), keys_pb2.DESCRIPTOR.services_by_name["KeysService"])
+    if bound:
+        assert create(keys).key_value
+        return
+    with pytest.raises(RefusedError) as refused:
+        create(keys)
+    assert refused.value.reason == "invalid_request"
+    assert refused.value.problems == {"deployment_id": f"must be of release 1.0.139 or later; this one is of {release}"}
+    assert not keys("ListKeys", keys_pb2.ListKeysRequest()).items
 
 
 def test_issued_credentials_have_the_contracts_form(keys: Caller) -> None:
@@ -278,6 +297,26 @@ def test_a_usage_batch_is_kept_once(keys: Caller) -> None:
     kept = keys("ListUsage", keys_pb2.ListUsageRequest(key_id="ak_1")).items
     assert list(kept) == [record, record]
     assert not keys("ListUsage", keys_pb2.ListUsageRequest(key_id="ak_2")).items
+
+
+def test_usage_is_counted_by_the_hour(keys: Caller) -> None:
+    hour = 3_600_000
+
+    def record(at_ms: int, key_id: str = "ak_1", status: int = 200) -> keys_pb2.UsageRecord:
+        return keys_pb2.UsageRecord(at_ms=at_ms, key_id=key_id, method="GET", route="/me", status=status)
+
+    first = [record(hour), record(2 * hour - 1), record(2 * hour - 1, status=429), record(hour, "ak_2")]
+    for batch_id, records in (("b1", first), ("b1", first), ("b2", [record(hour + 1), record(2 * hour)])):
+        keys("RecordUsage", keys_pb2.RecordUsageRequest(batch_id=batch_id, records=records))
+
+    def counts(**asked: Any) -> list[tuple[int, str, int, int]]:
+        items = keys("ListUsageHours", keys_pb2.ListUsageHoursRequest(**asked)).items
+        return [(item.hour_ms // hour, item.key_id, item.status, item.calls) for item in items]
+
+    assert counts() == [(2, "ak_1", 200, 1), (1, "ak_1", 200, 3), (1, "ak_1", 429, 1), (1, "ak_2", 200, 1)]
+    assert counts(key_id="ak_2") == [(1, "ak_2", 200, 1)]
+    assert counts(since_ms=2 * hour) == [(2, "ak_1", 200, 1)]
+    assert len(counts(limit=2)) == 2
 
 
 def test_a_change_of_the_deployment_is_audited_and_heard(keys: Caller, deployment: Caller) -> None:

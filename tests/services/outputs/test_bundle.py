@@ -8,8 +8,8 @@ import pytest
 
 from backend.ids import new_id
 from backend.outputs.bundle import bundle_parts
-from backend.outputs.objects import object_key
 from backend.outputs.store import NewOutput, add_outputs, outputs_of
+from backend.storage.object_keys import object_key
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import outputs_pb2

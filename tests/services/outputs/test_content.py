@@ -7,7 +7,7 @@ import pytest
 
 from backend.interceptors import handlers_of
 from backend.outputs.servicer import OutputsServicer
-from tests.services.calls import RefusedError
+from tests.services.calls import Caller, RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import outputs_pb2
 
@@ -116,6 +116,21 @@ def test_an_output_over_25_million_bytes_is_only_in_the_bundle_whatever_the_rang
     assert (refused.reason, refused.metadata) == ("use_bundle", {"run_id": run_id})
     run_id, output_id = made(world, bytes(25_000_000))
     assert content(world, run_id, output_id, range={"suffix_length": 1})[1] == b"\0"
+
+
+def test_an_output_that_is_erased_while_it_is_asked_for_is_not_found(world: World) -> None:
+    class Erasing:
+        def open_range(self, key: str, offset: int, length: int) -> Any:
+            world.erase(run_id)
+            return world.objects.open_range(key, offset, length)
+
+    run_id, output_id = made(world)
+    servicer = OutputsServicer(world.services, Erasing())  # type: ignore[arg-type]
+    call = Caller(servicer, outputs_pb2.DESCRIPTOR.services_by_name["OutputsService"])
+    request = outputs_pb2.GetOutputContentRequest(run_id=run_id, output_id=output_id)
+    with pytest.raises(RefusedError) as caught:
+        call.stream("GetOutputContent", request, world.key).rest()
+    assert caught.value.reason == "output_not_found"
 
 
 def test_a_caller_that_goes_away_ends_the_read(world: World) -> None:

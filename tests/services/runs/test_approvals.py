@@ -59,7 +59,9 @@ def test_an_approval_completes_its_step_and_queues_a_new_segment(world: World) -
 def test_a_rejection_blocks_its_step_and_queues_the_segment_that_fails_the_run(world: World) -> None:
     run_id, ids = parked(world, "review")
     world.decide(ids[0], approve=False)
-    assert world.steps(run_id)["review"].status == runs_pb2.STEP_STATUS_BLOCKED
+    review = world.steps(run_id)["review"]
+    assert review.status == runs_pb2.STEP_STATUS_BLOCKED
+    assert (review.error.code, review.error.message) == ("invariant_blocked", "The approval was rejected.")
     segment_id = world.begin(run_id)
     assert json.loads(world.events(run_id).events[1].data)["decision"] == "rejected"
     world.close(run_id, "failed", error_code="invariant_blocked", segment_id=segment_id, owner="worker")

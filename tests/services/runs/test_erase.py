@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from backend.outputs.removals import Removals
 from backend.runs.lifecycle import RunResult
+from backend.runs.removals import Removals
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import outputs_pb2, runs_pb2
@@ -161,6 +161,6 @@ def test_objects_that_could_not_be_removed_are_removed_at_the_next_start(
     with caplog.at_level(logging.CRITICAL):
         world.erase(run_id)
     assert world.count("pending_removals") == 1
-    whole.resume()
+    whole.resume(lambda: True)
     assert world.count("pending_removals") == 0
     assert not [file for file in (tmp_path / "objects").rglob("*") if file.is_file()]

@@ -9,19 +9,22 @@ from typing import Any
 from sqlalchemy import text
 
 from backend.deployment.servicer import DeploymentServicer
+from backend.graphs.graphs import Graphs
 from backend.ids import new_id
-from backend.keys.changes import KeyChanges
+from backend.key_changes import KeyChanges
 from backend.keys.servicer import KeysServicer
-from backend.outputs.objects import object_key
 from backend.outputs.servicer import OutputsServicer
 from backend.outputs.store import NewOutput, add_outputs
 from backend.runs import lifecycle
+from backend.runs.removals import Removals
 from backend.runs.servicer import RunsServicer
-from backend.runs.tables import runs
+from backend.secrets import Secrets
 from backend.services import Services
 from backend.storage.database import Tx
+from backend.storage.object_keys import object_key
 from backend.storage.objects import FolderObjects
 from backend.storage.statements import sql
+from backend.storage.tables.runs import runs
 from backend.workflows.servicer import WorkflowsServicer
 from tests.services.calls import Caller
 from tests.services.conftest import TestClock
@@ -106,6 +109,9 @@ class IdleRuntime:
     def cancel(self, run_id: str) -> None:
         self.cancelled.append(run_id)
 
+    def upkeep(self) -> dict[str, int]:
+        return {"runs_erased": 0, "more": 0}
+
     def forget(self, run_id: str) -> None:
         self.forgotten.append(run_id)
 
@@ -117,9 +123,11 @@ class World:
         self.services = services
         self.clock = clock
         self.runtime = IdleRuntime()
+        self.folder = folder
         self.objects = FolderObjects(folder / "objects")
+        self.graphs = Graphs(folder / "graphs", Secrets())
         changes = KeyChanges()
-        self.servicer = RunsServicer(services, self.runtime, self.objects)
+        self.servicer = RunsServicer(services, self.runtime, Removals(services.database, self.objects, self.runtime))
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
         self.outputs = Caller(
             OutputsServicer(services, self.objects), outputs_pb2.DESCRIPTOR.services_by_name["OutputsService"]
@@ -131,7 +139,7 @@ class World:
             DeploymentServicer(services, changes), deployment_pb2.DESCRIPTOR.services_by_name["DeploymentService"]
         )
         self._workflows = Caller(
-            WorkflowsServicer(services), workflows_pb2.DESCRIPTOR.services_by_name["WorkflowsService"]
+            WorkflowsServicer(services, self.graphs), workflows_pb2.DESCRIPTOR.services_by_name["WorkflowsService"]
         )
         self.workflows = self.apply(MANIFESTS)
         self.key = self.new_key()
@@ -260,6 +268,10 @@ class World:
         new = NewOutput(output_id, run_id, path, step, "text/plain", size, sha256, key)
         self.services.database.write(lambda tx: add_outputs(tx, [new], self.clock()))
         return output_id
+
+    def stored_below(self, prefix: str) -> Path:
+        """The folder of the objects below a prefix."""
+        return self.folder / "objects" / prefix
 
     def close(self, run_id: str, status: str = "completed", **fields: Any) -> bool:
         return self.services.database.write(lambda tx: lifecycle.close_run(tx, run_id, status, self.clock(), **fields))

@@ -1,6 +1,7 @@
 """The runs service with the real runtime behind it: real database, real objects, real sandboxes."""
 
 import json
+import os
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +9,15 @@ from typing import Any
 
 import pytest
 
+from backend.graphs.graphs import Graphs
 from backend.runs.servicer import RunsServicer
+from backend.runtime.models import Models
+from backend.runtime.publishing import Publisher
+from backend.runtime.publishing.files import stored_outputs
+from backend.runtime.publishing.sweeping import by_policy
+from backend.runtime.redactor import Redactor
 from backend.runtime.runtime import LocalRuntime
+from backend.secrets import Secrets
 from backend.services import Services
 from backend.settings import BackendSettings
 from tests.services.calls import Caller
@@ -19,6 +27,9 @@ from tests.support.poll import until
 from workflow_api.v1 import deployment_pb2, runs_pb2
 
 TERMINAL = ("completed", "failed", "cancelled")
+
+# Of this process alone, so that sleepers of other tests at the same time are not taken for its own.
+SLEEP_SECONDS = 100_000 + os.getpid()
 
 AGENTS = {
     "echo": """
@@ -32,6 +43,22 @@ AGENTS = {
     "fail": """
         def run(context):
             raise ValueError("no luck")
+    """,
+    "third": """
+        def run(context):
+            print("attempt", context.attempt)
+            (context.outputs / f"{context.attempt}.txt").write_text("left")
+            if context.attempt < 3:
+                raise ValueError(f"not at attempt {context.attempt}")
+            return context.attempt
+    """,
+    "reader": """
+        def run(context):
+            files = {}
+            for path in sorted(context.files.rglob("*")):
+                if path.is_file():
+                    files[path.relative_to(context.files).as_posix()] = path.read_text()
+            return {"steps": sorted(path.name for path in context.files.iterdir()), "files": files}
     """,
     "writer": """
         def run(context):
@@ -62,8 +89,8 @@ AGENTS = {
         import subprocess
         def run(context):
             context.progress("began")
-            subprocess.run(["/bin/sh", "-c", "sleep 600 & sleep 600"])
-    """,
+            subprocess.run(["/bin/sh", "-c", "sleep SECONDS & sleep SECONDS"])
+    """.replace("SECONDS", str(SLEEP_SECONDS)),
 }
 
 
@@ -95,8 +122,14 @@ class Live(World):
 
     def new_runtime(self, data: Path, **settings: Any) -> LocalRuntime:
         """A runtime as a new process would have it, told of what the service does from now on."""
-        runtime = LocalRuntime(BackendSettings(data=data, **settings), self.services, self.objects)
-        self.servicer = RunsServicer(self.services, runtime, self.objects)
+        self.graphs = Graphs(data / "graphs", Secrets())
+        files = stored_outputs(self.services.database, self.objects)
+        told = BackendSettings(data=data, **settings)
+        redactor = Redactor(Models(told.secrets, told.models))
+        sweep = by_policy(self.services.database, redactor)
+        publisher = Publisher(self.services.database, self.services.clock, self.graphs, files, sweep)
+        runtime = LocalRuntime(told, self.services, self.objects, publisher, redactor)
+        self.servicer = RunsServicer(self.services, runtime, runtime.removals)
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
         return runtime
 

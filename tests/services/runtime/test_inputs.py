@@ -3,6 +3,7 @@ import json
 import pytest
 
 from tests.services.runtime.conftest import Live, agent_step, gate, manifest
+from tests.support.poll import until
 from tests.unit.backend.runtime.bucket import Bucket, serve_bucket
 from workflow_api.v1 import workflows_pb2
 
@@ -44,7 +45,7 @@ def test_inputs_are_there_before_the_first_step_and_in_later_segments(
     assert json.loads(row.result) == {"a.txt": "A", "b/c.txt": "C"}
     (entry,) = json.loads(row.inputs_manifest)
     assert (entry["objects"], entry["bytes"], len(entry["items"])) == (2, 2, 2)
-    assert list(live.work.iterdir()) == []
+    until(lambda: not list(live.work.iterdir()), "the end of the run's folder")
 
 
 @pytest.mark.parametrize(

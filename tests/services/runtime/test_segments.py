@@ -143,6 +143,14 @@ def test_a_failed_step_stops_those_that_still_run(live: Live) -> None:
     assert live.board(run_id) == {"slow": "cancelled", "bad": "failed", "last": "cancelled"}
 
 
+def test_no_step_has_the_network_unless_the_operator_says_so_too(live: Live) -> None:
+    live.apply(json.dumps({"kind": "Environment", "name": "online", "network": "full"}))
+    run_id = live.run("Online", [{**agent_step("main"), "environment": "online"}])
+    row = live.until_ended(run_id)
+    assert row.error_code == "node_failed"
+    assert "which this deployment allows no step" in row.error_message
+
+
 def test_an_optional_step_that_fails_leaves_a_warning(live: Live) -> None:
     run_id = live.run(
         "Optional",
@@ -155,7 +163,11 @@ def test_an_optional_step_that_fails_leaves_a_warning(live: Live) -> None:
     )
     row = live.until_ended(run_id)
     assert row.status == "completed"
-    assert json.loads(row.warnings) == ["The optional step 'extra' failed."]
+    assert json.loads(row.warnings) == [
+        "The optional step 'extra' failed.",
+        "The optional step 'behind' was skipped. It needs step 'extra', which is failed.",
+        "The optional step 'far' was skipped. It needs step 'behind', which is skipped.",
+    ]
     assert live.board(run_id) == {"extra": "failed", "behind": "skipped", "far": "skipped", "main": "completed"}
     assert (row.steps_completed, row.steps_failed, row.steps_skipped) == (1, 1, 2)
     reasons = {
@@ -188,16 +200,6 @@ def test_a_result_that_does_not_fit_its_schema_leaves_the_run_completed(live: Li
     assert row.result_size_bytes == len(b'{"words":3,"summary_markdown":"# Three"}')
 
 
-def test_publishing_is_told_of_as_a_warning(live: Live) -> None:
-    live.apply('{"kind": "KnowledgeGraph", "name": "contracts"}')
-    run_id = live.run("Publishes", [agent_step("main")], workflow={"publish": [{"knowledge_graph": "contracts"}]})
-    row = live.until_ended(run_id)
-    assert row.status == "completed"
-    assert json.loads(row.warnings) == ["knowledge graph 'contracts': publishing is not part of this release"]
-    types = live.event_types(run_id)
-    assert types.index("publish.started") < types.index("warning") < types.index("run.completed")
-
-
 def test_a_launch_that_meets_a_licence_on_hold_fails_the_run(idle: Live) -> None:
     run_id = idle.started("Plain")
     idle.hold_licence()
@@ -210,9 +212,11 @@ def test_handing_a_segment_over_twice_is_harmless(live: Live) -> None:
     run_id = live.run("Again", [agent_step("slow", "waiter")])
     live.until_event(run_id, "step.progress")
     segment_id = live.events(run_id).segment_id
-    live.live._engine.submit(segment_id)
+    engine = live.live._engine
+    assert engine is not None
+    engine.submit(segment_id)
     assert live.until_ended(run_id).status == "completed"
-    live.live._engine.submit(segment_id)
+    engine.submit(segment_id)
     live.until_ended(live.run("Next", [agent_step("main")]))
     assert live.event_types(run_id).count("step.started") == 1
 

@@ -1,5 +1,6 @@
 """The launcher and the sweeper, round by round, with an engine that only takes notes."""
 
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,10 +11,13 @@ from backend.clock import DAY_MS
 from backend.runtime import upkeep_store
 from backend.runtime.launcher import Launcher
 from backend.runtime.sweeper import Sweeper
+from backend.runtime.upkeep import Upkeep
 from backend.services import Services
+from backend.storage.object_keys import object_key
 from backend.storage.statements import sql
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
+from workflow_api.v1 import deployment_pb2
 
 
 @dataclass
@@ -32,13 +36,15 @@ class NotingEngine:
         self.cancelled.append(segment_id)
 
 
-class Upkeep:
-    def __init__(self, services: Services, work: Path, most: int = 4) -> None:
+class Rounds:
+    def __init__(self, world: World, work: Path, most: int = 4) -> None:
+        services = world.services
         self.engine = NotingEngine()
         self.work = work
         work.mkdir(exist_ok=True)
         self.launcher = Launcher(services.database, services.clock, self.engine, most)
-        self.sweeper = Sweeper(services.database, services.clock, self.engine, work, launch_timeout_ms=300_000)
+        self.sweeper = Sweeper(services.database, services.clock, self.engine, launch_timeout_ms=300_000)
+        self.upkeep = Upkeep(services, world.servicer.removals, work)
 
 
 @pytest.fixture
@@ -47,8 +53,8 @@ def world(services: Services, clock: TestClock, tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def upkeep(services: Services, tmp_path: Path) -> Upkeep:
-    return Upkeep(services, tmp_path / "work")
+def rounds(world: World, tmp_path: Path) -> Rounds:
+    return Rounds(world, tmp_path / "work")
 
 
 def _segment(world: World, run_id: str) -> str:
@@ -56,147 +62,254 @@ def _segment(world: World, run_id: str) -> str:
     return str(world.services.database.read(lambda tx: tx.one(statement, run_id=run_id)).segment_id)
 
 
-def test_a_segment_is_handed_over_once(world: World, upkeep: Upkeep) -> None:
+def test_a_segment_is_handed_over_once(world: World, rounds: Rounds) -> None:
     run_id = world.started()
-    upkeep.launcher.launch()
-    upkeep.launcher.launch()
-    assert upkeep.engine.submitted == [_segment(world, run_id)]
+    rounds.launcher.launch()
+    rounds.launcher.launch()
+    assert rounds.engine.submitted == [_segment(world, run_id)]
 
 
-def test_no_more_segments_are_handed_over_than_the_engine_may_hold(world: World, upkeep: Upkeep) -> None:
+def test_no_more_segments_are_handed_over_than_the_engine_may_hold(world: World, rounds: Rounds) -> None:
     runs = [world.started() for _ in range(6)]
-    upkeep.launcher.launch()
-    assert upkeep.engine.submitted == [_segment(world, run_id) for run_id in runs[:4]]
+    rounds.launcher.launch()
+    assert rounds.engine.submitted == [_segment(world, run_id) for run_id in runs[:4]]
     world.begin(runs[0])
-    upkeep.launcher.launch()
-    assert len(upkeep.engine.submitted) == 4, "a running segment holds its place"
+    rounds.launcher.launch()
+    assert len(rounds.engine.submitted) == 4, "a running segment holds its place"
     world.close(runs[0])
-    upkeep.launcher.launch()
-    assert upkeep.engine.submitted[4:] == [_segment(world, runs[4])]
+    rounds.launcher.launch()
+    assert rounds.engine.submitted[4:] == [_segment(world, runs[4])]
 
 
-def test_a_busy_key_does_not_hold_up_another_keys_first_run(world: World, upkeep: Upkeep) -> None:
+def test_a_busy_key_does_not_hold_up_another_keys_first_run(world: World, rounds: Rounds) -> None:
     busy = [world.started() for _ in range(8)]
     other = world.started(key=world.new_key())
-    upkeep.launcher.launch()
-    handed_over = upkeep.engine.submitted
+    rounds.launcher.launch()
+    handed_over = rounds.engine.submitted
     assert handed_over.index(_segment(world, other)) == 1
     assert handed_over[0] == _segment(world, busy[0])
 
 
-def test_a_key_that_holds_places_comes_after_one_that_holds_none(world: World, upkeep: Upkeep) -> None:
+def test_a_key_that_holds_places_comes_after_one_that_holds_none(world: World, rounds: Rounds) -> None:
     for _ in range(3):
         world.started()
-    upkeep.launcher.launch()
+    rounds.launcher.launch()
     world.started()
     other = world.started(key=world.new_key())
-    upkeep.launcher.launch()
-    assert upkeep.engine.submitted[3:] == [_segment(world, other)]
+    rounds.launcher.launch()
+    assert rounds.engine.submitted[3:] == [_segment(world, other)]
 
 
-def test_what_was_handed_over_to_a_process_that_is_gone_is_handed_over_again(world: World, upkeep: Upkeep) -> None:
+def test_what_was_handed_over_to_a_process_that_is_gone_is_handed_over_again(world: World, rounds: Rounds) -> None:
     run_id = world.started()
-    upkeep.launcher.launch()
-    upkeep.sweeper.recover()
-    upkeep.launcher.launch()
-    assert upkeep.engine.submitted == [_segment(world, run_id)] * 2
+    rounds.launcher.launch()
+    rounds.sweeper.recover()
+    rounds.launcher.launch()
+    assert rounds.engine.submitted == [_segment(world, run_id)] * 2
 
 
-def test_a_segment_that_nothing_takes_up_in_time_fails_as_launch_failed(world: World, upkeep: Upkeep) -> None:
+def test_a_segment_that_nothing_takes_up_in_time_fails_as_launch_failed(world: World, rounds: Rounds) -> None:
     run_id = world.started()
-    upkeep.launcher.launch()
+    rounds.launcher.launch()
     world.clock.advance(seconds=300)
-    upkeep.sweeper.sweep()
+    rounds.sweeper.sweep()
     assert world.row(run_id).status == "queued"
     world.clock.advance(seconds=1)
-    upkeep.sweeper.sweep()
+    rounds.sweeper.sweep()
     row = world.row(run_id)
     assert (row.status, row.error_code) == ("failed", "launch_failed")
     assert world.events(run_id).segments == []
 
 
-def test_a_segment_that_waits_its_turn_does_not_time_out(world: World, upkeep: Upkeep) -> None:
+def test_a_segment_that_waits_its_turn_does_not_time_out(world: World, rounds: Rounds) -> None:
     runs = [world.started() for _ in range(5)]
-    upkeep.launcher.launch()
+    rounds.launcher.launch()
     for run_id in runs[:4]:
         world.begin(run_id)
     world.clock.advance(seconds=400)
-    upkeep.sweeper.sweep()
+    rounds.sweeper.sweep()
     assert world.row(runs[4]).status == "queued"
 
 
-def test_a_segment_that_began_is_not_failed_as_launch_failed(world: World, upkeep: Upkeep) -> None:
+def test_a_segment_that_began_is_not_failed_as_launch_failed(world: World, rounds: Rounds) -> None:
     run_id = world.started()
-    upkeep.launcher.launch()
+    rounds.launcher.launch()
     world.begin(run_id)
     world.clock.advance(seconds=400)
-    upkeep.sweeper.sweep()
+    rounds.sweeper.sweep()
     assert world.row(run_id).status == "running"
 
 
-def test_the_engine_is_told_to_end_a_run_whose_cancel_was_asked_for(world: World, upkeep: Upkeep) -> None:
+def test_the_engine_is_told_to_end_a_run_whose_cancel_was_asked_for(world: World, rounds: Rounds) -> None:
     run_id = world.started()
     segment_id = world.begin(run_id)
-    upkeep.sweeper.sweep()
-    assert upkeep.engine.cancelled == []
+    rounds.sweeper.sweep()
+    assert rounds.engine.cancelled == []
     world.cancel(run_id)
-    upkeep.sweeper.sweep()
-    assert upkeep.engine.cancelled == [segment_id]
+    rounds.sweeper.sweep()
+    assert rounds.engine.cancelled == [segment_id]
 
 
-def test_parked_and_finished_runs_stay_as_they_are_at_the_start(world: World, upkeep: Upkeep) -> None:
+def test_parked_and_finished_runs_stay_as_they_are_at_the_start(world: World, rounds: Rounds) -> None:
     parked = world.started("Gated")
     world.park(parked, world.begin(parked), "review")
     finished = world.finished()
     running = world.started()
     world.begin(running)
-    upkeep.sweeper.recover()
+    rounds.sweeper.recover()
     assert world.row(parked).status == "waiting_for_approval"
     assert world.row(finished).status == "completed"
     assert world.row(running).error_code == "orphaned"
 
 
-def test_records_are_deleted_after_their_time(world: World, upkeep: Upkeep) -> None:
+def test_a_cancel_that_was_answered_holds_after_a_crash(world: World, rounds: Rounds) -> None:
+    run_id = world.started()
+    world.begin(run_id)
+    world.cancel(run_id)
+    rounds.sweeper.recover()
+    assert (world.row(run_id).status, world.row(run_id).error_code) == ("cancelled", None)
+
+
+def test_records_are_deleted_after_their_time(world: World, rounds: Rounds) -> None:
     world.started()
     audited = world.count("audit_records")
     assert (world.count("idempotency_records"), audited > 0) == (1, True)
     world.clock.now += DAY_MS
-    upkeep.sweeper.purge()
+    rounds.upkeep.expire()
     assert world.count("idempotency_records") == 1
     world.clock.now += 1
-    upkeep.sweeper.purge()
+    rounds.upkeep.expire()
     assert (world.count("idempotency_records"), world.count("audit_records")) == (0, audited)
     world.clock.now += 400 * DAY_MS
-    upkeep.sweeper.purge()
+    rounds.upkeep.expire()
     assert world.count("audit_records") == 0
 
 
-def test_usage_records_are_kept_for_ninety_days(world: World, upkeep: Upkeep) -> None:
-    insert = sql(
-        text(
-            "INSERT INTO usage_records (batch_id, position, at, key_id, method, route, status, address, reason,"
-            " request_id) VALUES ('b', 1, :at, 'k', 'GET', '/me', 200, '::1', '', 'r')"
-        )
+ADD_USAGE = sql(
+    text(
+        "INSERT INTO usage_records (batch_id, position, at, key_id, method, route, status, address, reason,"
+        " request_id) VALUES ('b', :position, :at, 'k', 'GET', '/me', 200, '::1', '', 'r')"
     )
-    world.services.database.write(lambda tx: tx.run(insert, at=world.clock()))
-    world.clock.now += 90 * DAY_MS
-    upkeep.sweeper.purge()
-    assert world.count("usage_records") == 1
-    world.clock.now += 1
-    upkeep.sweeper.purge()
+)
+
+
+def test_however_many_records_are_past_their_time_none_is_left(world: World, rounds: Rounds) -> None:
+    records = [{"position": position, "at": world.clock()} for position in range(2_500)]
+    world.services.database.write(lambda tx: tx.many(ADD_USAGE, records))
+    world.clock.now += 90 * DAY_MS + 1
+    rounds.upkeep.expire()
     assert world.count("usage_records") == 0
 
 
-def test_folders_of_runs_that_ended_elsewhere_are_removed(world: World, upkeep: Upkeep) -> None:
+def test_one_deletion_of_old_records_is_bounded(world: World) -> None:
+    records = [{"position": position, "at": world.clock()} for position in range(5)]
+    world.services.database.write(lambda tx: tx.many(ADD_USAGE, records))
+    before = world.clock() + 1
+    deleted = [
+        world.services.database.write(lambda tx: upkeep_store.purge(tx, "usage_records", before, 2)) for _ in range(4)
+    ]
+    assert deleted == [2, 2, 1, 0]
+
+
+def test_usage_records_are_kept_for_ninety_days(world: World, rounds: Rounds) -> None:
+    world.services.database.write(lambda tx: tx.run(ADD_USAGE, position=1, at=world.clock()))
+    world.clock.now += 90 * DAY_MS
+    rounds.upkeep.expire()
+    assert world.count("usage_records") == 1
+    world.clock.now += 1
+    rounds.upkeep.expire()
+    assert world.count("usage_records") == 0
+
+
+def test_run_data_is_erased_once_the_deployments_retention_is_over(world: World, rounds: Rounds) -> None:
+    world.deployment("UpdateDeployment", deployment_pb2.UpdateDeploymentRequest(retention_days=30))
+    finished, parked = world.finished(), world.started("Gated")
+    world.park(parked, world.begin(parked), "review")
+    world.clock.now += 30 * DAY_MS
+    assert rounds.upkeep.expire()["runs_erased"] == 0
+    world.clock.now += 1
+    assert rounds.upkeep.expire()["runs_erased"] == 1
+    assert world.row(finished).data_purged_at == world.clock.now
+    assert (world.row(finished).parameters, world.row(finished).status) == (None, "completed")
+    assert world.row(parked).data_purged_at is None
+    assert rounds.upkeep.expire()["runs_erased"] == 0
+
+
+def test_retention_is_audited_and_removes_the_objects(world: World, rounds: Rounds) -> None:
+    run_id = world.finished()
+    key = object_key(run_id, "out_1")
+    world.objects.put_bytes(key, b"content")
+    world.clock.now += 90 * DAY_MS + 1
+    rounds.upkeep.expire()
+    with pytest.raises(KeyError):
+        world.objects.open_range(key, 0, 1)
+    trail = world.deployment("ListAuditRecords", deployment_pb2.ListAuditRecordsRequest(target=run_id)).items
+    assert [(record.actor, record.action) for record in trail] == [("system", "run.erased")]
+
+
+def test_however_many_runs_are_past_the_retention_all_are_erased(world: World, rounds: Rounds) -> None:
+    run_ids = [world.finished() for _ in range(3)]
+    world.clock.now += 90 * DAY_MS + 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("backend.runs.retention._MOST_AT_ONCE", 2)
+        assert rounds.upkeep.expire()["runs_erased"] == 3
+    assert all(world.row(run_id).data_purged_at for run_id in run_ids)
+
+
+def test_upkeep_ends_after_the_batch_it_is_at_when_it_must_stop(world: World, rounds: Rounds) -> None:
+    run_ids = [world.finished() for _ in range(3)]
+    world.clock.now += 90 * DAY_MS + 1
+    erased: list[str] = []
+
+    def remove(run_id: str) -> None:
+        erased.append(run_id)
+        rounds.upkeep.halt()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("backend.runs.retention._MOST_AT_ONCE", 2)
+        patch.setattr(world.servicer.removals, "remove", remove)
+        done = rounds.upkeep.expire()
+    assert (done["runs_erased"], done["more"], done["audit_records"]) == (2, 1, 0)
+    assert erased == run_ids[:1], "the removal that did not begin stays ordered"
+    assert world.row(run_ids[2]).data_purged_at is None
+
+
+def test_upkeep_by_hand_ends_when_its_seconds_are_over(world: World, rounds: Rounds) -> None:
+    world.finished()
+    world.clock.now += 90 * DAY_MS + 1
+    assert (rounds.upkeep.expire(0)["runs_erased"], rounds.upkeep.expire(0)["more"]) == (0, 1)
+    done = rounds.upkeep.expire(60)
+    assert (done["runs_erased"], done["more"]) == (1, 0)
+
+
+def test_folders_of_runs_that_ended_elsewhere_are_removed(world: World, rounds: Rounds) -> None:
     parked = world.started("Gated")
     world.park(parked, world.begin(parked), "review")
     for run_id in (parked, "run_gone"):
-        (upkeep.work / run_id / "inputs").mkdir(parents=True)
-    upkeep.sweeper.tidy()
-    assert [folder.name for folder in upkeep.work.iterdir()] == [parked]
+        (rounds.work / run_id / "inputs").mkdir(parents=True)
+    rounds.upkeep.tidy()
+    assert [folder.name for folder in rounds.work.iterdir()] == [parked]
     world.cancel(parked)
-    upkeep.sweeper.tidy()
-    assert list(upkeep.work.iterdir()) == []
+    rounds.upkeep.tidy()
+    assert list(rounds.work.iterdir()) == []
+
+
+def test_a_removal_of_objects_that_a_fault_interrupted_is_finished(
+    world: World, rounds: Rounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(prefix: str) -> None:
+        raise OSError(prefix)
+
+    run_id = world.finished()
+    world.output(run_id, "first/a.txt", b"x")
+    with monkeypatch.context() as fault, caplog.at_level(logging.CRITICAL):
+        fault.setattr(world.objects, "delete_prefix", away)
+        world.erase(run_id)
+        rounds.upkeep.tidy()
+    assert world.count("pending_removals") == 1
+    rounds.upkeep.tidy()
+    assert world.count("pending_removals") == 0
+    assert not [file for file in (tmp_path / "objects").rglob("*") if file.is_file()]
 
 
 def test_rounds_with_nothing_to_do_read_by_index(world: World) -> None:

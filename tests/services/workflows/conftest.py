@@ -2,14 +2,18 @@
 
 import json
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from backend.graphs.graphs import Graphs
 from backend.keys import store as keys_store
+from backend.secrets import Secrets
 from backend.services import Services
 from backend.workflows import store
+from backend.workflows.known_terms import load_terms
 from backend.workflows.servicer import WorkflowsServicer
 from tests.services.calls import Caller
 from workflow_api.v1 import workflows_pb2
@@ -50,9 +54,12 @@ READY = """
 class Workflows:
     """Calls WorkflowsService, and sets the scene."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, data: Path) -> None:
         self.services = services
-        self.call = Caller(WorkflowsServicer(services), workflows_pb2.DESCRIPTOR.services_by_name["WorkflowsService"])
+        self.graphs = Graphs(data / "graphs", Secrets())
+        self.call = Caller(
+            WorkflowsServicer(services, self.graphs), workflows_pb2.DESCRIPTOR.services_by_name["WorkflowsService"]
+        )
 
     def apply(self, *texts: str) -> list[Any]:
         """Applies files named f0.yaml, f1.yaml, … and returns what became of their documents."""
@@ -75,8 +82,11 @@ class Workflows:
         request = workflows_pb2.SetWorkflowStatusRequest(workflow=workflow, status=status)
         return self.call("SetWorkflowStatus", request)
 
+    def resource(self, kind: str, name: str) -> Any:
+        return self.services.database.read(lambda tx: store.resource(tx, kind, name))
+
     def terms(self, workflow_id: str, version: int | None = None) -> Any:
-        return self.services.database.read(lambda tx: store.load_for_start(tx, workflow_id, version))
+        return self.services.database.snapshot(lambda tx: load_terms(self.services.kept, tx, workflow_id, version))
 
     def record_test(self, name: str, *, passed: bool) -> None:
         """Records a connection test of the connector's newest version."""
@@ -91,8 +101,10 @@ class Workflows:
 
 
 @pytest.fixture
-def workflows(services: Services) -> Workflows:
-    return Workflows(services)
+def workflows(services: Services, tmp_path: Path) -> Iterator[Workflows]:
+    workflows = Workflows(services, tmp_path)
+    yield workflows
+    workflows.graphs.close()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from backend.deployment import store as deployment_store
+from backend.audit import store as audit
 from tests.services.calls import RefusedError
 from tests.services.workflows.conftest import Workflows
 from workflow_api.v1 import workflows_pb2
@@ -141,7 +141,9 @@ def test_outcomes_are_kept_per_version_and_audited(workflows: Workflows, objects
     assert outcome_of(workflows).passed
     apply(workflows, objects, prefixes="[private/]")
     assert (outcome_of(workflows).version, outcome_of(workflows).passed) == (2, False)
-    rows = workflows.services.database.read(lambda tx: deployment_store.audit_trail(tx, since=0, target=None, limit=10))
+    rows = workflows.services.database.read(
+        lambda tx: audit.trail(tx, since=0, before=2**62, before_id="", target=None, limit=10)
+    )
     assert [row.action for row in rows if row.action == "connector.tested"] == ["connector.tested"] * 3
 
 

@@ -144,6 +144,13 @@ def test_readiness_of_a_draft_says_so_beside_its_other_reasons(workflows: Workfl
     assert workflows.get(draft.id).version == 1
 
 
+def test_a_workflow_that_was_never_active_shows_its_newest_version(workflows: Workflows) -> None:
+    (draft,) = workflows.apply(DRAFT)
+    workflows.apply(DRAFT.replace("{step: a}", "{step: b}") + "parameters: [{name: p, type: json}]\n")
+    assert workflows.get(draft.id).version == 2
+    assert (workflows.parameters(draft.id).version, len(workflows.parameters(draft.id).parameters)) == (2, 1)
+
+
 def test_parameters_show_what_is_declared_and_nothing_else(workflows: Workflows) -> None:
     *_, made = workflows.apply(
         RESOURCES,

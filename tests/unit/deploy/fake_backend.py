@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,10 @@ SERVICES = (deployment_pb2.DESCRIPTOR, keys_pb2.DESCRIPTOR, runs_pb2.DESCRIPTOR,
 
 
 class FakeBackend(grpc.GenericRpcHandler):
-    """Answers every RPC with what is in `answers` under its name: a message, a list of them in turn, or an error."""
+    """Answers every RPC with what is in `answers` under its name: a message, a list of them in turn, or an error.
+
+    Of a streaming RPC the list is one answer.
+    """
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}
@@ -55,6 +59,18 @@ class FakeBackend(grpc.GenericRpcHandler):
             assert isinstance(given, Message)
             return given
 
+        def stream(request: Message, context: grpc.ServicerContext) -> Iterator[Message]:
+            parts = self.answers[name]
+            while isinstance(parts, list) and len(parts) > 1:
+                yield parts.pop(0)
+            yield answer(request, context)
+
+        if method.server_streaming:
+            return grpc.unary_stream_rpc_method_handler(
+                stream,
+                request_deserializer=GetMessageClass(method.input_type).FromString,
+                response_serializer=lambda message: message.SerializeToString(),
+            )
         return grpc.unary_unary_rpc_method_handler(
             answer,
             request_deserializer=GetMessageClass(method.input_type).FromString,

@@ -185,4 +185,17 @@ def test_usage_of_one_key(backend: FakeBackend) -> None:
 
     assert backend.requests[0][1] == keys_pb2.ListUsageRequest(key_id=KEY_ID, limit=5)
     assert "2026-09-21T14:13:20.000+00:00" in shown.out
-    assert as_json.json["items"][0]["at_ms"] == 1_790_000_000_000
+    assert as_json.json["items"][0]["at"] == "2026-09-21T14:13:20.000+00:00"
+    assert as_json.json["items"][0]["reason"] is None
+
+
+def test_usage_by_the_hour(backend: FakeBackend) -> None:
+    hour = keys_pb2.UsageHour(hour_ms=1_790_000_000_000, key_id=KEY_ID, method="GET", route="/me", status=429, calls=7)
+    backend.answers["ListUsageHours"] = [keys_pb2.ListUsageHoursResponse(items=[hour])] * 2
+
+    shown = command("keys", "usage", KEY_ID, "--by-hour", "--limit", "5", "--grpc", backend.address)
+    as_json = command("keys", "usage", KEY_ID, "--by-hour", "--grpc", backend.address, "--json")
+
+    assert backend.requests[0][1] == keys_pb2.ListUsageHoursRequest(key_id=KEY_ID, limit=5)
+    assert "2026-09-21T14:13:20.000+00:00" in shown.out
+    assert as_json.json["items"][0]["calls"] == 7

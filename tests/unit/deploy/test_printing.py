@@ -1,6 +1,6 @@
 import pytest
 
-from deploy.printing import Column, at, print_sheet, print_table
+from deploy.printing import Column, print_sheet, print_table
 
 
 @pytest.mark.parametrize(
@@ -26,10 +26,6 @@ def test_a_nested_field_is_found_or_missing() -> None:
     assert column.cell({"error": {"message": "no"}}) == "no"
     assert column.cell({"error": None}) == "-"
     assert column.cell({}) == "-"
-
-
-def test_milliseconds_are_shown_as_a_time() -> None:
-    assert at("at_ms")({"at_ms": 1_790_000_000_123}) == "2026-09-21T14:13:20.123+00:00"
 
 
 def test_into_a_pipe_a_record_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

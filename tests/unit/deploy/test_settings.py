@@ -1,11 +1,13 @@
 import dataclasses
+import pickle
 from pathlib import Path
 
 import pytest
 
+from backend.settings import ModelProvider
 from deploy.failures import CommandFailed
 from deploy.settings import Address, Settings, backend_settings, edge_settings
-from deploy.settings_source import Setting, known_settings, read_settings
+from deploy.settings_source import TABLES, Setting, known_settings, read_settings
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "settings.md").read_text(encoding="utf-8")
 
@@ -65,12 +67,19 @@ def test_reserved_variables_are_no_settings(variable: str) -> None:
         ("BACKEND_GRPC", "0.0.0.0:9090", "must be a loopback address"),
         ("BACKEND_GRPC", "10.0.0.1:9090", "must be a loopback address"),
         ("EDGE_CLIENT_ADDRESS", "header:", "must be peer, load_balancer or header:<Name>"),
-        ("RUNTIME_SANDBOX", "off", "must be auto or none"),
+        ("RUNTIME_SANDBOX", "off", "must be auto or bwrap or landlock or none"),
+        ("RUNTIME_NETWORK", "some", "must be none or full"),
         ("RUNTIME_STEP_SLOTS", "0", "must be from 1 to 256"),
         ("RUNTIME_STEP_SLOTS", "1.0", "must be a whole number"),
         ("EDGE_DRAIN_SECONDS", "nan", "must be from 0 to 3600"),
         ("DEPLOYMENT_ID", "a b", "must be 1 to 128 of"),
         ("DATA", "", "must be a text that is not empty"),
+        ("OBJECTS_STORE", "gcs", "must be folder or s3"),
+        ("OBJECTS_BUCKET", "No", "must be 3 to 63 of"),
+        ("OBJECTS_PREFIX", "a", "must be a path that ends with a slash"),
+        ("OBJECTS_PREFIX", "/a/", "must be a path that ends with a slash"),
+        ("OBJECTS_ENDPOINT_URL", "localhost:9000", "must be an http or https address"),
+        ("OBJECTS_SSE", "kms", "must be none or AES256 or aws:kms"),
         ("LOG_LEVEL", "loud", "must be debug or info or warning or error"),
     ],
 )
@@ -84,6 +93,50 @@ def test_a_value_of_the_wrong_kind_is_refused(tmp_path: Path, line: str) -> None
     file = tmp_path / "settings.toml"
     file.write_text(f"[runtime]\n{line}\n")
     assert list(problems({}, file)) == [f"runtime.{line.split(maxsplit=1)[0]}"]
+
+
+def test_secrets_and_models_are_read_from_their_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "settings.toml"
+    (tmp_path / "key").write_text("from-the-file\n")
+    file.write_text(
+        f'[secrets]\nopenai = "env:PLANT_KEY"\ninbox = "file:{tmp_path}/key"\n'
+        '[models.openai]\napi_key = "openai"\nbase_url = "http://127.0.0.1:8000/v1"\n'
+    )
+    monkeypatch.setenv("PLANT_KEY", "from-the-variable")
+
+    backend = backend_settings(read_settings({}, config=file), tmp_path)
+
+    assert (backend.secrets.get("openai"), backend.secrets.get("inbox")) == ("from-the-variable", "from-the-file")
+    assert backend.models == {"openai": ModelProvider("openai", "http://127.0.0.1:8000/v1")}
+    assert "from-the" not in repr(backend)
+
+
+@pytest.mark.parametrize(
+    ("entry", "name", "reason"),
+    [
+        ('[secrets]\na = "sk-1234"', "secrets.a", "must be env:VARIABLE or file:/path"),
+        ('[secrets]\na = "file:key"', "secrets.a", "must be env:VARIABLE or file:/path"),
+        ('[secrets]\na = "env:A B"', "secrets.a", "must be env:VARIABLE or file:/path"),
+        ("[secrets]\na.b = 1", "secrets.a", "must be env:VARIABLE or file:/path"),
+        ('[secrets]\n"a b" = "env:A"', "secrets.a b", "must have a name of"),
+        ("secrets = 1", "secrets", "must be a table: [secrets]"),
+        ('[models]\nopenai = "openai"', "models.openai", "must be a table of api_key and base_url"),
+        ('[models.openai]\nkey = "openai"', "models.openai", "must be a table of api_key and base_url"),
+        ('[models.openai]\nbase_url = "localhost"', "models.openai", "must have as base_url an http"),
+        ('[models.Open]\napi_key = "a"', "models.Open", "must be named as models name their provider"),
+    ],
+)
+def test_an_entry_of_a_table_that_is_not_allowed_is_named(tmp_path: Path, entry: str, name: str, reason: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(f"{entry}\n")
+    told = problems({}, file)
+    assert list(told) == [name]
+    assert told[name].startswith(reason)
+    assert "sk-1234" not in str(told)
+
+
+def test_tables_cannot_be_given_by_variables() -> None:
+    assert list(problems({"WORKFLOW_API_SECRETS_A": "env:A"})) == ["WORKFLOW_API_SECRETS_A"]
 
 
 def test_an_option_is_named_as_the_option() -> None:
@@ -115,6 +168,9 @@ def test_every_part_gets_its_settings(tmp_path: Path) -> None:
             "WORKFLOW_API_EDGE_CLIENT_ADDRESS": "load_balancer",
             "WORKFLOW_API_EDGE_DRAIN_SECONDS": "3",
             "WORKFLOW_API_RUNTIME_SANDBOX": "none",
+            "WORKFLOW_API_OBJECTS_STORE": "s3",
+            "WORKFLOW_API_OBJECTS_BUCKET": "kept",
+            "WORKFLOW_API_OBJECTS_PREFIX": "plant-7/",
         }
     )
 
@@ -122,13 +178,14 @@ def test_every_part_gets_its_settings(tmp_path: Path) -> None:
 
     assert (edge.host, edge.port, edge.client_address, edge.drain_seconds) == ("::1", 8081, "load_balancer", 3.0)
     assert (backend.data, backend.sandbox, backend.deployment_id) == (tmp_path, "none", "local")
+    assert (backend.objects.store, backend.objects.bucket, backend.objects.prefix) == ("s3", "kept", "plant-7/")
 
 
 def test_defaults_are_those_of_the_parts() -> None:
     """What the parts state as their defaults is not stated a second time."""
     settings = Settings()
     assert dataclasses.asdict(edge_settings(settings)) == dataclasses.asdict(type(edge_settings(settings))())
-    folder = Path("folder")
+    folder = Path("/folder")
     assert backend_settings(settings, folder) == type(backend_settings(settings, folder))(data=folder)
 
 
@@ -142,4 +199,16 @@ def test_every_setting_is_documented(setting: Setting) -> None:
 def test_every_documented_setting_exists() -> None:
     known = {setting.name for setting in known_settings()}
     documented = {line.split("`")[1] for line in DOCUMENT.splitlines() if line.startswith("| `")}
-    assert documented == known
+    of_tables = {name for name in documented if name.partition(".")[0] in TABLES}
+    assert documented - of_tables == known
+    assert {name.partition(".")[0] for name in of_tables} == set(TABLES)
+
+
+def test_secrets_can_be_handed_to_the_process_that_sweeps(tmp_path: Path) -> None:
+    told = backend_settings(Settings(secrets={"ours": "env:PATH"}), tmp_path).secrets
+    assert pickle.loads(pickle.dumps(told)).get("ours") == told.get("ours")  # noqa: S301 - our own bytes
+
+
+def test_a_relative_data_folder_is_told_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert backend_settings(Settings(), Path("data")).data == tmp_path / "data"

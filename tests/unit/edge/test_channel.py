@@ -20,10 +20,13 @@ from edge.errors import Refusal
 from edge.services import METHODS
 from tests.unit.edge.wire import wait_until
 from workflow_api.v1.keys_pb2 import ApiKey, GetMeRequest, KeyMirror, WatchKeysRequest
+from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunsRequest, ListRunsResponse, RunSummary
+from workflow_api.v1.runs_pb2 import Run as RunRecord
 
 GET_ME = "/workflow_api.v1.KeysService/GetMe"
 WATCH = "/workflow_api.v1.KeysService/WatchKeys"
 LIST_RUNS = "/workflow_api.v1.RunsService/ListRuns"
+GET_RUN = "/workflow_api.v1.RunsService/GetRun"
 RECORD_USAGE = "/workflow_api.v1.KeysService/RecordUsage"
 
 
@@ -68,9 +71,9 @@ def broken(_: Message, __: grpc.ServicerContext) -> ApiKey:
 
 
 class Handler:
-    def __init__(self, call: Callable[..., Any], *, no_side_effects: bool = False) -> None:
+    def __init__(self, call: Callable[..., Any], *, point_read: bool = False) -> None:
         self.call = call
-        self.no_side_effects = no_side_effects
+        self.point_read = point_read
 
 
 class Grpc:
@@ -166,6 +169,30 @@ def test_a_refusal_is_read_alike_over_both_channels(run: Run, call: Callable[...
         run({GET_ME: Handler(call)}, get_me())
     assert refused.value.code == code
     assert "secret" not in str(refused.value)
+
+
+MEBIBYTE = 2**20
+LARGE_RUN = RunRecord(
+    parameters=f'"{"p" * MEBIBYTE}"',
+    input_text="é" * 20_000,
+    inputs_manifest=f'"{"m" * MEBIBYTE}"',
+    result=f'"{"r" * 262_142}"',
+    summary_markdown="s" * 2 * MEBIBYTE,
+)
+LARGE_PAGE = ListRunsResponse(items=[RunSummary(run_id=f"run_{n}", warnings=["w" * 60_000]) for n in range(100)])
+
+
+@pytest.mark.parametrize(
+    ("rpc", "request_message", "answer"),
+    [(GET_RUN, GetRunRequest(run_id="run_1"), LARGE_RUN), (LIST_RUNS, ListRunsRequest(limit=100), LARGE_PAGE)],
+    ids=["a run of megabytes", "100 large runs"],
+)
+def test_an_answer_larger_than_grpc_takes_by_itself_arrives_whole(
+    run: Run, rpc: str, request_message: Message, answer: Message
+) -> None:
+    assert answer.ByteSize() > 4 * MEBIBYTE
+    got = run({rpc: Handler(lambda *_: answer)}, lambda channel: channel.unary(rpc, request_message, (), 20.0))
+    assert got == answer
 
 
 def test_no_answer_in_time_is_unreachable(run: Run) -> None:
@@ -322,11 +349,11 @@ def test_a_silent_stream_is_unreachable(run: Run) -> None:
     assert refused.value.code == "runtime_unreachable"
 
 
-def test_reads_run_on_the_loop_and_everything_else_beside_it() -> None:
+def test_point_reads_run_on_the_loop_and_everything_else_beside_it() -> None:
     servicers = Servicers()
     threads = []
     for quick in (True, False):
-        _in_process({GET_ME: Handler(servicers.get_me, no_side_effects=quick)}, get_me())
+        _in_process({GET_ME: Handler(servicers.get_me, point_read=quick)}, get_me())
         threads.append(servicers.thread == threading.get_ident())
     assert threads == [True, False]
 

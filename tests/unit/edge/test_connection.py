@@ -218,8 +218,8 @@ def test_413_is_decided_from_the_declared_length(wire: Wire) -> None:
 
 
 def test_413_reaches_a_caller_that_is_still_sending(wire: Wire) -> None:
-    wire.send(f"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: {7 * MAX_BODY_BYTES}\r\n\r\n")
-    for _ in range(7):
+    wire.send(f"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: {40 * MAX_BODY_BYTES}\r\n\r\n")
+    for _ in range(40):
         wire.send(b"x" * MAX_BODY_BYTES)
     assert wire.read().code == "payload_too_large"
     assert wire.closed()

@@ -33,6 +33,10 @@ def test_envelope_has_code_message_and_request_id_and_no_details_without_informa
     assert body == {"error": {"code": "run_not_found", "message": RULES["run_not_found"].message, "request_id": "r-1"}}
 
 
+def test_an_unexpected_failure_asks_to_quote_the_request_id() -> None:
+    assert "quote the request id" in Refusal("internal").message
+
+
 def test_unauthorized_names_the_scheme() -> None:
     assert Refusal("unauthorized").headers == {"WWW-Authenticate": "Bearer"}
 

@@ -75,6 +75,20 @@ def test_the_scheme_is_matched_case_insensitively() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key_id", "secret", "external"),
+    [
+        ("ak_aB3def", "s" * 16, "e" * 8),
+        ("ak_" + "Z9" * 32, "A-z_0" * 51 + "x", "Ext_id-9" * 32),
+        ("ak_0123456789ab", "s" * 43, "ake_" + "0" * 32),
+    ],
+    ids=["shortest", "longest", "as issued"],
+)
+def test_credentials_at_the_bounds_of_their_forms_are_accepted(key_id: str, secret: str, external: str) -> None:
+    ring = keyring(mirrored(key_id=key_id, secret_sha256=digest(secret), external_id_sha256=digest(external)))
+    assert identify(ring, f"Bearer {key_id}.{secret}", external)
+
+
+@pytest.mark.parametrize(
     "bearer",
     [
         "",

@@ -26,6 +26,15 @@ WITH_KEY = {
     "runtime_unreachable",
     "deployment_updating",
 }
+FAILURE_CODES = (
+    "input_materialisation_failed",
+    "node_failed",
+    "wall_clock_limit_reached",
+    "invariant_blocked",
+    "launch_failed",
+    "orphaned",
+    "license_unavailable",
+)
 WITHOUT_KEY = {"invalid_request", "payload_too_large", "internal"}
 
 by_operation = pytest.mark.parametrize("route", ROUTES, ids=[route.descriptor.name for route in ROUTES])
@@ -274,6 +283,19 @@ def test_everything_is_described_by_its_comment() -> None:
         for field in schema["properties"].values()
     )
     assert all(operation_of(route)["summary"] and operation_of(route)["description"] for route in ROUTES)
+
+
+def test_nothing_refers_to_documents_that_callers_do_not_have() -> None:
+    text = json.dumps(DOCUMENT)
+    assert [name for name in ("SPEC.md", "DECISIONS.md", ".proto", "gRPC") if name in text] == []
+
+
+def test_failure_codes_and_statuses_are_told_where_a_caller_reads_them() -> None:
+    code = DOCUMENT["components"]["schemas"]["RunError"]["properties"]["code"]["description"]
+    assert [failure for failure in FAILURE_CODES if f"`{failure}`" not in code] == []
+    filtered = parameters("ListRuns")["status"]["description"]
+    statuses = DOCUMENT["components"]["schemas"]["RunSummary"]["properties"]["status"]["enum"]
+    assert [status for status in statuses if f"`{status}`" not in filtered] == []
 
 
 def test_comments_are_known_by_full_name_without_remarks_for_maintainers() -> None:

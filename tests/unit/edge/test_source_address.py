@@ -43,7 +43,7 @@ def test_a_repeated_viewer_header_is_not_believed() -> None:
 
 @pytest.mark.parametrize("setting", ["", "header:", "header", "header:a b", "forwarded", "peer:x"])
 def test_an_unknown_setting_is_an_error(setting: str) -> None:
-    with pytest.raises(ValueError, match="client_address"):
+    with pytest.raises(ValueError, match="must be peer, load_balancer or header:<Name>"):
         address_reader(setting)
 
 

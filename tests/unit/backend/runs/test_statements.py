@@ -8,13 +8,9 @@ from sqlalchemy import create_engine
 from sqlalchemy.dialects.sqlite import dialect
 from sqlalchemy.pool import StaticPool
 
-import backend.deployment.tables
-import backend.keys.tables
-import backend.outputs.tables
-import backend.workflows.tables  # noqa: F401 - every table is in the catalogue
 from backend.runs import start_store, store
-from backend.storage.metadata import METADATA
 from backend.storage.statements import Statement
+from backend.storage.tables.metadata import METADATA
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A server that speaks as much of S3 as copying inputs in takes."""
 
 import hashlib
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +19,13 @@ class Bucket:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.denied = False
-        self.changes_after_listing = False
+        # What is answered for a key instead of its object: bytes that are sent, of the length that is announced.
+        self.answers: dict[str, list[tuple[bytes, int]]] = {}
+        # What the listing says of a key's size.
+        self.sizes: dict[str, int] = {}
+        self.most_at_once = 0
+        self._at_once = 0
+        self._counting = threading.Lock()
         # Cleared, nothing is answered until it is set again.
         self.held_up = threading.Event()
         self.held_up.set()
@@ -37,17 +44,33 @@ class Bucket:
                     self._object(unquote(url.path).removeprefix("/docs/"))
 
             def _object(self, key: str) -> None:
-                body = bucket.objects[key]
-                if bucket.changes_after_listing or self.headers["If-Match"] != _etag(body):
-                    self._answer(412, b"<Error><Code>PreconditionFailed</Code><Message>Changed</Message></Error>")
-                else:
-                    self._answer(200, body)
+                body = bucket.objects.get(key)
+                if body is None:
+                    self._answer(404, b"<Error><Code>NoSuchKey</Code><Message>No such key</Message></Error>")
+                    return
+                part = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+                if part is not None:
+                    first, last = int(part[1]), min(int(part[2]), len(body) - 1)
+                    self._answer(206, body[first : last + 1], content_range=f"bytes {first}-{last}/{len(body)}")
+                    return
+                with bucket._counting:
+                    bucket._at_once += 1
+                    bucket.most_at_once = max(bucket.most_at_once, bucket._at_once)
+                    body, length = bucket.answers[key].pop(0) if bucket.answers.get(key) else (body, len(body))
+                self._answer(200, body, length)
+                with bucket._counting:
+                    bucket._at_once -= 1
 
-            def _answer(self, status: int, body: bytes) -> None:
+            def _answer(
+                self, status: int, body: bytes, length: int | None = None, content_range: str | None = None
+            ) -> None:
                 self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
+                if content_range is not None:
+                    self.send_header("Content-Range", content_range)
+                self.send_header("Content-Length", str(len(body) if length is None else length))
                 self.end_headers()
                 self.wfile.write(body)
+                self.close_connection = True
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
                 pass
@@ -63,7 +86,7 @@ class Bucket:
         keys = [key for key in sorted(self.objects) if key.startswith(prefix) and key > after]
         page = keys[:PAGE]
         entries = "".join(
-            f"<Contents><Key>{escape(key)}</Key><Size>{len(self.objects[key])}</Size>"
+            f"<Contents><Key>{escape(key)}</Key><Size>{self.sizes.get(key, len(self.objects[key]))}</Size>"
             f"<ETag>{escape(_etag(self.objects[key]))}</ETag></Contents>"
             for key in page
         )

@@ -1,14 +1,16 @@
 import pytest
 
 from backend.runtime.dag import plan, unmet_need
-from backend.runtime.definition import APPROVAL, StepDefinition
+from backend.workflows.terms import AGENT, APPROVAL, DEFAULT_ENVIRONMENT, StepTerms
 
 
-def _steps(**needs: str) -> list[StepDefinition]:
+def _step(step: str, kind: str = AGENT, needs: tuple[str, ...] = (), optional: bool = False) -> StepTerms:
+    return StepTerms(step, step, kind, needs, optional, None, None, None, DEFAULT_ENVIRONMENT, {}, "", None)
+
+
+def _steps(**needs: str) -> list[StepTerms]:
     """`a="b c?"`: step a needs b and c; a name that ends with an underscore is an optional step."""
-    return [
-        StepDefinition(name, needs=tuple(behind.split()), optional=name.endswith("_")) for name, behind in needs.items()
-    ]
+    return [_step(name, needs=tuple(behind.split()), optional=name.endswith("_")) for name, behind in needs.items()]
 
 
 def test_a_step_may_begin_when_all_it_needs_has_completed() -> None:
@@ -23,7 +25,7 @@ def test_steps_without_needs_begin_together_in_the_order_of_the_definition() -> 
 
 
 def test_an_approval_is_asked_for_and_not_begun() -> None:
-    steps = [StepDefinition("a"), StepDefinition("gate", kind=APPROVAL, needs=("a",))]
+    steps = [_step("a"), _step("gate", kind=APPROVAL, needs=("a",))]
     assert plan(steps, {"a": "completed", "gate": "pending"}).ask == ("gate",)
     parked = plan(steps, {"a": "completed", "gate": "waiting_for_approval"})
     assert (parked.ask, parked.begin, parked.done) == ((), (), False)
@@ -48,7 +50,7 @@ def test_a_required_failure_blocks_what_is_behind_it_and_nothing_else() -> None:
 
 
 def test_a_rejected_approval_is_stuck() -> None:
-    steps = [StepDefinition("gate", kind=APPROVAL), StepDefinition("after", needs=("gate",))]
+    steps = [_step("gate", kind=APPROVAL), _step("after", needs=("gate",))]
     now = plan(steps, {"gate": "blocked", "after": "pending"})
     assert (now.stuck, now.block) == ("gate", ("after",))
 
@@ -64,6 +66,6 @@ def test_a_workflow_with_an_open_step_is_not_done(status: str) -> None:
 
 
 def test_the_unmet_need_is_the_first_that_will_not_complete() -> None:
-    step = StepDefinition("d", needs=("a", "b", "c"))
+    step = _step("d", needs=("a", "b", "c"))
     assert unmet_need(step, {"a": "completed", "b": "skipped", "c": "failed"}) == "b"
     assert unmet_need(step, {"a": "completed", "b": "running", "c": "pending"}) is None

@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from backend.runtime.endings import CANCEL, HOUR_MS, reason_to_stop
+from backend.clock import HOUR_MS
+from backend.runtime.endings import CANCEL, reason_to_stop
 
 
 def _run(**columns: Any) -> Any:

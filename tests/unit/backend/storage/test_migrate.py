@@ -8,8 +8,8 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Engine, create_engine, inspect, text
 
 import backend.storage.migrate
-from backend.storage.metadata import METADATA
 from backend.storage.migrate import upgrade
+from backend.storage.tables.metadata import METADATA
 
 
 @pytest.fixture

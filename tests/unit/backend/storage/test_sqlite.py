@@ -1,5 +1,6 @@
 """The embedded database: what a caller was told is on the disk, and nobody is told before."""
 
+import logging
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -190,3 +191,63 @@ def test_what_is_erased_without_trace_is_in_no_file(database: SqliteDatabase, pa
     database.write(erase)
     for file in path.parent.iterdir():
         assert secret.encode() not in file.read_bytes(), file.name
+
+
+def test_a_reader_in_the_way_only_puts_off_the_emptying_of_the_log(database: SqliteDatabase, path: Path) -> None:
+    secret = b"a very private sentence"
+    add(database, 1, secret.decode())
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM notes").fetchone()
+
+    def erase(tx: Tx) -> None:
+        tx.leaves_no_trace = True
+        tx.run(sql(NOTES.update().values(text="gone")))
+
+    database.write(erase)
+    reader.execute("COMMIT")
+    reader.close()
+    add(database, 2)
+    assert not [file.name for file in path.parent.iterdir() if secret in file.read_bytes()]
+
+
+def test_a_log_that_cannot_be_emptied_does_not_stop_the_writer(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def erase(tx: Tx) -> None:
+        tx.leaves_no_trace = True
+
+    with monkeypatch.context() as fault, caplog.at_level(logging.CRITICAL):
+        fault.setattr("backend.storage.sqlite._LOG_BUSY_MS", "no number, so the pragma is no SQL ;;")
+        database.write(erase)
+    add(database, 1)
+    assert numbers(database) == [1]
+    assert database.healthy()
+
+
+def test_a_database_whose_writer_ended_is_not_healthy(database: SqliteDatabase) -> None:
+    assert database.healthy()
+    database._queue.put(None)
+    database._writer.join()
+    assert not database.healthy()
+
+
+def test_an_action_that_fails_does_not_stop_the_writer(database: SqliteDatabase) -> None:
+    def fail() -> None:
+        raise ValueError
+
+    def change(tx: Tx) -> None:
+        tx.run(ADD, number=1, text="text")
+        tx.after_commit(fail)
+
+    database.write(change)
+    add(database, 2)
+    assert numbers(database) == [1, 2]
+
+
+def test_a_change_after_the_close_is_refused_at_once(path: Path) -> None:
+    database = SqliteDatabase(path)
+    database.close()
+    database.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        add(database, 1)

@@ -12,13 +12,17 @@ GIB = 2**30
 RUN = "def run(context):\n    return 1\n"
 
 
-def problem_fields(document: dict[str, Any]) -> list[str]:
-    """The fields with problems; JSON is YAML."""
+def problems(document: dict[str, Any]) -> dict[str, str]:
+    """What is wrong with each field; JSON is YAML."""
     try:
         load_manifests([("f", json.dumps(document))])
     except ApiError as error:
-        return [name.removeprefix("f:1: ") for name, _ in error.problems]
-    return []
+        return {name.removeprefix("f:1: "): reason for name, reason in error.problems}
+    return {}
+
+
+def problem_fields(document: dict[str, Any]) -> list[str]:
+    return list(problems(document))
 
 
 def environment(**fields: Any) -> dict[str, Any]:
@@ -45,6 +49,10 @@ def agent(**fields: Any) -> dict[str, Any]:
     return {"kind": "Agent", "name": "a", "type": "python", "code": RUN} | fields
 
 
+def llm(**fields: Any) -> dict[str, Any]:
+    return {"kind": "Agent", "name": "a", "type": "llm", "model": "openai:gpt-5", "instructions": "Write."} | fields
+
+
 def s3(**fields: Any) -> dict[str, Any]:
     return parameter(**({"type": "s3_prefix", "connector": "c"} | fields))
 
@@ -57,6 +65,8 @@ ALLOWED = [
     environment(memory_mb=1769, timeout_seconds=1, workspace_mb=512),
     environment(memory_mb=3008, timeout_seconds=900, workspace_mb=3008, status="inactive"),
     environment(name="n" * 80),
+    workflow(name="n" * 80),
+    environment(network="full"),
     workflow(name="Müller & Söhne, 契約"),
     workflow(description="d" * 1000),
     workflow(description=""),
@@ -68,6 +78,10 @@ ALLOWED = [
     step(name="A name"),
     step(environment="e", connectors=["c"], optional=True),
     workflow(steps=[{"step": "a"}, {"step": "b", "approval": {"title": "t"}, "needs": ["a"]}]),
+    parameter(name="p"),
+    step(retry={"attempts": 1}),
+    step(retry={"attempts": 10, "backoff_seconds": 300, "multiplier": 10}),
+    step(retry={"attempts": 2, "backoff_seconds": 0, "multiplier": 1.5}),
     parameter(name="p" + "_" * 63),
     parameter(enum=["a", "b"], default="a", min_length=1, max_length=1, pattern="[ab]"),
     parameter(type="number", minimum=0, maximum=1.5, default=1),
@@ -81,11 +95,25 @@ ALLOWED = [
     workflow(steps=[{"step": "a"}], result={"step": "a", "schema": {"type": "object"}, "schema_version": "1"}),
     workflow(publish=[{"knowledge_graph": "g", "wait_seconds": 0}]),
     connector(
-        prefixes=["a/", "b/c/"], endpoint_url="http://127.0.0.1:9000", role_arn="arn:aws:iam::123456789012:role/r"
+        prefixes=["a/", "b/c/"],
+        endpoint_url="http://127.0.0.1:9000",
+        role_arn="arn:aws:iam::123456789012:role/r",
+        secret="inbox-key",
     ),
     connector(prefixes=[], endpoint_url=None),
     agent(),
-    {"kind": "Agent", "name": "a", "type": "llm", "model": "openai:gpt-5", "instructions": "Write."},
+    llm(),
+    llm(
+        model="openai-chat:org/model-7b@latest",
+        api_key="our_key-1",
+        base_url="http://127.0.0.1:8000/v1",
+        output_schema={"type": "object"},
+        tools=["inputs", "files", "connectors"],
+        max_tokens=1,
+        temperature=0,
+        request_timeout_seconds=900,
+        stream=True,
+    ),
     {"kind": "KnowledgeGraph", "name": "g"},
 ]
 
@@ -100,11 +128,13 @@ REFUSED = [
     (environment(workspace_mb=511), "workspace_mb"),
     (environment(workspace_mb=3009), "workspace_mb"),
     (environment(status="draft"), "status"),
+    (environment(network="some"), "network"),
     (environment(name="n" * 81), "name"),
     (environment(name=""), "name"),
     (environment(name=" n"), "name"),
     (environment(name="two\nlines"), "name"),
     (environment(name=7), "name"),
+    (workflow(name="n" * 81), "name"),
     (workflow(description="d" * 1001), "description"),
     (workflow(status="paused"), "status"),
     (workflow(settings={"parallel_steps": 0}), "settings.parallel_steps"),
@@ -118,6 +148,14 @@ REFUSED = [
     (step(step="Count"), "steps[0].step"),
     (step(step="a_b"), "steps[0].step"),
     (step(approval={"title": "t"}), "steps[0].approval"),
+    (step(retry={}), "steps[0].retry.attempts"),
+    (step(retry={"attempts": 0}), "steps[0].retry.attempts"),
+    (step(retry={"attempts": 11}), "steps[0].retry.attempts"),
+    (step(retry={"attempts": 2, "backoff_seconds": 300.1}), "steps[0].retry.backoff_seconds"),
+    (step(retry={"attempts": 2, "backoff_seconds": -1}), "steps[0].retry.backoff_seconds"),
+    (step(retry={"attempts": 2, "multiplier": 0.5}), "steps[0].retry.multiplier"),
+    (step(retry={"attempts": 2, "multiplier": True}), "steps[0].retry.multiplier"),
+    (workflow(steps=[{"step": "a", "approval": {"title": "t"}, "retry": {"attempts": 2}}]), "steps[0].retry"),
     (step(optional="yes"), "steps[0].optional"),
     (workflow(steps=[{"step": "a"}, {"step": "b", "needs": ["a", "a"]}]), "steps[1].needs[1]"),
     (step(needs=["a"]), "steps[0].needs"),
@@ -130,6 +168,8 @@ REFUSED = [
     (parameter(name="P"), "parameters[0].name"),
     (parameter(name="p" * 65), "parameters[0].name"),
     (parameter(name="1p"), "parameters[0].name"),
+    (parameter(name="_p"), "parameters[0].name"),
+    (parameter(name="p\n"), "parameters[0].name"),
     (parameter(type="text"), "parameters[0].type"),
     (parameter(minimum=1), "parameters[0].minimum"),
     (parameter(pattern="("), "parameters[0].pattern"),
@@ -147,13 +187,17 @@ REFUSED = [
     (s3(connector=None), "parameters[0].connector"),
     (s3(max_objects=0), "parameters[0].max_objects"),
     (s3(max_objects=5001), "parameters[0].max_objects"),
+    (s3(max_bytes=0), "parameters[0].max_bytes"),
     (s3(max_bytes=20 * GIB + 1), "parameters[0].max_bytes"),
     (s3(default="incoming/"), "parameters[0].default"),
     (workflow(parameters=[{"name": "p", "type": "json"}] * 2), "parameters[1].name"),
     (workflow(pii_policy={"mode": "mask"}), "pii_policy.mode"),
     (workflow(pii_policy={"min_confidence": 0.45}), "pii_policy.min_confidence"),
     (workflow(pii_policy={"min_confidence": 0.81}), "pii_policy.min_confidence"),
+    (workflow(pii_policy={"min_confidence": 1.05}), "pii_policy.min_confidence"),
+    (workflow(pii_policy={"max_model_calls": -1}), "pii_policy.max_model_calls"),
     (workflow(pii_policy={"max_model_calls": 100_001}), "pii_policy.max_model_calls"),
+    (workflow(pii_policy={"parquet_sample_rows": 0}), "pii_policy.parquet_sample_rows"),
     (workflow(pii_policy={"parquet_sample_rows": 50_001}), "pii_policy.parquet_sample_rows"),
     (workflow(pii_policy={"categories": ["EMAIL"]}), "pii_policy.categories"),
     (workflow(pii_policy={"stages": ["before"]}), "pii_policy.stages"),
@@ -167,10 +211,25 @@ REFUSED = [
     (connector(endpoint_url="ftp://x"), "endpoint_url"),
     (connector(endpoint_url="http://user:secret@host"), "endpoint_url"),
     (connector(role_arn="admin"), "role_arn"),
+    (connector(secret="env:KEY"), "secret"),
     (agent(code="def go(): pass"), "code"),
     (agent(code="x = 1 +"), "code"),
     (agent(code=1), "code"),
     (agent(model="m"), "model"),
+    (llm(model="gpt-5"), "model"),
+    (llm(model="test"), "model"),
+    (llm(model="openai:"), "model"),
+    (llm(instructions=None), "instructions"),
+    (llm(api_key="sk 1"), "api_key"),
+    (llm(base_url="http://name:word@host/v1"), "base_url"),
+    (llm(output_schema={"type": "array"}), "output_schema"),
+    (llm(output_schema={"type": "object", "properties": {"a": {"$ref": "http://elsewhere"}}}), "output_schema"),
+    (llm(tools=["shell"]), "tools[0]"),
+    (llm(tools=["inputs", "inputs"]), "tools[1]"),
+    (llm(max_tokens=0), "max_tokens"),
+    (llm(temperature=2.1), "temperature"),
+    (llm(request_timeout_seconds=901), "request_timeout_seconds"),
+    (llm(stream=1), "stream"),
 ]
 
 
@@ -182,6 +241,90 @@ def test_what_is_within_the_limits_is_accepted(document: dict[str, Any]) -> None
 @pytest.mark.parametrize(("document", "field"), REFUSED)
 def test_what_is_beyond_a_limit_is_refused_by_its_field(document: dict[str, Any], field: str) -> None:
     assert problem_fields(document) == [field]
+
+
+def test_a_repeated_name_is_found_beside_other_mistakes_of_its_bearer() -> None:
+    parameters = [{"name": "a", "type": "nope"}, {"name": "a", "type": "string"}]
+    assert problem_fields(workflow(parameters=parameters)) == ["parameters[0].type", "parameters[1].name"]
+
+
+def test_an_approval_is_not_optional() -> None:
+    assert problem_fields(step(agent=None, approval={"title": "Well?"}, optional=True)) == ["steps[0].optional"]
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "bound"),
+    [
+        (environment(memory_mb=1768), "memory_mb", "must be an integer from 1,769 to 3,008"),
+        (environment(timeout_seconds=901), "timeout_seconds", "must be an integer from 1 to 900"),
+        (environment(workspace_mb=511), "workspace_mb", "must be an integer from 512 to 3,008"),
+        (workflow(name="n" * 81), "name", "must have 1 to 80 characters"),
+        (workflow(description="d" * 1001), "description", "must have 0 to 1,000 characters"),
+        (twenty_steps(21), "steps", "must have at most 20 entries"),
+        (step(step="Count"), "steps[0].step", "must be lowercase letters, digits and dashes"),
+        (
+            workflow(steps=[{"step": "a"}] * 2),
+            "steps[1].step",
+            "must be unique within the workflow; a is there twice",
+        ),
+        (parameter(name="P"), "parameters[0].name", "must be of the form ^[a-z][a-z0-9_]{0,63}$"),
+        (workflow(settings={"parallel_steps": 11}), "settings.parallel_steps", "must be an integer from 1 to 10"),
+        (
+            workflow(settings={"max_run_hours": 0.3}),
+            "settings.max_run_hours",
+            "must be from 0.25 to 168 in steps of 0.25, or null for no limit",
+        ),
+        (s3(max_objects=5001), "parameters[0].max_objects", "must be an integer from 1 to 5,000"),
+        (s3(max_bytes=20 * GIB + 1), "parameters[0].max_bytes", "must be an integer from 1 to 21,474,836,480"),
+        (
+            workflow(pii_policy={"min_confidence": 0.52}),
+            "pii_policy.min_confidence",
+            "must be from 0.5 to 1 in steps of 0.05",
+        ),
+        (
+            workflow(pii_policy={"max_model_calls": 100_001}),
+            "pii_policy.max_model_calls",
+            "must be an integer from 0 to 100,000",
+        ),
+        (
+            workflow(pii_policy={"parquet_sample_rows": 50_001}),
+            "pii_policy.parquet_sample_rows",
+            "must be an integer from 1 to 50,000",
+        ),
+    ],
+)
+def test_a_problem_names_the_field_and_its_bound(document: dict[str, Any], field: str, bound: str) -> None:
+    assert problems(document) == {field: bound}
+
+
+@pytest.mark.parametrize("handle", ["a", "0", "-", "a" * 128, "step-1-of-2"])
+def test_a_handle_is_lowercase_letters_digits_and_dashes(handle: str) -> None:
+    assert problem_fields(step(step=handle)) == []
+
+
+@pytest.mark.parametrize("handle", ["A", "é", "a b", "a.b", "a_b", "a\n", "", "a" * 129])
+def test_any_other_handle_is_refused(handle: str) -> None:
+    assert problem_fields(step(step=handle)) == ["steps[0].step"]
+
+
+@pytest.mark.parametrize("quarters", [1, 2, 3, 4, 5, 671, 672])
+def test_a_time_limit_goes_in_quarters_of_an_hour(quarters: int) -> None:
+    assert problem_fields(workflow(settings={"max_run_hours": quarters / 4})) == []
+
+
+@pytest.mark.parametrize("hours", [0, 0.2, 0.26, 0.375, 167.9, 168.25, -1, True, "1", float("1e300")])
+def test_any_other_time_limit_is_refused(hours: object) -> None:
+    assert problem_fields(workflow(settings={"max_run_hours": hours})) == ["settings.max_run_hours"]
+
+
+def test_defaults_are_the_contracts() -> None:
+    environments, workflows = (load_manifests([("f", json.dumps(one))]) for one in (environment(), s3()))
+    standard, defined = json.loads(environments[0].definition), json.loads(workflows[0].definition)
+    (prefix,) = defined["parameters"]
+    assert (standard["memory_mb"], standard["timeout_seconds"], standard["workspace_mb"]) == (2048, 900, 512)
+    assert defined["settings"] == {"parallel_steps": 3, "max_run_hours": None}
+    assert (prefix["max_objects"], prefix["max_bytes"]) == (500, 2 * GIB)
+    assert (defined["pii_policy"]["min_confidence"], defined["pii_policy"]["max_model_calls"]) == (0.8, 200)
 
 
 def schema_of_bytes(size: int) -> dict[str, Any]:
@@ -202,6 +345,8 @@ def test_a_result_schema_has_at_most_32_kb() -> None:
     [
         {"type": 3},
         {"pattern": "("},
+        {"pattern": "(?=a)b"},
+        {"properties": {"a": {"patternProperties": {r"(a)\1": {}}}}},
         {"$ref": "https://example.com/schema.json"},
         {"properties": {"a": {"$ref": "other.json#/x"}}},
         {"$ref": "#/$defs/none"},
@@ -252,3 +397,74 @@ def test_a_syntax_error_of_an_agent_is_told_with_its_line_in_the_file() -> None:
 
 def test_the_code_of_an_agent_is_not_run_when_it_is_applied() -> None:
     assert problem_fields(agent(code="raise SystemExit\ndef run(context): ...")) == []
+
+
+def graph(**fields: Any) -> dict[str, Any]:
+    return {"kind": "KnowledgeGraph", "name": "g"} | fields
+
+
+def publish(**fields: Any) -> dict[str, Any]:
+    steps = [{"step": "a", "agent": "x"}, {"step": "b", "approval": {"title": "Well?"}}]
+    return workflow(steps=steps, publish=[{"knowledge_graph": "g"} | fields])
+
+
+REMOTE = {"store": "sparql", "endpoint_url": "http://127.0.0.1/query", "update_url": "https://e.org:8443/update?a=b"}
+IRI = "https://e.org/p"
+MAPPED = {"subject": "https://e.org/{id}", "type": IRI}
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({}, {}),
+        ({"store": "folder", "base_iri": "urn:acme:"}, {}),
+        (REMOTE | {"secret": "graph-token", "auth": "basic"}, {}),
+        ({"store": "sparql"}, {"endpoint_url": "is required", "update_url": "is required"}),
+        ({"base_iri": "https://e.org"}, {"base_iri": "must be an absolute IRI that ends with /, # or :"}),
+        (REMOTE | {"update_url": "ftp://e.org"}, {"update_url": "must be an http or https address"}),
+        ({"store": "disk"}, {"store": "must be one of: folder, sparql"}),
+    ],
+)
+def test_a_knowledge_graph_says_where_it_is(fields: dict[str, Any], wrong: dict[str, str]) -> None:
+    assert problems(graph(**fields)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"wait_seconds": 0, "steps": ["a"], "files": "deep/*.ttl"}, {}),
+        ({"mapping": MAPPED | {"columns": {"a b": IRI, "c": {"predicate": IRI, "iri": "{c}"}}}, "files": "*.csv"}, {}),
+        ({"steps": []}, {"steps": "must have 1 to 20 entries"}),
+        (
+            {"steps": ["b", "c"]},
+            {
+                "steps[0]": "must name a step that an agent runs",
+                "steps[1]": "must name a step; there is no step c",
+            },
+        ),
+        ({"files": "*.jsonl"}, {"files": "must not name rows without a mapping that makes triples of them"}),
+        ({"files": "*.nt", "mapping": MAPPED}, {"mapping": "must not be there when files names no rows"}),
+        ({"mapping": {"subject": "{id}"}}, {"mapping": "must have a type or columns: it makes no triple"}),
+        (
+            {"mapping": MAPPED | {"subject": "https://e.org/row"}},
+            {"mapping.subject": "must be an absolute IRI with columns in braces, as https://example.org/invoice/{id}"},
+        ),
+        ({"mapping": MAPPED | {"columns": {"a": "no iri"}}}, {"mapping.columns.a": "must be an absolute IRI"}),
+        (
+            {"mapping": MAPPED | {"columns": {"a": {"predicate": IRI, "datatype": IRI, "iri": "{a}"}}}},
+            {"mapping.columns.a.iri": "must not be there beside datatype: a value is the one or the other"},
+        ),
+        (
+            {"mapping": MAPPED | {"columns": {f"c{n}": IRI for n in range(257)}}},
+            {"mapping.columns": "must be an object of at most 256 members"},
+        ),
+    ],
+)
+def test_what_is_published_is_chosen_and_mapped(fields: dict[str, Any], wrong: dict[str, str]) -> None:
+    assert problems(publish(**fields)) == {f"publish[0].{field}": reason for field, reason in wrong.items()}
+
+
+def test_a_column_in_short_is_its_predicate() -> None:
+    [manifest] = load_manifests([("f", json.dumps(publish(mapping=MAPPED | {"columns": {"a": IRI}})))])
+    [entry] = json.loads(manifest.definition)["publish"]
+    assert entry["mapping"]["columns"] == {"a": {"predicate": IRI, "datatype": None, "iri": None}}

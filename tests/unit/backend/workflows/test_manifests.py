@@ -33,7 +33,7 @@ def test_problems_of_all_files_are_told_at_once() -> None:
 
 def test_unknown_fields_are_refused_with_those_that_are_known() -> None:
     found = problems("kind: KnowledgeGraph\nname: g\ncolour: red\n")
-    assert found == {"a.yaml:3: colour": "is not a known field; known are: kind, name"}
+    assert found == {"a.yaml:3: colour": "is not a known field; known are: store, kind, name, base_iri"}
 
 
 def test_a_field_of_a_later_release_is_unknown() -> None:

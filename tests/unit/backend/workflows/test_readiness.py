@@ -107,9 +107,15 @@ def test_terms_hold_the_resources_that_names_stand_for() -> None:
     )
     assert terms.parameters[0]["connector_id"] == "con_1"
     assert terms.parameters[0]["prefixes"] == ["in/"]
+    (declared,) = terms.inputs
+    assert (declared.parameter, declared.connector_id, declared.connector) == (
+        "p",
+        "con_1",
+        RESOURCES["connector", "inbox"].definition,
+    )
     count, approval, end = terms.steps
     assert (count.kind, count.agent_id, count.environment["memory_mb"]) == ("agent", "agt_1", 1800)
     assert count.connectors["inbox"]["bucket"] == "docs"
-    assert (approval.kind, approval.name, approval.agent_id) == ("approval", "Look", None)
+    assert (approval.kind, approval.name, approval.title, approval.agent_id) == ("approval", "Look", "Look", None)
     assert (end.name, end.optional, end.needs) == ("end", True, ("ok",))
     assert end.environment["memory_mb"] == 2048

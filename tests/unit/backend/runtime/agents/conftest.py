@@ -3,18 +3,20 @@ from pathlib import Path
 
 import pytest
 
-from backend.runtime.sandbox import Sandbox, SandboxUnavailableError, choose_sandbox
+from backend.runtime.sandbox import Sandbox, choose_sandbox
+from tests.unit.backend.runtime.sandbox.layers import LAYERS, opened
 from tests.unit.backend.runtime.sandbox.steps import Steps
 
 
-@pytest.fixture(scope="session", params=["bwrap", "none"])
+@pytest.fixture(scope="session", params=["bwrap", "landlock", "landlock, service's user", "none"])
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    try:
+    if request.param in LAYERS:
+        with opened(request.param) as sandbox:
+            yield sandbox
+    else:
         sandbox = choose_sandbox(request.param, warm=0)
-    except SandboxUnavailableError as error:
-        pytest.skip(f"bubblewrap is needed ({error}): install the package `bubblewrap`")
-    yield sandbox
-    sandbox.close()
+        yield sandbox
+        sandbox.close()
 
 
 @pytest.fixture

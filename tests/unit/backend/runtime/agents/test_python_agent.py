@@ -1,5 +1,6 @@
 import asyncio
 import resource
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -264,8 +265,9 @@ def test_nothing_is_left_on_the_host(steps: Steps, tmp_path: Path, monkeypatch: 
 
 
 def test_an_agent_type_without_a_runner_fails_the_step(steps: Steps) -> None:
-    with pytest.raises(StepFailed, match="agents of type llm are not available in this release"):
-        asyncio.run(run_step("llm", steps.sandbox, steps.request(""), steps.on_progress))
+    request = replace(steps.request(""), agent={"type": "abacus"})
+    with pytest.raises(StepFailed, match="agents of type abacus are not available in this release"):
+        asyncio.run(run_step(steps.means, request, steps.on_progress))
 
 
 def test_steps_run_on_the_services_own_kind_of_loop(steps: Steps) -> None:
@@ -277,4 +279,28 @@ def test_steps_run_on_the_services_own_kind_of_loop(steps: Steps) -> None:
 
 def test_the_python_type_runs_python_steps(steps: Steps) -> None:
     request = steps.request("def run(context): return 1")
-    assert asyncio.run(run_step("python", steps.sandbox, request, steps.on_progress)).value == 1
+    assert asyncio.run(run_step(steps.means, request, steps.on_progress)).value == 1
+
+
+def test_files_of_needed_steps_are_read_and_not_written(steps: Steps) -> None:
+    folder = steps.root / "kept"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "a.txt").write_text("left")
+    seen = steps.run(
+        """
+        def run(context):
+            try:
+                (context.files / "first" / "b.txt").write_text("new")
+                written = True
+            except OSError:
+                written = False
+            names = sorted(path.name for path in context.files.iterdir())
+            return [(context.files / "first" / "deep" / "a.txt").read_text(), names, written]
+        """,
+        needs={"first": 1, "second": None},
+        files={"first": folder},
+    )
+    assert seen[:2] == ["left", ["first", "second"]]
+    if steps.sandbox.layer.guarded is not None:
+        assert seen[2] is False
+        assert not (folder / "b.txt").exists()

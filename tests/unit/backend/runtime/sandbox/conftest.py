@@ -3,20 +3,36 @@ from pathlib import Path
 
 import pytest
 
-from backend.runtime.sandbox import Sandbox, SandboxUnavailableError, choose_sandbox
+from backend.runtime.sandbox import Sandbox
+from tests.unit.backend.runtime.sandbox.layers import LAYERS, NAMESPACED, opened
 from tests.unit.backend.runtime.sandbox.steps import Steps
+
+
+@pytest.fixture(scope="session", params=NAMESPACED)
+def namespaced(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    with opened(request.param) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture(scope="session")
 def bwrap() -> Iterator[Sandbox]:
-    try:
-        sandbox = choose_sandbox("bwrap", warm=0)
-    except SandboxUnavailableError as error:
-        pytest.skip(f"bubblewrap is needed ({error}): install the package `bubblewrap`")
-    yield sandbox
-    sandbox.close()
+    with opened("bwrap") as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="session", params=LAYERS)
+def layer(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    with opened(request.param) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture
-def isolated(bwrap: Sandbox, tmp_path: Path) -> Steps:
-    return Steps(bwrap, tmp_path)
+def isolated(namespaced: Sandbox, tmp_path: Path) -> Steps:
+    """Steps in namespaces: what they cannot have is not even there."""
+    return Steps(namespaced, tmp_path)
+
+
+@pytest.fixture
+def confined(layer: Sandbox, tmp_path: Path) -> Steps:
+    """Steps in any isolating layer."""
+    return Steps(layer, tmp_path)

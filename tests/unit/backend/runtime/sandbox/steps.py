@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backend.runtime.agents import Limits, StepRequest, run_python_step
+from backend.runtime.agents import AgentMeans, Limits, StepRequest, run_python_step
+from backend.runtime.models import Models
 from backend.runtime.sandbox import Sandbox
+from backend.secrets import Secrets
 
 LIMITS = Limits(memory_mb=1024, timeout_seconds=60, workspace_mb=16)
 
@@ -24,16 +26,21 @@ class Steps:
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     outputs: Path = Path()
 
+    @property
+    def means(self) -> AgentMeans:
+        return AgentMeans(self.sandbox, Models(Secrets(), {}))
+
     def request(self, code: str, **fields: Any) -> StepRequest:
         self.outputs = self.root / f"outputs-{len(list(self.root.iterdir()))}"
         self.outputs.mkdir()
         given: dict[str, Any] = {
             "step": "count",
-            "code": textwrap.dedent(code),
+            "agent": {"type": "python", "code": textwrap.dedent(code)},
             "parameters": {},
             "input_text": None,
             "needs": {},
             "inputs": None,
+            "files": {},
             "outputs": self.outputs,
             "connectors": {},
             "limits": LIMITS,

@@ -1,25 +1,28 @@
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from backend.runtime.sandbox import Limits, Sandbox, choose_sandbox
+from backend.runtime.sandbox import Limits, Readable, Sandbox, choose_sandbox
 from backend.runtime.sandbox.process import StepProcess
+from tests.unit.backend.runtime.sandbox.layers import opened
 from tests.unit.backend.runtime.sandbox.steps import LIMITS, Steps, eventually
 
 
-@pytest.fixture(params=["bwrap", "none"])
+@pytest.fixture(params=["bwrap", "landlock", "none"])
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    if request.param == "bwrap":
-        request.getfixturevalue("bwrap")
+    if request.param != "none":
+        with opened(request.param):
+            pass
     sandbox = choose_sandbox(request.param, warm=2)
     yield sandbox
     sandbox.close()
 
 
 def waiting(sandbox: Sandbox, limits: Limits = LIMITS) -> list[StepProcess]:
-    return list(sandbox._pool._waiting.get(limits.workspace_mb, []))
+    return list(sandbox._pool._waiting.get(limits.fixed_at_start, []))
 
 
 def fill(sandbox: Sandbox, limits: Limits = LIMITS) -> list[StepProcess]:
@@ -40,6 +43,12 @@ def test_environments_of_another_workspace_do_not_share(sandbox: Sandbox, tmp_pa
     kept = fill(sandbox)
     other = Limits(LIMITS.memory_mb, LIMITS.timeout_seconds, LIMITS.workspace_mb + 1)
     Steps(sandbox, tmp_path).run("def run(context): return 1", limits=other)
+    assert waiting(sandbox) == kept
+
+
+def test_environments_of_another_network_do_not_share(sandbox: Sandbox, tmp_path: Path) -> None:
+    kept = fill(sandbox)
+    Steps(sandbox, tmp_path).run("def run(context): return 1", limits=replace(LIMITS, network="full"))
     assert waiting(sandbox) == kept
 
 
@@ -86,7 +95,7 @@ def test_a_start_that_is_cancelled_leaves_no_process(sandbox: Sandbox, tmp_path:
     (tmp_path / "inputs").mkdir()
 
     async def cancel_a_start() -> None:
-        starting = asyncio.create_task(sandbox.start(LIMITS, tmp_path / "inputs"))
+        starting = asyncio.create_task(sandbox.start(LIMITS, Readable(tmp_path / "inputs")))
         await asyncio.sleep(0)
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):

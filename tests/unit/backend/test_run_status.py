@@ -1,4 +1,4 @@
-from backend.runs.transitions import TERMINAL, TRANSITIONS
+from backend.run_status import TERMINAL, TRANSITIONS
 from backend.runs.wire import run_status
 from workflow_api.v1 import runs_pb2
 

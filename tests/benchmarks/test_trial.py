@@ -1,0 +1,39 @@
+"""The benchmarks start and measure every path; what they measure is no matter of a test."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+PATHS = [
+    "GET /me",
+    "GET /me",
+    "GET /runs/{run_id}",
+    "GET /runs/{run_id}",
+    "GET /runs (20)",
+    "GET events (200)",
+    "POST start",
+]
+
+
+@pytest.mark.skipif(
+    not {0, 1} <= os.sched_getaffinity(0), reason="server and load have a core each, and here are fewer than two"
+)
+def test_a_trial_prints_a_figure_of_every_path() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--quick"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended
+    alone, at_once, head, rule, *rows = ended.stdout.splitlines()
+    assert re.fullmatch(r"one-step run, .* median \d+ ms", alone)
+    assert re.fullmatch(r"one-step runs, .* \d+ runs/s", at_once)
+    assert head.count("|") == rule.count("|") == 8
+    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == PATHS
+    assert all(re.fullmatch(r"\| [^|]+ \| \d+ \| [\d,]+ \| [\d.]+ \| \d+ \| \d+ \| [\d.]+ \|", row) for row in rows)

@@ -1,0 +1,292 @@
+"""The publishing stage with real graphs, in a folder and behind a SPARQL server. (SPEC.md, Run summary)"""
+
+import json
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.graphs.graph import Bounds
+from tests.services.runtime.conftest import Live, agent_step
+from tests.support.poll import until
+from tests.support.sparql_server import SparqlServer, sparql_server
+
+FOLDER = {"kind": "KnowledgeGraph", "name": "contracts", "base_iri": "https://graph.example.org/"}
+SECRET = "a text that is too long to stand in a key of the database"
+WRITER = """
+    def run(context):
+        (context.outputs / "deep").mkdir()
+        (context.outputs / "deep" / "facts.ttl").write_text(context.input_text or "<a> <b> <c>, 'd' .")
+        (context.outputs / "table.csv").write_text("id,total\\n1,2.50\\n2,\\n")
+        (context.outputs / "notes.txt").write_text("no triples")
+"""
+ABSOLUTE = "<x:a> <x:b> <x:c> ."
+MAPPING = {
+    "subject": "https://graph.example.org/invoice/{id}",
+    "type": "https://schema.org/Invoice",
+    "columns": {"total": "https://schema.org/total"},
+}
+START = "Publishing to knowledge graph 'contracts'"
+
+
+@pytest.fixture
+def server() -> Iterator[SparqlServer]:
+    with sparql_server() as server:
+        yield server
+
+
+def remote(server: SparqlServer) -> dict[str, Any]:
+    urls = {"endpoint_url": server.endpoint_url, "update_url": server.update_url}
+    return {"kind": "KnowledgeGraph", "name": "contracts", "store": "sparql", **urls}
+
+
+def apply(live: Live, *documents: dict[str, Any]) -> None:
+    agent = {"kind": "Agent", "name": "publisher", "type": "python", "code": textwrap.dedent(WRITER)}
+    live.apply("\n---\n".join(json.dumps(document) for document in (agent, *documents)))
+
+
+def run(live: Live, *entries: dict[str, Any], steps: tuple[str, ...] = ("main",), **fields: Any) -> str:
+    publish = [{"knowledge_graph": "contracts", **entry} for entry in entries or ({},)]
+    board = [agent_step(step, "publisher") for step in steps]
+    return live.run("Publishes", board, workflow={"publish": publish}, **fields)
+
+
+def warnings(live: Live, run_id: str) -> list[str]:
+    row = live.until_ended(run_id)
+    assert (row.status, row.error_code) == ("completed", None)
+    found: list[str] = json.loads(row.warnings)
+    assert live.get(run_id).summary.completed_with_warnings == bool(found)
+    told = [json.loads(event.data)["message"] for event in live.events(run_id).events if event.type == "warning"]
+    assert told == found
+    return found
+
+
+def completed(live: Live, run_id: str) -> list[dict[str, Any]]:
+    return [json.loads(event.data) for event in live.events(run_id).events if event.type == "publish.completed"]
+
+
+def published(live: Live) -> dict[str, int]:
+    """How many triples each named graph of the folder has."""
+    [row] = live.dump("resources WHERE kind = 'knowledge_graph'")
+    graph = live.graphs.get(row.resource_id, row.version, json.loads(row.definition))
+    text = "SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g"
+    rows = [row for part in graph.query(text, Bounds()) for row in part.rows]
+    return {row["g"]["value"]: int(row["n"]["value"]) for row in rows}
+
+
+def terms(live: Live) -> set[str]:
+    """The values of all subjects and objects in the folder's graphs."""
+    [row] = live.dump("resources WHERE kind = 'knowledge_graph'")
+    graph = live.graphs.get(row.resource_id, row.version, json.loads(row.definition))
+    rows = [row for part in graph.query("SELECT ?s ?o { GRAPH ?g { ?s ?p ?o } }", Bounds()) for row in part.rows]
+    return {row[name]["value"] for row in rows for name in ("s", "o")}
+
+
+def states(live: Live) -> list[str]:
+    return [row.state for row in live.dump("publications")]
+
+
+def until_landed(live: Live) -> None:
+    until(lambda: states(live) == ["kept"], "a publication that landed")
+
+
+def restart(live: Live, folder: Path) -> None:
+    live.live.stop()
+    live.live = live.new_runtime(folder / "data")
+    live.live.start()
+
+
+def test_triples_land_in_a_named_graph_of_the_run(live: Live) -> None:
+    apply(live, FOLDER)
+    run_id = run(live)
+    assert warnings(live, run_id) == []
+    name = f"https://graph.example.org/run/{run_id}"
+    assert completed(live, run_id) == [{"knowledge_graph": "contracts", "graph": name, "triples": 2}]
+    types = live.event_types(run_id)
+    assert types.index("step.completed") < types.index("publish.started") < types.index("publish.completed")
+    assert types.index("publish.completed") < types.index("run.completed")
+    assert published(live) == {name: 2}
+    until_landed(live)
+
+
+@pytest.mark.parametrize(
+    ("entry", "triples"),
+    [
+        ({"mapping": MAPPING}, 10),
+        ({"mapping": MAPPING, "files": "*.csv"}, 6),
+        ({"mapping": MAPPING, "steps": ["two"]}, 5),
+        ({"files": "deep/*.ttl"}, 4),
+        ({"files": "shallow/*.ttl"}, 0),
+    ],
+)
+def test_an_entry_chooses_steps_and_files(live: Live, entry: dict[str, Any], triples: int) -> None:
+    apply(live, FOLDER)
+    run_id = run(live, entry, steps=("one", "two"))
+    assert warnings(live, run_id) == []
+    assert completed(live, run_id)[0]["triples"] == triples
+
+
+def test_runs_are_told_apart(live: Live) -> None:
+    apply(live, {"kind": "KnowledgeGraph", "name": "contracts"})
+    first, second = run(live), run(live)
+    for run_id in (first, second):
+        # Without a base the relative names of the file mean nothing.
+        [warning] = warnings(live, run_id)
+        assert warning.startswith(f"{START} failed: 'main/deep/facts.ttl': ")
+    runs = [run(live, input_text=ABSOLUTE) for _ in range(2)]
+    for run_id in runs:
+        assert warnings(live, run_id) == []
+    assert published(live) == {f"urn:workflow-api:run:{run_id}": 1 for run_id in runs}
+
+
+def test_a_malformed_file_is_a_warning_with_its_name_and_reason(live: Live) -> None:
+    apply(live, FOLDER)
+    run_id = run(live, {"mapping": MAPPING}, input_text="@prefix x: <x:> .\nx:a x:b .")
+    [warning] = warnings(live, run_id)
+    assert warning.startswith(f"{START} failed: 'main/deep/facts.ttl': ")
+    assert "line 2" in warning
+    assert published(live) == {}
+    assert states(live) == ["failed"]
+
+
+def test_a_graph_that_does_not_exist_is_a_warning(live: Live) -> None:
+    apply(live, FOLDER)
+    run_id = run(live, {}, {"knowledge_graph": "nowhere"})
+    assert warnings(live, run_id) == [
+        "Publishing to knowledge graph 'nowhere' failed: there is no knowledge graph of that name."
+    ]
+    assert len(completed(live, run_id)) == 1
+
+
+@pytest.mark.parametrize("mode", ["detect", "redact"])
+def test_what_is_published_is_swept_as_the_policy_says(live: Live, mode: str) -> None:
+    apply(live, FOLDER)
+    publish = {"publish": [{"knowledge_graph": "contracts"}], "pii_policy": {"mode": mode, "stages": ["outputs"]}}
+    facts = '<x:jane@example.com> a <http://www.w3.org/2006/vcard/ns#Individual> ; <x:mail> "jane@example.com"@en .'
+    run_id = live.run("Publishes", [agent_step("main", "publisher")], workflow=publish, input_text=facts)
+    assert warnings(live, run_id) == []
+    found = terms(live)
+    told = {
+        "detect": {"jane@example.com", "x:jane@example.com"},
+        "redact": {"[EMAIL_ADDRESS]", "x:%5BEMAIL_ADDRESS%5D"},
+    }
+    assert found == {"http://www.w3.org/2006/vcard/ns#Individual", *told[mode]}
+
+
+@pytest.mark.parametrize("wait", [0, 1])
+def test_a_late_publication_is_a_warning_and_lands_afterwards(live: Live, server: SparqlServer, wait: int) -> None:
+    apply(live, remote(server))
+    server.open.clear()
+    run_id = run(live, {"wait_seconds": wait}, input_text=ABSOLUTE)
+    assert warnings(live, run_id) == [f"{START} was still building when its wait of {wait} seconds expired."]
+    last = live.events(run_id)
+    server.open.set()
+    until_landed(live)
+    assert server.graphs() == {f"urn:workflow-api:run:{run_id}"}
+    assert live.events(run_id) == last
+    assert len(warnings(live, run_id)) == 1
+
+
+def test_a_store_that_is_out_of_order_is_tried_again(live: Live, server: SparqlServer) -> None:
+    apply(live, remote(server))
+    server.status = 503
+    run_id = run(live, {"wait_seconds": 1}, input_text=ABSOLUTE)
+    [warning] = warnings(live, run_id)
+    assert warning.endswith(" The last attempt failed: the endpoint answered 503: out of order.")
+    assert len(server.requests) == 1
+    server.status = None
+    live.clock.advance(seconds=1)
+    until_landed(live)
+    assert len(server.store) == 1
+
+
+def test_a_publication_that_no_store_took_for_a_day_is_given_up(live: Live, server: SparqlServer) -> None:
+    apply(live, remote(server))
+    server.status = 503
+    warnings(live, run(live, {"wait_seconds": 0}, input_text=ABSOLUTE))
+    until(lambda: states(live) == ["pending"] and server.requests, "an attempt")
+    live.clock.advance(days=1)
+    until(lambda: states(live) == ["failed"], "the end of the attempts")
+
+
+def test_what_was_late_lands_once_after_a_restart(live: Live, server: SparqlServer, tmp_path: Path) -> None:
+    apply(live, remote(server))
+    server.status = 503
+    run_id = run(live, {"wait_seconds": 0}, input_text="<x:a> <x:b> [ <x:c> 1 ] .")
+    assert len(warnings(live, run_id)) == 1
+    live.live.stop()
+    server.status = None
+    restart(live, tmp_path)
+    until_landed(live)
+    assert len(server.store) == 2
+    assert server.graphs() == {f"urn:workflow-api:run:{run_id}"}
+
+
+def test_an_orderly_end_fails_no_run_that_only_waits_for_a_publication(
+    live: Live, server: SparqlServer, tmp_path: Path
+) -> None:
+    apply(live, remote(server))
+    server.open.clear()
+    run_id = run(live, {"wait_seconds": 600}, input_text=ABSOLUTE)
+    until(lambda: server.requests, "the publication")
+    live.live.stop()
+    assert warnings(live, run_id) == [f"{START} was still building when its wait of 600 seconds expired."]
+    server.open.set()
+    restart(live, tmp_path)
+    until_landed(live)
+    assert len(server.store) == 1
+
+
+def test_a_run_that_is_cancelled_meanwhile_leaves_nothing(live: Live, server: SparqlServer) -> None:
+    apply(live, FOLDER, remote(server) | {"name": "slow"})
+    server.open.clear()
+    run_id = run(live, {}, {"knowledge_graph": "slow", "wait_seconds": 600}, input_text=ABSOLUTE)
+    until(lambda: server.requests and "landed" in states(live), "the publications")
+    live.cancel(run_id)
+    assert live.until_ended(run_id).status == "cancelled"
+    server.open.set()
+    until(lambda: states(live) == [], "the removal")
+    assert len(server.store) == 0
+    [row] = live.dump("resources WHERE name = 'contracts'")
+    graph = live.graphs.get(row.resource_id, row.version, json.loads(row.definition))
+    assert [part.boolean for part in graph.query("ASK { ?s ?p ?o }", Bounds())] == [False]
+
+
+def test_an_erased_run_is_gone_from_the_graph_and_its_files(live: Live, tmp_path: Path) -> None:
+    apply(live, FOLDER)
+    erased = run(live, input_text=f"<a> <b> '{SECRET}' .")
+    kept = run(live)
+    for run_id in (erased, kept):
+        assert warnings(live, run_id) == []
+    folder = tmp_path / "data" / "graphs"
+
+    def holding() -> list[Path]:
+        return [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+
+    assert holding()
+    live.erase(erased)
+    until(lambda: not live.count("publications", f"run_id = '{erased}'"), "the removal")
+    assert not holding()
+    assert published(live) == {f"https://graph.example.org/run/{kept}": 2}
+
+
+def test_a_removal_that_a_store_does_not_take_stays_ordered(live: Live, server: SparqlServer) -> None:
+    apply(live, remote(server))
+    run_id = run(live, input_text=ABSOLUTE)
+    assert warnings(live, run_id) == []
+    server.status = 500
+    asked = len(server.requests)
+    live.erase(run_id)
+    until(lambda: len(server.requests) > asked, "an attempt")
+    assert states(live) == ["removing"]
+    server.status = None
+
+    def removed() -> bool:
+        # The pause counts from the attempt's end, which comes after its request.
+        live.clock.advance(seconds=1)
+        return states(live) == []
+
+    until(removed, "the removal")
+    assert len(server.store) == 0

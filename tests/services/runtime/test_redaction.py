@@ -1,0 +1,276 @@
+"""The sweeps of a run: nothing is handed on, published or given out before it was swept. (DECISIONS.md, 6)"""
+
+import json
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.runtime.final_sweep import FinalSweeps
+from backend.runtime.models import Models
+from backend.runtime.redactor import RedactionError, Redactor
+from backend.secrets import Secrets
+from backend.settings import ModelProvider
+from backend.storage.object_keys import run_prefix
+from backend.workflows.pii_policy import normalise
+from tests.services.calls import RefusedError
+from tests.services.runtime.conftest import Live, agent_step, gate
+from tests.support.openai_server import OpenAIServer, Reply, ToolCall
+from tests.support.poll import until
+from workflow_api.v1 import outputs_pb2
+
+MAIL = "jane.roe@example.com"
+REDACT = {"pii_policy": {"mode": "redact"}, "result": {"step": "main"}}
+AGENTS = {
+    "teller": f"""
+        def run(context):
+            context.progress("seen", text=context.input_text, who="{MAIL}")
+            (context.outputs / "{MAIL}.txt").write_text("write to {MAIL} today")
+            (context.outputs / "chart.bin").write_bytes(bytes(range(256)))
+            return {{"seen": context.input_text, "who": "{MAIL}", "summary_markdown": "# {MAIL}"}}
+    """,
+    "failing": f"""
+        def run(context):
+            raise ValueError("{MAIL} is unknown")
+    """,
+    "reader": """
+        def run(context):
+            found = {path.name: path.read_text() for path in (context.files / "main").iterdir()}
+            return {"needs": context.needs, "found": found}
+    """,
+}
+
+
+@pytest.fixture(autouse=True)
+def _agents(idle: Live) -> None:
+    documents = [
+        json.dumps({"kind": "Agent", "name": name, "type": "python", "code": textwrap.dedent(code)})
+        for name, code in AGENTS.items()
+    ]
+    idle.apply("\n---\n".join(documents))
+
+
+def until_opened(live: Live, run_id: str) -> Any:
+    live.until_ended(run_id)
+    until(lambda: live.row(run_id).redaction_state == "done", "the final sweep", seconds=30)
+    return live.row(run_id)
+
+
+def listed(live: Live, run_id: str) -> dict[str, outputs_pb2.Output]:
+    answer = live.outputs("ListOutputs", outputs_pb2.ListOutputsRequest(run_id=run_id), live.key)
+    return {output.path: output for output in answer.items}
+
+
+def content(live: Live, run_id: str, output: outputs_pb2.Output) -> bytes:
+    request = outputs_pb2.GetOutputContentRequest(run_id=run_id, output_id=output.output_id)
+    return b"".join(part.data for part in live.outputs.stream("GetOutputContent", request, live.key).rest())
+
+
+def stored(live: Live, run_id: str) -> bytes:
+    folder = live.stored_below(run_prefix(run_id))
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.parent.name != "logs")
+
+
+def manifest(live: Live, run_id: str) -> Any:
+    return json.loads(live.row(run_id).pii_redaction)
+
+
+def test_everything_that_a_run_shows_is_swept(live: Live) -> None:
+    run_id = live.run("Redacts", [agent_step("main", "teller")], workflow=REDACT, input_text=f"from {MAIL}")
+    row = until_opened(live, run_id)
+    assert row.status == "completed"
+    assert json.loads(row.result) == {
+        "seen": "from [EMAIL_ADDRESS]",
+        "who": "[EMAIL_ADDRESS]",
+        "summary_markdown": "# [EMAIL_ADDRESS]",
+    }
+    assert row.summary_markdown == "# [EMAIL_ADDRESS]"
+    outputs = listed(live, run_id)
+    assert set(outputs) == {"main/[EMAIL_ADDRESS].txt", "result.json"}
+    assert content(live, run_id, outputs["main/[EMAIL_ADDRESS].txt"]) == b"write to [EMAIL_ADDRESS] today"
+    assert json.loads(content(live, run_id, outputs["result.json"])) == json.loads(row.result)
+    assert outputs["result.json"].sha256 == row.result_sha256
+    assert MAIL not in str(live.all_events(run_id))
+    assert row.outputs_count == 2
+
+
+def test_the_originals_are_removed_once_the_swept_ones_are_stored(live: Live) -> None:
+    run_id = live.run("Originals", [agent_step("main", "teller")], workflow=REDACT)
+    until_opened(live, run_id)
+    until(lambda: MAIL.encode() not in stored(live, run_id), "the removal of the originals")
+
+
+def test_the_manifest_counts_and_names_no_value(live: Live) -> None:
+    run_id = live.run("Counts", [agent_step("main", "teller")], workflow=REDACT, input_text=f"from {MAIL}")
+    until_opened(live, run_id)
+    found = manifest(live, run_id)
+    stages = {stage["stage"]: stage for stage in found["stages"]}
+    assert {stage["status"] for stage in stages.values()} == {"completed"}
+    assert stages["inputs"]["values"] == 1
+    assert stages["outputs"]["files"] == 2
+    assert found["counts"]["withheld_files"] == 1
+    assert found["categories"] == {"EMAIL_ADDRESS": found["counts"]["values"]}
+    assert MAIL not in json.dumps(found)
+
+
+def test_a_detecting_policy_counts_and_changes_nothing(live: Live) -> None:
+    workflow = {"pii_policy": {"mode": "detect"}, "result": {"step": "main"}}
+    run_id = live.run("Detects", [agent_step("main", "teller")], workflow=workflow, input_text=f"from {MAIL}")
+    row = until_opened(live, run_id)
+    assert json.loads(row.result)["seen"] == f"from {MAIL}"
+    outputs = listed(live, run_id)
+    assert set(outputs) == {f"main/{MAIL}.txt", "main/chart.bin", "result.json"}
+    assert content(live, run_id, outputs[f"main/{MAIL}.txt"]) == f"write to {MAIL} today".encode()
+    assert manifest(live, run_id)["categories"]["EMAIL_ADDRESS"] > 0
+
+
+def test_why_a_step_failed_is_swept(live: Live) -> None:
+    run_id = live.run("Fails", [agent_step("main", "failing")], workflow={"pii_policy": {"mode": "redact"}})
+    row = until_opened(live, run_id)
+    assert row.error_message == "Step 'main' failed: ValueError: [EMAIL_ADDRESS] is unknown"
+    assert live.steps(run_id)["main"].error.message == "ValueError: [EMAIL_ADDRESS] is unknown"
+    assert MAIL not in str(live.all_events(run_id))
+
+
+@pytest.mark.parametrize("parked", [False, True])
+def test_later_steps_see_values_and_files_as_they_were_swept(live: Live, parked: bool) -> None:
+    steps = [agent_step("main", "teller"), agent_step("after", "reader", "main", *(["look"] if parked else []))]
+    if parked:
+        steps.append(gate("look", "main"))
+    workflow = {"pii_policy": {"mode": "redact", "stages": ["steps"]}, "result": {"step": "after"}}
+    run_id = live.run(f"Hands on {parked}", steps, workflow=workflow)
+    if parked:
+        live.until_status(run_id, "waiting_for_approval")
+        live.decide(live.approvals(run_id)["look"], approve=True)
+    result = json.loads(until_opened(live, run_id).result)
+    assert result["needs"]["main"]["who"] == "[EMAIL_ADDRESS]"
+    assert result["found"] == {"[EMAIL_ADDRESS].txt": "write to [EMAIL_ADDRESS] today"}
+
+
+def test_a_stage_that_is_not_named_is_not_swept(live: Live) -> None:
+    workflow = {"pii_policy": {"mode": "redact", "stages": ["outputs"]}, "result": {"step": "main"}}
+    run_id = live.run("Outputs only", [agent_step("main", "echo")], workflow=workflow, input_text=MAIL)
+    row = until_opened(live, run_id)
+    assert row.input_text == MAIL
+    assert [stage["stage"] for stage in manifest(live, run_id)["stages"]] == ["outputs"]
+
+
+def test_nothing_is_given_out_before_it_was_swept(idle: Live, tmp_path: Path) -> None:
+    live = idle
+    sweeps = FinalSweeps(live.services.database, live.services.clock, live.objects, _Broken(), tmp_path / "sweeps")
+    run_id = _left_swept(live)
+    sweeps.round()
+    with pytest.raises(RefusedError) as refused:
+        listed(live, run_id)
+    assert refused.value.reason == "redaction_pending"
+    assert not list((tmp_path).glob("sweeps/*"))
+
+
+def test_a_sweep_that_failed_is_tried_again_after_a_pause(idle: Live, tmp_path: Path) -> None:
+    live, broken = idle, _Broken()
+    sweeps = FinalSweeps(live.services.database, live.services.clock, live.objects, broken, tmp_path / "sweeps")
+    run_id = _left_swept(live)
+    for _ in range(3):
+        sweeps.round()
+    assert broken.asked == 1
+    broken.works = True
+    live.clock.now += 1_000
+    sweeps.round()
+    broken.close()
+    assert live.row(run_id).redaction_state == "done"
+
+
+def test_nothing_begins_to_sweep_once_the_service_ends() -> None:
+    redactor = Redactor(Models(Secrets(), {}))
+    redactor.close()
+    with pytest.raises(RedactionError):
+        redactor.values(normalise({"mode": "redact"}), [MAIL])
+
+
+def test_a_sweep_whose_process_died_is_tried_again_in_a_new_one() -> None:
+    redactor = Redactor(Models(Secrets(), {}))
+    policy = normalise({"mode": "redact"})
+    try:
+        redactor.values(policy, [MAIL])
+        for process in redactor.processes:
+            process.kill()
+            process.join()
+        with pytest.raises(RedactionError):
+            redactor.values(policy, [MAIL])
+        assert redactor.values(policy, [MAIL])[0] == ["[EMAIL_ADDRESS]"]
+    finally:
+        redactor.close()
+
+
+def test_an_erasure_ends_the_sweep(idle: Live, tmp_path: Path) -> None:
+    live = idle
+    run_id = _left_swept(live)
+    erasing = _Broken(before=lambda: live.erase(run_id))
+    erasing.works = True
+    FinalSweeps(live.services.database, live.services.clock, live.objects, erasing, tmp_path / "sweeps").round()
+    erasing.close()
+    assert live.row(run_id).data_purged_at is not None
+    assert stored(live, run_id) == b""
+
+
+def _left_swept(live: Live) -> str:
+    run_id = live.started("Swept")
+    live.begin(run_id)
+    live.output(run_id, "first/a.txt", MAIL.encode())
+    assert live.close(run_id)
+    return run_id
+
+
+@pytest.fixture(name="server")
+def _server() -> Iterator[OpenAIServer]:
+    server = OpenAIServer()
+    yield server
+    server.close()
+
+
+def asking(server: OpenAIServer) -> Redactor:
+    return Redactor(Models(Secrets(), {"openai-chat": ModelProvider(base_url=server.base_url)}))
+
+
+def test_a_model_is_asked_for_what_rules_cannot_find(server: OpenAIServer) -> None:
+    found = {"mentions": [{"type": "PERSON", "quote": "Ada Lovelace", "confidence": 0.9}]}
+    server.will(Reply(calls=(ToolCall("final_result", found),)))
+    redactor = asking(server)
+    policy = normalise({"mode": "redact", "model": "openai-chat:any", "max_model_calls": 1})
+    try:
+        values, counts = redactor.values(policy, ["Ask Ada Lovelace", "Ask Ada Lovelace"])
+    finally:
+        redactor.close()
+    assert values == ["Ask [PERSON]", "Ask Ada Lovelace"]
+    assert (counts.model_calls, counts.model_skipped, len(server.requests)) == (1, 1, 1)
+
+
+def test_a_model_that_fails_leaves_nothing_swept(server: OpenAIServer) -> None:
+    server.will(Reply(status=500))
+    redactor = asking(server)
+    try:
+        with pytest.raises(RedactionError):
+            redactor.values(normalise({"mode": "redact", "model": "openai-chat:any"}), ["Ask Ada Lovelace"])
+    finally:
+        redactor.close()
+
+
+class _Broken(Redactor):
+    """Sweeps only once it works; calls `before` first."""
+
+    def __init__(self, before: Any = None) -> None:
+        super().__init__(Models(Secrets(), {}))
+        self.works = False
+        self.asked = 0
+        self._before = before
+
+    def values(self, policy: Any, values: Any) -> Any:
+        self.asked += 1
+        if self._before is not None:
+            self._before()
+            self._before = None
+        if not self.works:
+            raise RedactionError("broken")
+        return super().values(policy, values)

@@ -1,0 +1,53 @@
+"""Erasures that the object store refused."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backend.services import Services
+from backend.storage.objects import FolderObjects
+from tests.services.conftest import TestClock
+from tests.services.runtime.conftest import Live, agent_step
+from tests.support.poll import until
+
+
+class AwayForAWhile(FolderObjects):
+    """Removes nothing while it is away."""
+
+    away = True
+
+    def delete_prefix(self, prefix: str) -> None:
+        if self.away:
+            raise OSError("the store is away")
+        super().delete_prefix(prefix)
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> AwayForAWhile:
+    return AwayForAWhile(tmp_path / "away")
+
+
+@pytest.fixture
+def live(services: Services, clock: TestClock, tmp_path: Path, objects: AwayForAWhile) -> Iterator[Live]:
+    live = Live(services, clock, tmp_path)
+    live.objects = objects
+    live.live = live.new_runtime(tmp_path / "data")
+    live.live.start()
+    yield live
+    live.live.stop()
+
+
+def test_what_the_store_refused_to_remove_is_removed_while_the_service_runs(
+    live: Live, objects: AwayForAWhile, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = live.run("Writes", [agent_step("write", "writer")])
+    live.until_ended(run_id)
+    with caplog.at_level(logging.CRITICAL):
+        live.erase(run_id)
+    assert live.count("pending_removals") == 1
+    objects.away = False
+    live.live._keeping.wake()
+    until(lambda: live.count("pending_removals") == 0, "the removal")
+    assert not [path for path in (tmp_path / "away").rglob("*") if path.is_file()]

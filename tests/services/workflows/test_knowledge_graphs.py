@@ -1,0 +1,91 @@
+"""ListKnowledgeGraphs and QueryKnowledgeGraph. (docs/knowledge-graphs.md)"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyoxigraph import Literal, NamedNode, Triple
+
+from backend.graphs.graphs import graph_name
+from tests.services.calls import RefusedError
+from tests.services.workflows.conftest import RESOURCES, Workflows
+from tests.support.sparql_server import SparqlServer, sparql_server
+from workflow_api.v1 import workflows_pb2
+
+EVERY = "SELECT ?s ?o { ?s ?p ?o } ORDER BY ?o"
+
+
+@pytest.fixture
+def server() -> Iterator[SparqlServer]:
+    with sparql_server() as server:
+        yield server
+
+
+def fill(workflows: Workflows, name: str, *values: str) -> None:
+    row = workflows.resource("knowledge_graph", name)
+    graph = workflows.graphs.get(row.resource_id, row.version, json.loads(row.definition))
+    triples = [Triple(NamedNode("x:s"), NamedNode("x:p"), Literal(value)) for value in values]
+    graph.replace(graph_name({}, "run_1"), triples)
+
+
+def ask(workflows: Workflows, name: str, query: str, **fields: Any) -> list[Any]:
+    request = workflows_pb2.QueryKnowledgeGraphRequest(name=name, query=query, **fields)
+    return workflows.call.stream("QueryKnowledgeGraph", request).rest()
+
+
+def test_graphs_are_listed_by_name_with_what_they_hold(workflows: Workflows) -> None:
+    workflows.apply(RESOURCES, "kind: KnowledgeGraph\nname: archive\n")
+    answer = workflows.call("ListKnowledgeGraphs", workflows_pb2.ListKnowledgeGraphsRequest())
+    assert [(item.name, item.version, item.store, item.runs, item.pending) for item in answer.items] == [
+        ("archive", 1, "folder", 0, 0),
+        ("contracts", 1, "folder", 0, 0),
+    ]
+
+
+def test_a_query_is_answered_in_parts(workflows: Workflows) -> None:
+    workflows.apply(RESOURCES)
+    fill(workflows, "contracts", *(f"{n:03}" for n in range(450)))
+    head, *parts = ask(workflows, "contracts", EVERY, limit=420)
+    assert (head.form, head.variables) == ("select", ["s", "o"])
+    rows = [json.loads(row) for part in parts for row in part.rows]
+    assert [row["o"]["value"] for row in rows] == [f"{n:03}" for n in range(420)]
+    assert [part.truncated for part in parts] == [False, False, True]
+
+
+def test_a_sparql_store_is_asked_as_a_folder_is(workflows: Workflows, server: SparqlServer) -> None:
+    urls = f"endpoint_url: {server.endpoint_url}\nupdate_url: {server.update_url}"
+    workflows.apply(f"kind: KnowledgeGraph\nname: remote\nstore: sparql\n{urls}\n")
+    fill(workflows, "remote", "a", "b")
+    assert ask(workflows, "remote", "ASK { ?s ?p 'b' }")[0].boolean
+    server.status = 503
+    with pytest.raises(RefusedError) as refused:
+        ask(workflows, "remote", EVERY)
+    assert refused.value.reason == "runtime_error"
+    assert refused.value.message == "The knowledge graph does not answer: the endpoint answered 503: out of order."
+
+
+@pytest.mark.parametrize(
+    ("query", "fields", "problem"),
+    [
+        ("SELEC", {}, "it is not a SPARQL query"),
+        ("SELECT * { SERVICE <x:y> {} }", {}, "SERVICE is not allowed"),
+        (EVERY, {"limit": 0}, "must be from 1 to 100"),
+        (EVERY, {"timeout_seconds": 301}, "must be from 1 to 300"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_told(
+    workflows: Workflows, query: str, fields: dict[str, Any], problem: str
+) -> None:
+    workflows.apply(RESOURCES)
+    with pytest.raises(RefusedError) as refused:
+        ask(workflows, "contracts", query, **fields)
+    assert refused.value.reason == "invalid_request"
+    [told] = refused.value.problems.values()
+    assert told.startswith(problem)
+
+
+def test_a_graph_that_does_not_exist_is_not_found(workflows: Workflows) -> None:
+    with pytest.raises(RefusedError) as refused:
+        ask(workflows, "nowhere", EVERY)
+    assert refused.value.reason == "not_found"

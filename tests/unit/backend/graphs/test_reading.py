@@ -1,0 +1,135 @@
+"""Files as triples: RDF, and rows by a mapping."""
+
+import io
+import socket
+from typing import Any
+
+import pytest
+from pyoxigraph import BlankNode, Literal, NamedNode
+
+from backend.graphs.graph import GraphRefusedError
+from backend.graphs.rdf import read_rdf
+from backend.graphs.rows import read_rows
+
+XSD = "http://www.w3.org/2001/XMLSchema#"
+
+
+def rdf(ending: str, text: str | bytes, base: str | None = None) -> list[str]:
+    content = text if isinstance(text, bytes) else text.encode()
+    return [str(triple) for triple in read_rdf(io.BytesIO(content), ending, base)]
+
+
+def column(predicate: str, **fields: Any) -> dict[str, Any]:
+    return {"predicate": predicate, "datatype": None, "iri": None} | fields
+
+
+def mapping(subject: str = "x:row/{id}", kind: str | None = None, **columns: Any) -> dict[str, Any]:
+    return {"subject": subject, "type": kind, "columns": columns}
+
+
+def rows(ending: str, text: str | bytes, by: dict[str, Any]) -> list[str]:
+    content = text if isinstance(text, bytes) else text.encode()
+    return [str(triple) for triple in read_rows(io.BytesIO(content), ending, by)]
+
+
+@pytest.mark.parametrize(
+    ("ending", "text"),
+    [
+        (".ttl", "@prefix x: <x:> . x:a x:b x:c ."),
+        (".nt", "<x:a> <x:b> <x:c> ."),
+        (".nq", "<x:a> <x:b> <x:c> <x:some-graph> ."),
+        (".trig", "<x:some-graph> { <x:a> <x:b> <x:c> }"),
+        (".jsonld", '{"@id": "x:a", "x:b": {"@id": "x:c"}}'),
+    ],
+)
+def test_every_form_gives_triples_without_names_of_graphs(ending: str, text: str) -> None:
+    assert rdf(ending, text) == ["<x:a> <x:b> <x:c>"]
+
+
+def test_relative_iris_are_resolved_against_the_base_and_refused_without_one() -> None:
+    assert rdf(".ttl", "<a> <b> <#c> .", "https://e.org/") == ["<https://e.org/a> <https://e.org/b> <https://e.org/#c>"]
+    with pytest.raises(GraphRefusedError, match="line 1"):
+        rdf(".ttl", "<a> <b> <c> .")
+
+
+def test_blank_nodes_of_two_files_are_never_the_same() -> None:
+    first, second = (list(read_rdf(io.BytesIO(b"_:n <x:b> _:n ."), ".nt", None)) for _ in range(2))
+    assert isinstance(first[0].subject, BlankNode)
+    assert first[0].subject == first[0].object
+    assert first[0].subject != second[0].subject
+
+
+@pytest.mark.parametrize(
+    ("ending", "text", "reason"),
+    [
+        (".ttl", "@prefix x: <x:> .\nx:a x:b .\n", "line 2"),
+        (".ttl", b'<x:a> <x:b> "\xff" .', "UTF-8"),
+        (".jsonld", "[", "line 1"),
+    ],
+)
+def test_what_is_malformed_is_told_with_its_place(ending: str, text: str | bytes, reason: str) -> None:
+    with pytest.raises(GraphRefusedError, match=reason):
+        rdf(ending, text)
+
+
+@pytest.mark.parametrize(
+    "context", ['"{url}"', '["{url}"]', '{{"@import": "{url}"}}', '{{"t": {{"@id": "x:t", "@context": "{url}"}}}}']
+)
+def test_a_context_on_the_network_is_refused_and_never_fetched(context: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/context.jsonld"
+        document = f'{{"@context": {context.format(url=url)}, "@id": "x:a", "t": {{"t": "v"}}}}'
+        with pytest.raises(GraphRefusedError, match="never fetched"):
+            rdf(".jsonld", document)
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+
+
+def test_a_mapping_makes_triples_of_csv() -> None:
+    by = mapping(kind="x:Row", n=column("x:n", datatype=f"{XSD}decimal"), who=column("x:who", iri="x:who/{who}"))
+    assert rows(".csv", "\ufeffid,n,who,other\n1,2.50,Ann Lee/é,x\n2,,,\n", by) == [
+        "<x:row/1> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <x:Row>",
+        f'<x:row/1> <x:n> "2.50"^^<{XSD}decimal>',
+        "<x:row/1> <x:who> <x:who/Ann%20Lee%2F%C3%A9>",
+        "<x:row/2> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <x:Row>",
+    ]
+
+
+def test_a_mapping_makes_triples_of_json_lines_with_their_types() -> None:
+    by = mapping("{id}", n=column("x:n"), to=column("x:to", iri="{to}"))
+    text = '{"id": "x:1", "n": [1, 2.5, true, "t"], "to": ["x:2", "x:3"]}\n\n{"id": "x:4", "n": null}\n'
+    found = list(read_rows(io.BytesIO(text.encode()), ".jsonl", by))
+    assert [triple.object for triple in found] == [
+        Literal("1", datatype=NamedNode(f"{XSD}integer")),
+        Literal("2.5", datatype=NamedNode(f"{XSD}double")),
+        Literal("true", datatype=NamedNode(f"{XSD}boolean")),
+        Literal("t"),
+        NamedNode("x:2"),
+        NamedNode("x:3"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ending", "text", "reason"),
+    [
+        (".csv", "id\n1\n", "row 1: there is no column 'n'"),
+        (".csv", "id,n\n1,2\n,3\n", "row 2: column 'id' is empty"),
+        (".csv", "id,n\n1,2,3\n", "row 1: the row has more cells than the header"),
+        (".csv", 'id,n\n1,"2\n', "row 1: unexpected end of data"),
+        (".csv", b"id,n\n1,\xff\n", "row 1: it is not UTF-8"),
+        (".jsonl", '{"id": 1}\n[]\n', "row 2: the line is no JSON object"),
+        (".jsonl", '{"id": 1}\n{\n', "row 2: Expecting property name"),
+        (".jsonl", '{"id": 1, "n": {}}\n', "row 1: column 'n' holds neither text"),
+        (".jsonl", '{"id": 1, "n": NaN}\n', "row 1: Out of range"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_told_with_its_number(ending: str, text: str | bytes, reason: str) -> None:
+    with pytest.raises(GraphRefusedError) as refused:
+        rows(ending, text, mapping(n=column("x:n")))
+    assert str(refused.value).startswith(reason)
+
+
+def test_a_template_that_makes_no_iri_is_told() -> None:
+    with pytest.raises(GraphRefusedError, match="row 1"):
+        rows(".csv", "id\nno iri\n", mapping("{id}", kind="x:Row"))

@@ -1,0 +1,57 @@
+from typing import Any
+
+import pytest
+
+from backend.runtime.agents.connector_reading import OUTSIDE, list_objects, read_object
+from backend.runtime.agents.reading import READ_BYTES
+from backend.secrets import Secrets
+from tests.unit.backend.runtime.bucket import Bucket, serve_bucket
+
+__all__ = ["serve_bucket"]
+
+NONE = Secrets()
+Connectors = dict[str, dict[str, Any]]
+
+
+@pytest.fixture
+def connectors(bucket: Bucket) -> Connectors:
+    bucket.objects = {"in/a.txt": "naïve".encode(), "in/b.txt": b"x" * (READ_BYTES + 1), "other/c.txt": b"secret"}
+    declared = {"type": "s3", "bucket": "docs", "endpoint_url": bucket.url, "role_arn": None}
+    return {"inbox": declared | {"prefixes": ["in/"]}, "whole": declared | {"prefixes": []}}
+
+
+def test_objects_inside_the_prefix_are_listed_and_read(connectors: Connectors) -> None:
+    assert list_objects(NONE, connectors, "inbox", "") == {"prefixes": ["in/"]}
+    listed = [{"key": "in/a.txt", "size_bytes": 6}, {"key": "in/b.txt", "size_bytes": READ_BYTES + 1}]
+    assert list_objects(NONE, connectors, "inbox", "in/") == {"objects": listed, "more": False}
+    assert read_object(NONE, connectors, "inbox", "in/a.txt", 0) == {
+        "text": "naïve",
+        "size_bytes": 6,
+        "next_offset": None,
+    }
+    assert read_object(NONE, connectors, "whole", "other/c.txt", 0)["text"] == "secret"
+
+
+def test_a_large_object_is_read_in_parts(connectors: Connectors) -> None:
+    first = read_object(NONE, connectors, "inbox", "in/b.txt", 0)
+    assert (len(first["text"]), first["next_offset"]) == (READ_BYTES, READ_BYTES)
+    last = read_object(NONE, connectors, "inbox", "in/b.txt", READ_BYTES)
+    assert (last["text"], last["next_offset"]) == ("x", None)
+
+
+@pytest.mark.parametrize("key", ["other/c.txt", "in/../other/c.txt", "", "/in/a.txt", "in"])
+def test_nothing_outside_the_prefix_is_asked_for(connectors: Connectors, key: str) -> None:
+    assert read_object(NONE, connectors, "inbox", key, 0) == OUTSIDE
+    if key:
+        assert list_objects(NONE, connectors, "inbox", key) == OUTSIDE
+
+
+def test_only_connectors_of_the_step_are_there(connectors: Connectors) -> None:
+    error = {"error": "the step declares no such connector (declared: inbox, whole)"}
+    assert list_objects(NONE, connectors, "outbox", "") == read_object(NONE, connectors, "outbox", "a", 0) == error
+
+
+def test_what_the_storage_refuses_is_told_by_its_code(connectors: Connectors, bucket: Bucket) -> None:
+    assert read_object(NONE, connectors, "inbox", "in/gone.txt", 0) == {"error": "NoSuchKey"}
+    bucket.denied = True
+    assert list_objects(NONE, connectors, "inbox", "in/") == {"error": "AccessDenied"}

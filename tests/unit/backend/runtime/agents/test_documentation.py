@@ -1,0 +1,56 @@
+"""What a manifest may say and how a step may fail stands in docs/agents.md."""
+
+from pathlib import Path
+
+import pytest
+
+from backend.runtime.agents import Limits, StepRequest
+from backend.runtime.agents.model_failures import _CAUSES, _MALFORMED
+from backend.runtime.agents.prompt import user_prompt
+from backend.runtime.models import NOT_CONFIGURED, SECRET_UNAVAILABLE
+from backend.runtime.sandbox import runner
+from backend.workflows.manifests.kinds import _RETRY, AGENT_TYPES
+
+DOCUMENT = (Path(__file__).parents[5] / "docs" / "agents.md").read_text(encoding="utf-8")
+CAUSES = {(cause, final) for _, cause, _, final in _CAUSES} | {
+    (_MALFORMED[0], False),
+    (NOT_CONFIGURED, True),
+    (SECRET_UNAVAILABLE, True),
+}
+
+
+@pytest.mark.parametrize("field", sorted((AGENT_TYPES["llm"].fields.keys() | _RETRY.fields.keys()) - {"name"}))
+def test_every_field_is_documented(field: str) -> None:
+    assert f"| `{field}` |" in DOCUMENT
+
+
+@pytest.mark.parametrize(("cause", "final"), sorted(CAUSES))
+def test_every_cause_is_documented(cause: str, final: bool) -> None:
+    (row,) = [line for line in DOCUMENT.splitlines() if line.startswith(f"| `{cause}` |")]
+    assert row.endswith("| no |" if final else "| yes |")
+
+
+def test_everything_in_the_context_is_documented() -> None:
+    channel = runner._Channel.__new__(runner._Channel)
+    folders = dict.fromkeys(("inputs", "files", "workspace", "outputs"), "/")
+    request = {"attempt": 1, "parameters": {}, "input_text": None, "needs": {}, "connectors": {}, "folders": folders}
+    context = runner.Context(channel, request)
+    for name in (name for name in dir(context) if not name.startswith("_")):
+        assert f"| `{name}" in DOCUMENT
+
+
+def test_the_prompt_is_documented_as_it_is() -> None:
+    limits = Limits(memory_mb=1769, timeout_seconds=1, workspace_mb=512)
+    request = StepRequest(
+        step="digest",
+        agent={},
+        parameters={"language": "fr"},
+        input_text="The run's input text, as it is.",
+        needs={"count": {"words": 3}},
+        inputs=None,
+        files={},
+        outputs=Path(),
+        connectors={},
+        limits=limits,
+    )
+    assert f"```\n{user_prompt(request)}\n```" in DOCUMENT

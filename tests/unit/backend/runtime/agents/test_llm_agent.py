@@ -1,0 +1,353 @@
+import asyncio
+import json
+import logging
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.runtime.agents import Limits, run_llm_step
+from tests.support.openai_server import INPUT_TOKENS, OUTPUT_TOKENS, OpenAIServer, Reply, ToolCall
+from tests.support.poll import until
+from tests.unit.backend.runtime.agents.provider import KEY, Asked
+
+REPOSITORY = Path(__file__).resolve().parents[5]
+SCHEMA = {
+    "type": "object",
+    "properties": {"words": {"$ref": "#/$defs/count"}},
+    "required": ["words"],
+    "$defs": {"count": {"type": "integer", "minimum": 0}},
+}
+SHORT = Limits(memory_mb=1769, timeout_seconds=1, workspace_mb=512)
+
+
+def answer(**value: Any) -> Reply:
+    return Reply(calls=(ToolCall("final_result", value),))
+
+
+@pytest.fixture(params=["openai:gpt-5", "openai-chat:gpt-5"])
+def model(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "streamed"])
+def stream(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    server = OpenAIServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def asked(server: OpenAIServer, tmp_path: Path, model: str, stream: bool) -> Asked:
+    asked = Asked(server, tmp_path, model, stream)
+    asked.models.make(model, api_key="key")
+    return asked
+
+
+@pytest.fixture
+def once(server: OpenAIServer, tmp_path: Path) -> Asked:
+    """For rules that do not depend on how the provider answers."""
+    asked = Asked(server, tmp_path)
+    asked.models.make(asked.model, api_key="key")
+    return asked
+
+
+def test_a_text_answer_is_the_value_and_an_output_file(asked: Asked) -> None:
+    result = asked.ask(Reply("A digest: naïve, 契約."), input_text="Digest this.")
+    assert result.value == "A digest: naïve, 契約."
+    assert (asked.root / "outputs" / "answer.md").read_text(encoding="utf-8") == result.value
+    assert "Be brief." in json.dumps(asked.sent())
+    assert asked.server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_structured_answer_is_the_value_and_an_output_file(asked: Asked) -> None:
+    result = asked.ask(answer(words=3), agent={"output_schema": SCHEMA})
+    assert result.value == {"words": 3}
+    assert json.loads((asked.root / "outputs" / "answer.json").read_text()) == {"words": 3}
+
+
+def test_an_answer_that_does_not_fit_is_corrected_by_the_model(asked: Asked) -> None:
+    result = asked.ask(answer(words=-1), answer(words=1), agent={"output_schema": SCHEMA})
+    assert result.value == {"words": 1}
+    assert "-1 is less than the minimum of 0" in json.dumps(asked.sent())
+
+
+def test_an_answer_that_never_fits_fails_the_step_naming_what_does_not(asked: Asked) -> None:
+    failed = asked.failure(answer(words="many"), agent={"output_schema": SCHEMA})
+    assert failed.type == "InvalidAnswer"
+    assert failed.message == "The answer does not fit its schema at $.words: 'many' is not of type 'integer'"
+    assert len(asked.server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("reply", "agent", "message"),
+    [
+        (Reply("words"), {"output_schema": SCHEMA}, "The model gave no answer in the form of output_schema."),
+        (Reply(""), {}, "The model gave no answer."),
+    ],
+)
+def test_no_answer_fails_the_step(asked: Asked, reply: Reply, agent: dict[str, Any], message: str) -> None:
+    failed = asked.failure(reply, agent=agent)
+    assert (failed.type, failed.message) == ("InvalidAnswer", message)
+
+
+def test_an_answer_that_was_cut_off_is_none(asked: Asked) -> None:
+    assert asked.failure(Reply("half of", finish="length"), agent={"max_tokens": 16}).type == "ModelOutputTooLong"
+
+
+def test_what_was_used_is_told_as_an_event_and_logged(asked: Asked) -> None:
+    result = asked.ask(
+        Reply(calls=(ToolCall("list_files", {}),)),
+        Reply("done"),
+        agent={"tools": ["files"]},
+    )
+    usage = {
+        "model": asked.model,
+        "requests": 2,
+        "tool_calls": 1,
+        "input_tokens": 2 * INPUT_TOKENS,
+        "output_tokens": 2 * OUTPUT_TOKENS,
+    }
+    assert asked.events == [("model usage", usage)]
+    first, second = result.log.decode().splitlines()
+    assert first.startswith(f"gpt-5: {INPUT_TOKENS} tokens in, {OUTPUT_TOKENS} out, ")
+    assert first.endswith("calls list_files")
+    assert "calls" not in second
+
+
+def test_what_was_used_is_told_of_a_step_that_fails_too(asked: Asked) -> None:
+    asked.failure(Reply(calls=(ToolCall("list_files", {}),)), Reply(status=500), agent={"tools": ["files"]})
+    assert [(message, data["requests"]) for message, data in asked.events] == [("model usage", 1)]
+
+
+QUOTED = f"wrong key {KEY}"
+
+
+@pytest.mark.parametrize(
+    ("reply", "cause", "final"),
+    [
+        (Reply(status=401, message=QUOTED), "ModelUnauthorized", True),
+        (Reply(status=403, message=QUOTED), "ModelUnauthorized", True),
+        (Reply(status=404, message=QUOTED), "ModelNotFound", True),
+        (Reply(status=400, message=QUOTED), "ModelRequestRejected", True),
+        (Reply(status=400, message=QUOTED, code="context_length_exceeded"), "ModelInputTooLong", True),
+        (Reply(status=429, message=QUOTED), "ModelRateLimited", False),
+        (Reply(status=429, message=QUOTED, code="insufficient_quota"), "ModelQuotaExceeded", True),
+        (Reply(status=500, message=QUOTED), "ModelServerError", False),
+        (Reply(status=500, body=f"<html>{KEY}</html>".encode()), "ModelServerError", False),
+        (Reply(status=503, message=QUOTED), "ModelUnavailable", False),
+        (Reply(status=418, message=QUOTED), "ModelError", False),
+        (Reply(body=f'{{"{KEY}'.encode()), "ModelAnswerMalformed", False),
+        (Reply(body=b"{}"), "ModelAnswerMalformed", False),
+        (Reply(body=b"\xff\xfe"), "ModelAnswerMalformed", False),
+        (Reply(body=b""), "ModelAnswerMalformed", False),
+        (Reply("x" * 100, cut=True), "ModelUnreachable", False),
+    ],
+)
+def test_an_error_of_the_provider_fails_the_step_with_its_cause(
+    asked: Asked, reply: Reply, cause: str, final: bool
+) -> None:
+    failed = asked.failure(reply)
+    assert (failed.type, failed.final) == (cause, final), failed.message
+    assert len(asked.server.requests) == 1, "the library does not try again on its own"
+    if reply.status != 200:
+        assert f"(HTTP {reply.status})" in failed.message
+
+
+def test_what_the_provider_says_is_told_without_the_key(once: Asked) -> None:
+    failed = once.failure(Reply(status=429, message=f"Slow down, {KEY}.", headers={"Retry-After": "7"}))
+    assert failed.message == "the model's provider refused the call for its rate limit (HTTP 429): Slow down, [secret]."
+    assert failed.retry_after == 7
+
+
+def test_a_key_at_the_cut_of_a_long_message_is_not_told_by_half(once: Asked) -> None:
+    failed = once.failure(Reply(status=500, message="x" * 495 + KEY + "y" * 500))
+    assert KEY[:5] not in failed.message
+    assert len(failed.message) < 600
+
+
+def test_a_server_that_is_not_there_is_told(asked: Asked) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    failed = asked.failure(agent={"base_url": f"http://127.0.0.1:{port}/v1"})
+    assert failed.type == "ModelUnreachable"
+    assert failed.message == "the connection to the model's provider failed: it could not be opened"
+
+
+def test_the_environment_bounds_the_whole_step(asked: Asked) -> None:
+    failed = asked.failure(Reply("late", delay=20), limits=SHORT)
+    assert (failed.type, failed.message) == ("TimeLimit", "the step ran longer than its environment's 1 seconds")
+    assert 0.99 < asked.took < 10
+
+
+def test_many_short_calls_are_bounded_together(once: Asked) -> None:
+    failed = once.failure(
+        Reply(calls=(ToolCall("list_files", {}),), delay=0.3), agent={"tools": ["files"]}, limits=SHORT
+    )
+    assert failed.type == "TimeLimit"
+    assert 0.99 < once.took < 10
+    assert len(once.server.requests) > 1
+
+
+def test_an_answer_that_trickles_is_ended_in_time(once: Asked) -> None:
+    once.stream = True
+    assert once.failure(Reply("x" * 1000, pause=0.1), limits=SHORT).type == "TimeLimit"
+    assert 0.99 < once.took < 10
+
+
+def test_one_call_may_have_a_time_of_its_own(asked: Asked) -> None:
+    failed = asked.failure(Reply("late", delay=20), agent={"request_timeout_seconds": 1})
+    assert failed.type == "ModelTimeout"
+    assert 0.99 < asked.took < 10
+
+
+def test_a_cancelled_step_ends_at_once(asked: Asked) -> None:
+    asked.server.will(Reply("late", delay=20))
+
+    async def cancelled() -> float:
+        task = asyncio.create_task(run_llm_step(asked.models, asked.request({}), asked.on_progress()))
+        await asyncio.to_thread(until, lambda: asked.server.requests, "the request")
+        begun = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return time.monotonic() - begun
+
+    assert asyncio.run(cancelled()) < 0.5
+
+
+def test_settings_reach_the_model(asked: Asked) -> None:
+    asked.ask(
+        Reply("ok"), agent={"max_tokens": 99, "temperature": 0.5, "model": asked.model.replace("gpt-5", "gpt-4o")}
+    )
+    sent = asked.sent()
+    assert 99 in {sent.get("max_output_tokens"), sent.get("max_completion_tokens"), sent.get("max_tokens")}
+    assert sent["temperature"] == 0.5
+    assert bool(sent.get("stream")) == asked.stream
+
+
+def test_a_long_streamed_answer_tells_how_much_has_come(once: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backend.runtime.agents.llm_agent.SECONDS_BETWEEN_EVENTS", 0.0)
+    once.stream = True
+    once.ask(Reply("x" * 30))
+    told = [data["characters"] for message, data in once.events if message == "the model answers"]
+    assert told[-1] >= 23
+    assert told == sorted(told)
+
+
+@pytest.mark.parametrize("stream", [False, True], indirect=True)
+def test_what_progress_raises_passes_through(once: Asked, stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backend.runtime.agents.llm_agent.SECONDS_BETWEEN_EVENTS", 0.0)
+    once.stream = stream
+    once.server.will(Reply("x" * 30))
+
+    def on_progress(message: str, data: dict[str, Any]) -> None:
+        raise LookupError("the store is away")
+
+    with pytest.raises(LookupError, match="the store is away"):
+        asyncio.run(run_llm_step(once.models, once.request({}), on_progress))
+
+
+def test_an_answer_that_cannot_be_stored_is_told(once: Asked) -> None:
+    assert once.failure(Reply("a\0b")).type == "InvalidResult"
+
+
+def test_a_schema_that_the_library_cannot_use_is_told(once: Asked) -> None:
+    schema = {"type": "object", "properties": {"inner": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}}
+    failed = once.failure(agent={"output_schema": schema})
+    assert (failed.type, failed.final) == ("InvalidAgent", True)
+
+
+def test_an_agent_that_never_ends_its_calls_is_stopped(once: Asked) -> None:
+    failed = once.failure(Reply(calls=(ToolCall("list_files", {}),)), agent={"tools": ["files"]})
+    assert failed.type == "ModelCallLimit"
+    assert len(once.server.requests) == 50
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply("fine"), Reply(status=401, message=QUOTED), Reply(status=500, message=QUOTED), Reply(body=b"{}")]
+)
+def test_no_line_of_the_log_holds_the_key(
+    asked: Asked, reply: Reply, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        if reply.text:
+            asked.ask(reply)
+        else:
+            asked.failure(reply)
+    assert caplog.records, "the libraries did log"
+    assert KEY not in caplog.text
+    assert KEY not in "".join(capfd.readouterr())
+
+
+def test_the_model_reads_inputs_files_and_connectors_by_its_tools(asked: Asked) -> None:
+    inputs = asked.root / "inputs"
+    (inputs / "documents").mkdir(parents=True)
+    (inputs / "documents" / "a.txt").write_text("from the inputs")
+    files = asked.root / "kept"
+    files.mkdir()
+    (files / "b.txt").write_text("from a step")
+    given: dict[str, Any] = {"inputs": inputs, "files": {"first": files}}
+    agent = {"tools": ["inputs", "files", "connectors"]}
+    for call, told in (
+        (ToolCall("list_inputs", {}), "documents/a.txt"),
+        (ToolCall("read_input", {"path": "documents/a.txt"}), "from the inputs"),
+        (ToolCall("list_files", {"prefix": "first/"}), "first/b.txt"),
+        (ToolCall("read_file", {"path": "first/b.txt"}), "from a step"),
+        (ToolCall("read_input", {"path": "documents/../../kept/b.txt"}), "there is no such file"),
+        (ToolCall("list_connector_objects", {"connector": "x"}), "the step declares no such connector"),
+    ):
+        asked.ask(Reply(calls=(call,)), Reply("done"), agent=agent, **given)
+        assert told in asked.told_by_tool()
+
+
+def test_only_the_declared_tools_are_offered(once: Asked) -> None:
+    once.ask(Reply("done"), agent={"tools": ["inputs"]})
+    assert sorted(tool["name"] for tool in once.sent()["tools"]) == ["list_inputs", "read_input"]
+    once.ask(Reply("done"))
+    assert not once.sent().get("tools")
+
+
+def test_the_first_use_does_not_hold_up_the_loop(tmp_path: Path) -> None:
+    """The library is imported beside the loop: a process of its own sees the first use."""
+    run = subprocess.run(
+        [sys.executable, "-c", FIRST_USE, str(tmp_path)], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    imported_before, longest, answer = json.loads(run.stdout)
+    assert (imported_before, answer) == (False, "Hello.")
+    assert longest < 0.5
+
+
+FIRST_USE = """
+import asyncio, json, sys, time
+from pathlib import Path
+from backend.runtime.agents import run_llm_step
+from tests.support.openai_server import OpenAIServer
+from tests.unit.backend.runtime.agents.provider import Asked
+
+async def main():
+    server = OpenAIServer()
+    asked = Asked(server, Path(sys.argv[1]))
+    before = "pydantic_ai" in sys.modules
+    step = asyncio.create_task(run_llm_step(asked.models, asked.request({}), asked.on_progress()))
+    longest, last = 0.0, time.monotonic()
+    while not step.done():
+        await asyncio.sleep(0.005)
+        now = time.monotonic()
+        longest, last = max(longest, now - last), now
+    server.close()
+    print(json.dumps([before, longest, step.result().value]))
+
+sys.setswitchinterval(0.0005)
+asyncio.run(main())
+"""

@@ -1,0 +1,110 @@
+import datetime as dt
+import decimal
+import io
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from backend.runtime.redaction import Engine
+from tests.unit.backend.runtime.redaction.conftest import SweepFile, engine_of
+
+_CARD = 4111111111111111
+
+
+def _file(columns: dict[str, Any], **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(columns), buffer, **options)
+    return buffer.getvalue()
+
+
+def _swept(engine: Engine, sweep_file: SweepFile, columns: dict[str, Any], **options: Any) -> pa.Table:
+    outcome, swept = sweep_file(engine, "a.parquet", _file(columns, **options))
+    assert (outcome.kind, outcome.withheld) == ("parquet", False)
+    assert swept is not None
+    return pq.read_table(io.BytesIO(swept))
+
+
+def test_text_columns_are_swept_in_every_row(engine: Engine, sweep_file: SweepFile) -> None:
+    rows = ["jane@example.org", None, "x"] * 15_000
+    columns = {
+        "plain": rows,
+        "large": pa.array(rows, pa.large_string()),
+        "coded": pa.array(rows).dictionary_encode(),
+        "id": range(45_000),
+    }
+    table = _swept(engine, sweep_file, columns)
+    for name in ("plain", "large", "coded"):
+        assert table[name].to_pylist() == ["[EMAIL_ADDRESS]", None, "x"] * 15_000
+    assert table["id"].to_pylist() == list(range(45_000))
+    assert engine.counts["values"] == 45_000
+
+
+def test_a_column_of_numbers_becomes_text_when_its_sample_holds_values(engine: Engine, sweep_file: SweepFile) -> None:
+    table = _swept(engine, sweep_file, {"n": [5, _CARD, None], "price": [1.5, 2.5, 3.5], "ok": [True, False, None]})
+    assert table["n"].to_pylist() == ["5", "[CREDIT_CARD]", None]
+    assert table["price"].to_pylist() == [1.5, 2.5, 3.5]
+    assert table["ok"].to_pylist() == [True, False, None]
+
+
+def test_a_value_beyond_the_sample_is_emptied(sweep_file: SweepFile) -> None:
+    engine = engine_of(parquet_sample_rows=10)
+    table = _swept(engine, sweep_file, {"n": [7] * 99 + [_CARD]})
+    assert table["n"].to_pylist() == [7] * 99 + [None]
+    assert engine.counts["categories"] == {"CREDIT_CARD": 1}
+
+
+def test_times_and_decimals_are_swept_as_their_text(engine: Engine, sweep_file: SweepFile) -> None:
+    columns = {
+        "day": [dt.date(2020, 1, 2)],
+        "at": [dt.datetime(2020, 1, 2, 3, 4, tzinfo=dt.UTC)],
+        "card": [decimal.Decimal(_CARD)],
+    }
+    table = _swept(engine, sweep_file, columns)
+    assert table["day"].to_pylist() == ["[DATE_TIME]"]
+    assert "2020" not in table["at"].to_pylist()[0]
+    assert table["card"].to_pylist() == ["[CREDIT_CARD]"]
+
+
+def test_nested_columns_are_swept_to_their_leaves(engine: Engine, sweep_file: SweepFile) -> None:
+    value = {"ssn": "123456789", "tags": [{"k": "jane@example.org"}, None], "n": [1, _CARD], "at": None}
+    columns = {
+        "nest": [value, None],
+        "map": pa.array([[("first_name", "Jane")], []], pa.map_(pa.string(), pa.string())),
+    }
+    table = _swept(engine, sweep_file, columns)
+    swept = {"ssn": "[US_SSN]", "tags": [{"k": "[EMAIL_ADDRESS]"}, None], "n": [1, None], "at": None}
+    assert table["nest"].to_pylist() == [swept, None]
+    assert table["map"].to_pylist() == [[("first_name", "[PERSON]")], []]
+
+
+def test_bytes_are_swept_as_text_or_emptied(engine: Engine, sweep_file: SweepFile) -> None:
+    table = _swept(engine, sweep_file, {"b": [b"jane@example.org", b"\xff\xd8", None]})
+    assert table["b"].to_pylist() == [b"[EMAIL_ADDRESS]", None, None]
+    assert engine.counts["emptied_values"] == 1
+
+
+def test_what_a_file_says_of_itself_is_left_behind(engine: Engine, sweep_file: SweepFile) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({"by": "jane@example.org"}), buffer)
+    swept = sweep_file(engine, "a", buffer.getvalue())[1]
+    assert swept is not None
+    assert b"jane" not in swept
+
+
+def test_a_broken_file_is_withheld(engine: Engine, sweep_file: SweepFile) -> None:
+    outcome, swept = sweep_file(engine, "a.parquet", b"PAR1" + b"jane@example.org" * 9 + b"PAR1")
+    assert (outcome.withheld, outcome.reason, swept) == (True, "broken", None)
+
+
+def test_a_damaged_page_is_withheld(engine: Engine, sweep_file: SweepFile) -> None:
+    content = bytearray(_file({"a": [f"jane{number}@example.org" for number in range(2000)]}, compression="zstd"))
+    content[60:100] = b"\xff" * 40
+    outcome, swept = sweep_file(engine, "a.parquet", bytes(content))
+    assert (outcome.withheld, swept) == (True, None)
+
+
+def test_detect_counts_every_row(sweep_file: SweepFile) -> None:
+    engine = engine_of(mode="detect")
+    outcome, swept = sweep_file(engine, "a.parquet", _file({"n": [_CARD, 1], "b": [b"\xff", b"jane@example.org"]}))
+    assert (outcome.values, swept) == (2, None)

@@ -1,0 +1,21 @@
+"""What only a folder has to do: leave no remains of a write that did not end."""
+
+from pathlib import Path
+
+import pytest
+
+from backend.storage.objects import FolderObjects
+
+
+def test_a_failed_store_leaves_no_remains(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        FolderObjects(tmp_path).put_bytes("runs/run_1/out_1", "text")  # type: ignore[arg-type]
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+
+
+def test_what_a_crash_left_half_written_is_gone_at_the_next_start(tmp_path: Path) -> None:
+    FolderObjects(tmp_path).put_bytes("runs/run_1/out_1", b"kept")
+    (tmp_path / ".incoming" / "half").write_bytes(b"remains")
+    again = FolderObjects(tmp_path)
+    assert list((tmp_path / ".incoming").iterdir()) == []
+    assert b"".join(again.open_range("runs/run_1/out_1", 0, 4)) == b"kept"
