@@ -64,7 +64,7 @@ def test_500_000_000_bytes_fit_in_constant_memory_and_one_more_does_not(
     resident: Caller, service: Service, flows: dict[str, str]
 ) -> None:
     for size in (500_000_000, 500_000_001):
-        run = resident.wait(resident.started(flows["Whale"], parameters={"size": size}), seconds=60)
+        run = resident.wait(resident.started(flows["Whale"], parameters={"size": size}))
         assert run["status"] == "completed", run
         path = f"/runs/{run['run_id']}/outputs.zip"
         if size == 500_000_000:

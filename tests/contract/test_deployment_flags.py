@@ -14,7 +14,7 @@ from tests.support.wire import exchange, request
 from workflow_api.v1 import deployment_pb2
 
 # A change of the flags is seen by every edge within 60 s, by default within 5.
-SECONDS = 10
+SECONDS = 20
 
 
 def change(service: Service, **flags: Any) -> None:

@@ -35,7 +35,7 @@ def test_a_kill_orphans_what_ran_and_leaves_everything_else(own_service: Service
     caller = known(service, caller)
 
     for run_id in (first, second):
-        run = caller.wait(run_id, "failed", seconds=10)
+        run = caller.wait(run_id, "failed")
         assert run["error"]["code"] == "orphaned"
         assert run["finished_at"] is not None
     assert caller.run(parked["run_id"]) == parked

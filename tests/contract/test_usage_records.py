@@ -17,7 +17,7 @@ def record_of(admin: Admin, request_id: str, key_id: str | None) -> Any:
         listed = admin.keys.ListUsage(keys_pb2.ListUsageRequest(key_id=key_id, limit=1000)).items
         return next((record for record in listed if record.request_id == request_id), None)
 
-    return until(found, f"the usage record of {request_id}", seconds=15, every=0.1)
+    return until(found, f"the usage record of {request_id}", every=0.1)
 
 
 def told(record: Any) -> tuple[str, str, int, str, str]:

@@ -19,7 +19,7 @@ def call(
     address: Address, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
 ) -> Answer:
     """One call of an absolute path on a connection of its own."""
-    connection = http.client.HTTPConnection(*address, timeout=60)
+    connection = http.client.HTTPConnection(*address, timeout=120)
     try:
         connection.request(method, path, body=body, headers=dict(headers or {}))
         response = connection.getresponse()
@@ -93,7 +93,7 @@ class Caller:
         record: dict[str, Any] = answer.json()
         return record
 
-    def wait(self, run_id: str, *statuses: str, seconds: float = 30) -> dict[str, Any]:
+    def wait(self, run_id: str, *statuses: str, seconds: float = 60) -> dict[str, Any]:
         """The run once it has one of the statuses, by default a terminal one."""
         wanted = statuses or TERMINAL
 

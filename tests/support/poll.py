@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def until(probe: Callable[[], T], what: str, *, seconds: float = 20, every: float = 0.02) -> T:
+def until(probe: Callable[[], T], what: str, *, seconds: float = 60, every: float = 0.02) -> T:
     """The first truthy value of `probe`; fails with its last value when the deadline passes."""
     deadline = time.monotonic() + seconds
     while not (value := probe()):

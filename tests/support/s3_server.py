@@ -88,7 +88,7 @@ class S3Server:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.wait(timeout=20)
+        self._process.wait(timeout=60)
         assert self._process.stdout is not None
         self._process.stdout.close()
 

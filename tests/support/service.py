@@ -39,7 +39,7 @@ class Service:
                 stdout=said,
                 stderr=log,
             )
-        ready = until(self._ready, "the base address", seconds=30)
+        ready = until(self._ready, "the base address", seconds=60)
         host = urlsplit(ready["base_address"])
         assert (host.scheme, host.path, host.hostname) == ("http", BASE, "127.0.0.1")
         assert host.port is not None
@@ -57,7 +57,7 @@ class Service:
             self.admin.close()
             self._process.terminate()
             try:
-                self._process.wait(timeout=20)
+                self._process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise
@@ -68,7 +68,7 @@ class Service:
         if self._process is not None:
             self.admin.close()
             self._process.kill()
-            self._process.wait(timeout=20)
+            self._process.wait(timeout=60)
             self._process = None
 
     def call(
@@ -80,7 +80,7 @@ class Service:
     def caller(self, credentials: Credentials) -> Caller:
         """A caller with these credentials, once the edge knows them."""
         caller = Caller(self.address, credentials.key_id, credentials.key, credentials.external_id)
-        until(lambda: caller.get("/me").status not in {401, 503}, f"the edge to know {caller.key_id}", seconds=5)
+        until(lambda: caller.get("/me").status not in {401, 503}, f"the edge to know {caller.key_id}", seconds=20)
         return caller
 
     def new_caller(self, **properties: Any) -> Caller:

@@ -54,7 +54,7 @@ def _agents(idle: Live) -> None:
 
 def until_opened(live: Live, run_id: str) -> Any:
     live.until_ended(run_id)
-    until(lambda: live.row(run_id).redaction_state == "done", "the final sweep", seconds=30)
+    until(lambda: live.row(run_id).redaction_state == "done", "the final sweep")
     return live.row(run_id)
 
 

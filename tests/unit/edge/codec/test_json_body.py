@@ -2,7 +2,6 @@ import json
 import math
 import re
 import string
-import time
 from contextlib import suppress
 from typing import Any
 
@@ -270,14 +269,13 @@ HOSTILE = {
 }
 
 
+# The slowest needs a fifth of a second; anything quadratic takes minutes.
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_hostile_mebibyte_takes_linear_time(body: bytes) -> None:
     assert len(body) <= MEBIBYTE
-    started = time.process_time()
     with suppress(Refusal):
         parse_json_body(body)
-    # The slowest needs a fifth of a second; anything quadratic takes minutes.
-    assert time.process_time() - started < 5
 
 
 def test_floats_are_the_nearest_doubles() -> None:

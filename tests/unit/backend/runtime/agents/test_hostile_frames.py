@@ -19,7 +19,7 @@ def run(context):
         pass
     if context.parameters["then"] == "close":
         os.close(fd)
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 

@@ -4,7 +4,6 @@ import logging
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -185,9 +184,9 @@ def test_a_server_that_is_not_there_is_told(asked: Asked) -> None:
 
 
 def test_the_environment_bounds_the_whole_step(asked: Asked) -> None:
-    failed = asked.failure(Reply("late", delay=20), limits=SHORT)
+    failed = asked.failure(Reply("late", delay=3600), limits=SHORT)
     assert (failed.type, failed.message) == ("TimeLimit", "the step ran longer than its environment's 1 seconds")
-    assert 0.99 < asked.took < 10
+    assert asked.took > 0.99
 
 
 def test_many_short_calls_are_bounded_together(once: Asked) -> None:
@@ -195,35 +194,33 @@ def test_many_short_calls_are_bounded_together(once: Asked) -> None:
         Reply(calls=(ToolCall("list_files", {}),), delay=0.3), agent={"tools": ["files"]}, limits=SHORT
     )
     assert failed.type == "TimeLimit"
-    assert 0.99 < once.took < 10
+    assert once.took > 0.99
     assert len(once.server.requests) > 1
 
 
 def test_an_answer_that_trickles_is_ended_in_time(once: Asked) -> None:
     once.stream = True
     assert once.failure(Reply("x" * 1000, pause=0.1), limits=SHORT).type == "TimeLimit"
-    assert 0.99 < once.took < 10
+    assert once.took > 0.99
 
 
 def test_one_call_may_have_a_time_of_its_own(asked: Asked) -> None:
-    failed = asked.failure(Reply("late", delay=20), agent={"request_timeout_seconds": 1})
+    failed = asked.failure(Reply("late", delay=3600), agent={"request_timeout_seconds": 1})
     assert failed.type == "ModelTimeout"
-    assert 0.99 < asked.took < 10
+    assert asked.took > 0.99
 
 
 def test_a_cancelled_step_ends_at_once(asked: Asked) -> None:
-    asked.server.will(Reply("late", delay=20))
+    asked.server.will(Reply("late", delay=3600))
 
-    async def cancelled() -> float:
+    async def cancelled() -> None:
         task = asyncio.create_task(run_llm_step(asked.models, asked.request({}), asked.on_progress()))
         await asyncio.to_thread(until, lambda: asked.server.requests, "the request")
-        begun = time.monotonic()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return time.monotonic() - begun
 
-    assert asyncio.run(cancelled()) < 0.5
+    asyncio.run(cancelled())
 
 
 def test_settings_reach_the_model(asked: Asked) -> None:
@@ -323,31 +320,31 @@ def test_the_first_use_does_not_hold_up_the_loop(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", FIRST_USE, str(tmp_path)], cwd=REPOSITORY, capture_output=True, text=True, check=True
     )
-    imported_before, longest, answer = json.loads(run.stdout)
-    assert (imported_before, answer) == (False, "Hello.")
-    assert longest < 0.5
+    assert json.loads(run.stdout) == {"imported_by": ["beside the loop"], "answer": "Hello."}
 
 
 FIRST_USE = """
-import asyncio, json, sys, time
+import asyncio, json, sys, threading
 from pathlib import Path
 from backend.runtime.agents import run_llm_step
 from tests.support.openai_server import OpenAIServer
 from tests.unit.backend.runtime.agents.provider import Asked
 
+class Importers:
+    threads = set()
+
+    def find_spec(self, name, path, target=None):
+        if name == "pydantic_ai":
+            on_loop = threading.current_thread() is threading.main_thread()
+            self.threads.add("on the loop" if on_loop else "beside the loop")
+
 async def main():
     server = OpenAIServer()
     asked = Asked(server, Path(sys.argv[1]))
-    before = "pydantic_ai" in sys.modules
-    step = asyncio.create_task(run_llm_step(asked.models, asked.request({}), asked.on_progress()))
-    longest, last = 0.0, time.monotonic()
-    while not step.done():
-        await asyncio.sleep(0.005)
-        now = time.monotonic()
-        longest, last = max(longest, now - last), now
+    sys.meta_path.insert(0, Importers())
+    result = await run_llm_step(asked.models, asked.request({}), asked.on_progress())
     server.close()
-    print(json.dumps([before, longest, step.result().value]))
+    print(json.dumps({"imported_by": sorted(Importers.threads), "answer": result.value}))
 
-sys.setswitchinterval(0.0005)
 asyncio.run(main())
 """
