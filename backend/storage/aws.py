@@ -1,11 +1,13 @@
 """Clients of S3 and STS, made alike wherever they are needed."""
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from boto3.session import Session
     from botocore.config import Config
+    from botocore.credentials import RefreshableCredentials
     from botocore.loaders import Loader
     from types_boto3_s3.client import S3Client
     from types_boto3_sts.client import STSClient
@@ -15,12 +17,24 @@ _READ_SECONDS: Final = 10
 _DEFAULT_REGION: Final = "us-east-1"
 
 
-class Credentials(NamedTuple):
-    """An access key; the token is that of an assumed role."""
+class AccessKey(NamedTuple):
+    """Credentials that stay."""
 
     access_key_id: str
     secret_access_key: str
-    session_token: str | None = None
+
+
+class SessionKey(NamedTuple):
+    """Credentials of an assumed role, until `expires_at` in ISO 8601."""
+
+    access_key_id: str
+    secret_access_key: str
+    session_token: str
+    expires_at: str
+
+
+Renewal = Callable[[], SessionKey]
+"""Gives a session's key anew; its client calls it before the last one expires."""
 
 
 class Endpoint(NamedTuple):
@@ -32,44 +46,56 @@ class Endpoint(NamedTuple):
     connections: int = 10
 
 
-def s3_client(endpoint: Endpoint, credentials: Credentials | None = None) -> "S3Client":
-    """A client of S3 with these credentials, or with those that the process finds for itself; thread-safe."""
-    session = _session()
-    key_id, secret, token = credentials or (None, None, None)
-    return session.client(
-        "s3",
-        region_name=endpoint.region or session.region_name or _DEFAULT_REGION,
-        endpoint_url=endpoint.url,
-        aws_access_key_id=key_id,
-        aws_secret_access_key=secret,
-        aws_session_token=token,
-        config=_config(endpoint),
-    )
+def s3_client(endpoint: Endpoint, credentials: AccessKey | Renewal | None = None) -> "S3Client":
+    """A client of S3 with these credentials, or with those that the process finds for itself; thread-safe.
+
+    Raises whatever a renewal does, here the first time and later where the client is used.
+    """
+    session = _session(credentials)
+    region = endpoint.region or session.region_name or _DEFAULT_REGION
+    return session.client("s3", region_name=region, endpoint_url=endpoint.url, config=_config(endpoint))
 
 
-def sts_client(endpoint: Endpoint, credentials: Credentials | None = None) -> "STSClient":
+def sts_client(endpoint: Endpoint, credentials: AccessKey | None = None) -> "STSClient":
     """A client of STS, as `s3_client`; stores beside AWS serve it at the same address."""
-    session = _session()
-    key_id, secret, token = credentials or (None, None, None)
-    return session.client(
-        "sts",
-        region_name=endpoint.region or session.region_name or _DEFAULT_REGION,
-        endpoint_url=endpoint.url,
-        aws_access_key_id=key_id,
-        aws_secret_access_key=secret,
-        aws_session_token=token,
-        config=_config(endpoint),
-    )
+    session = _session(credentials)
+    region = endpoint.region or session.region_name or _DEFAULT_REGION
+    return session.client("sts", region_name=region, endpoint_url=endpoint.url, config=_config(endpoint))
 
 
-def _session() -> "Session":
+def _session(credentials: AccessKey | Renewal | None) -> "Session":
     """A session of its own, as sessions are not thread-safe; what it knows of the services is shared."""
     import boto3
     import botocore.session
 
     core = botocore.session.Session()
     core.register_component("data_loader", _loader())
+    if isinstance(credentials, AccessKey):
+        core.set_credentials(*credentials)
+    elif credentials is not None:
+        core.register_component("credential_provider", _Renewed(credentials))
     return boto3.session.Session(botocore_session=core)
+
+
+class _Renewed:
+    """What a session of botocore asks for its credentials."""
+
+    def __init__(self, renewal: Renewal) -> None:
+        self._renewal = renewal
+
+    def load_credentials(self) -> "RefreshableCredentials":
+        from botocore.credentials import RefreshableCredentials
+
+        return RefreshableCredentials.create_from_metadata(self._renewed(), self._renewed, "sts-assume-role")
+
+    def _renewed(self) -> dict[str, str]:
+        key = self._renewal()
+        return {
+            "access_key": key.access_key_id,
+            "secret_key": key.secret_access_key,
+            "token": key.session_token,
+            "expiry_time": key.expires_at,
+        }
 
 
 @functools.cache

@@ -24,6 +24,8 @@ class CredentialsError(ValueError):
 def s3_client(connector: Mapping[str, Any], secrets: Secrets) -> "S3Client":
     """A client with the connector's credentials: its secret's, else the process's own, and with them its role's.
 
+    A role is assumed anew before its session ends; what keeps it from being so is raised where the client is used.
+
     Raises:
         CredentialsError: the secret cannot be used, or the role could not be assumed.
         botocore.exceptions.BotoCoreError: there are no credentials, or STS does not answer.
@@ -32,9 +34,10 @@ def s3_client(connector: Mapping[str, Any], secrets: Secrets) -> "S3Client":
     # Connectors that were applied by an earlier release have no field for it.
     secret = connector.get("secret")
     credentials = None if secret is None else _credentials(secret, secrets)
-    if connector["role_arn"] is not None:
-        credentials = _assume(connector["role_arn"], endpoint, credentials)
-    return aws.s3_client(endpoint, credentials)
+    role = connector["role_arn"]
+    if role is None:
+        return aws.s3_client(endpoint, credentials)
+    return aws.s3_client(endpoint, lambda: _assume(role, endpoint, credentials))
 
 
 def try_connection(connector: Mapping[str, Any], secrets: Secrets) -> tuple[bool, str]:
@@ -71,7 +74,7 @@ def _who(connector: Mapping[str, Any]) -> str:
     return "the service's own credentials were"
 
 
-def _credentials(name: str, secrets: Secrets) -> aws.Credentials:
+def _credentials(name: str, secrets: Secrets) -> aws.AccessKey:
     try:
         value = secrets.get(name)
     except SecretError as error:
@@ -83,10 +86,10 @@ def _credentials(name: str, secrets: Secrets) -> aws.Credentials:
         key_id = secret = None
     if not (isinstance(key_id, str) and key_id and isinstance(secret, str) and secret):
         raise CredentialsError(f"the secret '{name}' must be a JSON object with access_key_id and secret_access_key")
-    return aws.Credentials(key_id, secret)
+    return aws.AccessKey(key_id, secret)
 
 
-def _assume(role: str, endpoint: aws.Endpoint, credentials: aws.Credentials | None) -> aws.Credentials:
+def _assume(role: str, endpoint: aws.Endpoint, credentials: aws.AccessKey | None) -> aws.SessionKey:
     from botocore.exceptions import ClientError
 
     try:
@@ -95,4 +98,9 @@ def _assume(role: str, endpoint: aws.Endpoint, credentials: aws.Credentials | No
         )["Credentials"]
     except ClientError as error:
         raise CredentialsError(f"the role {role} could not be assumed: {error}") from error
-    return aws.Credentials(assumed["AccessKeyId"], assumed["SecretAccessKey"], assumed["SessionToken"])
+    return aws.SessionKey(
+        assumed["AccessKeyId"],
+        assumed["SecretAccessKey"],
+        assumed["SessionToken"],
+        assumed["Expiration"].isoformat(),
+    )

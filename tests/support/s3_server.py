@@ -63,6 +63,12 @@ class S3Server:
         made = self._iam.create_access_key(UserName=name)["AccessKey"]
         return made["AccessKeyId"], made["SecretAccessKey"]
 
+    def forbid(self, name: str) -> None:
+        """Takes from a user what they may do."""
+        self.enforce(enforced=False)
+        self._iam.delete_user_policy(UserName=name, PolicyName="may")
+        self.enforce()
+
     def role(self, name: str, trusted: str, *actions: str) -> str:
         """A role that a user may assume, and that may do this; gives its ARN."""
         trust = {

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from botocore.credentials import RefreshableCredentials
 
 from backend.secrets import Secrets
 from backend.workflows.object_storage import CredentialsError, s3_client, try_connection
@@ -45,6 +46,26 @@ def test_a_role_is_assumed_with_the_named_secret(s3_server: S3Server) -> None:
     role = s3_server.role("reader", "worker", "s3:ListBucket")
     s3_server.enforce()
     assert try_connection(connector(s3_server, role_arn=role), secret_of(key))[0]
+
+
+def test_a_role_is_assumed_anew_before_its_session_ends(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for bound in ("_advisory_refresh_timeout", "_mandatory_refresh_timeout"):
+        monkeypatch.setattr(RefreshableCredentials, bound, 2 * 3600)
+    s3_server.fill("docs", {})
+    key = s3_server.user("worker", "sts:AssumeRole")
+    role = s3_server.role("reader", "worker", "s3:ListBucket")
+    s3_server.enforce()
+    client = s3_client(connector(s3_server, role_arn=role), secret_of(key))
+    used = set()
+    client.meta.events.register(
+        "before-send.s3", lambda request, **_: used.add(request.headers["x-amz-security-token"])
+    )
+    for _ in range(3):
+        client.list_objects_v2(Bucket="docs")
+    assert len(used) == 3
+    s3_server.forbid("worker")
+    with pytest.raises(CredentialsError, match=f"^the role {role} could not be assumed: "):
+        client.list_objects_v2(Bucket="docs")
 
 
 def test_a_connector_of_an_earlier_release_has_no_secret(s3_server: S3Server) -> None:
