@@ -6,37 +6,29 @@ as completed only with its outputs, in one transaction.
 
 import asyncio
 import logging
-import shutil
-import threading
-from pathlib import Path
 from typing import Any
 
-from backend import json_text
+from backend.outputs.store import NewOutput
 from backend.run_status import COMPLETED, FAILED
-from backend.runs.failure_codes import INPUT_MATERIALISATION_FAILED, INVARIANT_BLOCKED
+from backend.runs.failure_codes import INVARIANT_BLOCKED
 from backend.runs.lifecycle import RunResult, SegmentEndedError, close_run, park_run
 from backend.runtime import dag, store
 from backend.runtime.beginning import Begun, begin
 from backend.runtime.endings import Ending, reason_to_stop
 from backend.runtime.files import drop_files
-from backend.runtime.inputs import InputError, materialise_all
 from backend.runtime.means import Means
+from backend.runtime.patience import patiently
+from backend.runtime.preparation import Seen, inputs_folder, prepare, remove_folder
 from backend.runtime.publishing.stage import publish
 from backend.runtime.recording import Recording
-from backend.runtime.redactor import RedactionError
 from backend.runtime.result import make_result
 from backend.runtime.retry import wait_seconds
-from backend.runtime.run_redaction import INPUTS
 from backend.runtime.steps import Completed, Failed, StepWork
-from backend.runtime.swept_inputs import sweep_inputs
+from backend.runtime.stopping import StoppedError, Stopping
 
 _LOG = logging.getLogger(__name__)
 
 Outcome = Completed | Failed
-
-
-class _StoppedError(Exception):
-    """Somebody asked the segment to end."""
 
 
 class Segment:
@@ -72,19 +64,21 @@ class _Execution:
         self._begun = begun
         self._board = begun.board
         self._recording = Recording(means, segment_id, begun)
-        self._stopping: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
+        self._stopping = Stopping(stop)
         self._slots: dict[str, asyncio.Future[None]] = {}
         self._beginning: list[str] = []
         self._tasks: dict[asyncio.Task[Outcome], str] = {}
         self._backoffs: dict[str, asyncio.Task[None]] = {}
         self._parked = False
-        self._parameters, self._input_text = begun.parameters, begun.input_text
+        self._seen = Seen(begun.parameters, begun.input_text)
 
     async def run(self) -> None:
         try:
-            if await self._copy_inputs() and await self._sweep_inputs():
+            seen = await prepare(self._means, self._begun, self._recording, self._stopping)
+            if seen is not None:
+                self._seen = seen
                 await self._execute()
-        except _StoppedError:
+        except StoppedError:
             await self._give_up()
             await self._recording.close_stopped()
         except SegmentEndedError:
@@ -95,9 +89,9 @@ class _Execution:
             await self._give_up()
             await self._recording.close_stopped()
         finally:
-            self._stopping.cancel()
+            self._stopping.forget()
             if not self._parked:
-                await self._means.in_thread(self._remove_folder)
+                await self._means.in_thread(lambda: remove_folder(self._means, self._begun.run_id))
 
     async def _execute(self) -> None:
         while True:
@@ -145,34 +139,22 @@ class _Execution:
             segment_id=self._segment_id,
             step=self._board.terms(step),
             attempt=self._board.attempt(step),
-            parameters=self._parameters,
-            input_text=self._input_text,
+            parameters=self._seen.parameters,
+            input_text=self._seen.input_text,
             redaction=begun.redaction,
             needs=self._board.needs_of(step),
-            inputs=self._inputs_folder(),
+            inputs=inputs_folder(self._means, begun),
             keep_files=any(step in other.needs for other in begun.terms.steps),
         )
-
-    def _inputs_folder(self) -> Path | None:
-        given = any(declared.parameter in self._begun.parameters for declared in self._begun.terms.inputs)
-        return self._means.inputs_of_run(self._begun.run_id) if given else None
 
     async def _wait(self) -> None:
         """Waits until a step finishes, gets a slot or may be tried again, and takes in what finished.
 
         Raises:
-            _StoppedError: the segment is to end.
+            StoppedError: the segment is to end.
             SegmentEndedError: the run was closed by somebody else.
         """
-        waited: list[asyncio.Future[Any]] = [
-            self._stopping,
-            *self._tasks,
-            *self._slots.values(),
-            *self._backoffs.values(),
-        ]
-        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-        if self._stopping.done():
-            raise _StoppedError
+        await self._stopping.or_first({*self._tasks, *self._slots.values(), *self._backoffs.values()})
         for step in [step for step, backoff in self._backoffs.items() if backoff.done()]:
             del self._backoffs[step]
         for task in [task for task in self._tasks if task.done()]:
@@ -195,63 +177,6 @@ class _Execution:
         self._board.retry(step, failed.type, failed.message, at + round(seconds * 1000))
         self._backoffs[step] = asyncio.create_task(asyncio.sleep(seconds))
 
-    async def _copy_inputs(self) -> bool:
-        """Whether the run goes on: it is closed where its inputs cannot be copied in."""
-        folder = self._inputs_folder()
-        if folder is None or not self._begun.first:
-            return True
-        begun = self._begun
-        halt = threading.Event()
-        copying: asyncio.Future[Any] = self._means.in_thread(
-            lambda: materialise_all(begun.terms.inputs, begun.parameters, folder, halt, self._means.secrets)
-        )
-        await asyncio.wait({copying, self._stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if self._stopping.done():
-            halt.set()
-            # The run ends now; the copying thread notices soon, and what it still wrote goes after it.
-            copying.add_done_callback(lambda done: (done.exception(), self._means.in_thread(self._remove_folder)))
-            raise _StoppedError
-        try:
-            manifest = copying.result()
-        except InputError as error:
-            await self._recording.close(Ending(FAILED, INPUT_MATERIALISATION_FAILED, str(error)))
-            return False
-        text = json_text.write(manifest)
-        self._board.changes.event(
-            "inputs.materialised",
-            objects=sum(entry["objects"] for entry in manifest),
-            bytes=sum(entry["bytes"] for entry in manifest),
-        )
-        await self._recording.record(lambda tx, _: store.set_manifest(tx, begun.run_id, text))
-        return True
-
-    async def _sweep_inputs(self) -> bool:
-        """Whether the run goes on: it is closed where what its steps would see cannot be swept."""
-        redaction, begun = self._begun.redaction, self._begun
-        if redaction is None or not redaction.covers(INPUTS):
-            return True
-        if begun.first:
-            self._board.changes.event("redaction.started", stage=INPUTS)
-            await self._recording.record()
-        sweeping = self._means.in_thread(lambda: sweep_inputs(redaction, begun, self._inputs_folder()))
-        await asyncio.wait({sweeping, self._stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if self._stopping.done():
-            sweeping.add_done_callback(lambda done: (done.exception(), self._means.in_thread(self._remove_folder)))
-            raise _StoppedError
-        try:
-            self._parameters, self._input_text, counts = sweeping.result()
-        except (RedactionError, OSError):
-            _LOG.exception("The inputs of run %s could not be swept", begun.run_id)
-            await self._recording.close(
-                Ending(FAILED, INVARIANT_BLOCKED, "The inputs could not be swept for personal data.")
-            )
-            return False
-        if begun.first:
-            self._board.changes.redacted.append((INPUTS, counts))
-            self._board.changes.event("redaction.completed", stage=INPUTS, files=counts.files, values=counts.values)
-            await self._recording.record(lambda tx, _: store.complete_redaction(tx, begun.run_id, INPUTS))
-        return True
-
     async def _park(self) -> None:
         self._parked = True
         await self._means.in_thread(lambda: drop_files(self._means, self._begun.run_id))
@@ -264,8 +189,12 @@ class _Execution:
         result = RunResult()
         value = board.value(begun.terms.result_step) if begun.terms.result_step else None
         if value is not None:
-            schema = begun.terms.result_schema
-            result, output = await means.in_thread(lambda: make_result(means.objects, begun.run_id, value, schema))
+            try:
+                result, output = await self._store_result(value)
+            except OSError:
+                _LOG.exception("The result of run %s could not be stored", begun.run_id)
+                await self._recording.close(Ending(FAILED, INVARIANT_BLOCKED, "The result could not be stored."))
+                return
             board.changes.outputs.append(output)
         if begun.terms.publish:
             warnings += await publish(
@@ -283,11 +212,29 @@ class _Execution:
             )
         )
 
+    async def _store_result(self, value: str) -> tuple[RunResult, NewOutput]:
+        means, begun = self._means, self._begun
+        storing = asyncio.ensure_future(
+            patiently(
+                lambda: means.in_thread(
+                    lambda: make_result(means.objects, begun.run_id, value, begun.terms.result_schema)
+                ),
+                f"The result of run {begun.run_id}",
+            )
+        )
+        try:
+            return await self._stopping.or_result(storing)
+        except StoppedError:
+            storing.cancel()
+            raise
+
     async def _wait_for_publication(self, outcome: asyncio.Future[Any], seconds: float) -> None:
-        await asyncio.wait({outcome, self._stopping}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        # The end of the process alone fails no run whose steps are done: it is late, and goes on at the next start.
-        if self._stopping.done() and await self._means.in_thread(self._has_reason_to_stop):
-            raise _StoppedError
+        try:
+            await self._stopping.or_first({outcome}, seconds)
+        except StoppedError:
+            # The end of the process alone fails no run whose steps are done: it is late, and goes on at the next start.
+            if await self._means.in_thread(self._has_reason_to_stop):
+                raise
 
     def _has_reason_to_stop(self) -> bool:
         run = self._means.database.read(lambda tx: store.run_of_segment(tx, self._segment_id))
@@ -317,6 +264,3 @@ class _Execution:
         await self._recording.discard(
             [output for one in outcomes if isinstance(one, Completed) for output in one.outputs]
         )
-
-    def _remove_folder(self) -> None:
-        shutil.rmtree(self._means.folder_of_run(self._begun.run_id), ignore_errors=True)

@@ -17,6 +17,7 @@ from backend.runtime.changes import add_redaction
 from backend.runtime.files import files_of, keep_files
 from backend.runtime.limits import limits_of
 from backend.runtime.means import Means
+from backend.runtime.patience import patiently
 from backend.runtime.promotion import discard, store_outputs
 from backend.runtime.redaction import Counts
 from backend.runtime.redactor import RedactionError
@@ -113,7 +114,7 @@ class StepWork:
         value, redacted = await self._swept(STEPS, result.value)
         outputs: list[NewOutput] = []
         if folder.exists():
-            outputs = await self._store_outputs(folder)
+            outputs = await self._take_over(folder)
         return Completed(json_text.write(value), outputs, redacted)
 
     async def _failed(self, failure: StepFailed) -> Failed:
@@ -150,27 +151,41 @@ class StepWork:
 
         await self.means.in_thread(lambda: self.means.database.write(work))
 
+    async def _take_over(self, folder: Path) -> list[NewOutput]:
+        """Stores what the step left, for callers and for the steps that need it."""
+        what = f"What step {self.step.step} of run {self.run_id} left"
+        try:
+            outputs = await patiently(lambda: self._store_outputs(folder), what)
+        except OSError as error:
+            _LOG.exception("%s could not be stored", what)
+            raise StepFailed("OutputsNotStored", "what the step left could not be stored") from error
+        try:
+            await self.means.in_thread_to_its_end(lambda: self._keep(folder, outputs))
+        except BaseException:
+            await self.means.in_thread(lambda: discard(self.means.objects, outputs))
+            raise
+        return outputs
+
     async def _store_outputs(self, folder: Path) -> list[NewOutput]:
-        """Stores what the step left; of a step that is cancelled meanwhile nothing stays stored."""
-        objects, halt = self.means.objects, threading.Event()
-
-        def work() -> list[NewOutput]:
-            outputs = store_outputs(objects, self.run_id, self.step.step, folder, halt)
-            if self.keep_files and outputs:
-                keep_files(self.means, self.run_id, self.step.step, folder, self.redaction)
-            else:
-                shutil.rmtree(folder)
-            return outputs
-
-        storing = self.means.in_thread(work)
+        """Of a step that is cancelled meanwhile nothing stays stored."""
+        halt = threading.Event()
+        storing = self.means.in_thread(
+            lambda: store_outputs(self.means.objects, self.run_id, self.step.step, folder, halt)
+        )
         try:
             return await asyncio.shield(storing)
         except asyncio.CancelledError:
             halt.set()
             await asyncio.wait({storing})
             if storing.exception() is None:
-                await self.means.in_thread(lambda: discard(objects, storing.result()))
+                await self.means.in_thread(lambda: discard(self.means.objects, storing.result()))
             raise
+
+    def _keep(self, folder: Path, outputs: list[NewOutput]) -> None:
+        if self.keep_files and outputs:
+            keep_files(self.means, self.run_id, self.step.step, folder, self.redaction)
+        else:
+            shutil.rmtree(folder)
 
     async def _keep_log(self, log: bytes) -> None:
         """The step's log is an object of the run that no output names, and is erased with it."""

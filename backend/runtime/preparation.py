@@ -1,0 +1,120 @@
+"""What comes before a run's steps: its inputs are copied in, and swept where the policy says so. (DECISIONS.md, 5)."""
+
+import asyncio
+import logging
+import shutil
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from backend import json_text
+from backend.run_status import FAILED
+from backend.runs.failure_codes import INPUT_MATERIALISATION_FAILED, INVARIANT_BLOCKED
+from backend.runtime import store
+from backend.runtime.beginning import Begun
+from backend.runtime.endings import Ending
+from backend.runtime.inputs import InputError, materialise_all
+from backend.runtime.means import Means
+from backend.runtime.recording import Recording
+from backend.runtime.redactor import RedactionError
+from backend.runtime.run_redaction import INPUTS
+from backend.runtime.stopping import StoppedError, Stopping
+from backend.runtime.swept_inputs import sweep_inputs
+
+_LOG = logging.getLogger(__name__)
+
+
+class Seen(NamedTuple):
+    """What the steps get to see of how the run was started."""
+
+    parameters: Mapping[str, Any]
+    input_text: str | None
+
+
+async def prepare(means: Means, begun: Begun, recording: Recording, stopping: Stopping) -> Seen | None:
+    """Readies the inputs on disk; None where they cannot be had, and the run is closed.
+
+    Raises:
+        StoppedError: the segment is to end.
+        SegmentEndedError: the run was closed by somebody else.
+    """
+    preparation = _Preparation(means, begun, recording, stopping)
+    return await preparation.swept() if await preparation.copied() else None
+
+
+def inputs_folder(means: Means, begun: Begun) -> Path | None:
+    """Where the inputs are; None where the run was given none."""
+    given = any(declared.parameter in begun.parameters for declared in begun.terms.inputs)
+    return means.inputs_of_run(begun.run_id) if given else None
+
+
+def remove_folder(means: Means, run_id: str) -> None:
+    """Removes what a run keeps on disk."""
+    shutil.rmtree(means.folder_of_run(run_id), ignore_errors=True)
+
+
+class _Preparation:
+    def __init__(self, means: Means, begun: Begun, recording: Recording, stopping: Stopping) -> None:
+        self._means = means
+        self._begun = begun
+        self._recording = recording
+        self._stopping = stopping
+
+    async def copied(self) -> bool:
+        """Whether the run goes on: it is closed where its inputs cannot be copied in."""
+        means, begun = self._means, self._begun
+        folder = inputs_folder(means, begun)
+        if folder is None or not begun.first:
+            return True
+        halt = threading.Event()
+        copying = means.in_thread(
+            lambda: materialise_all(begun.terms.inputs, begun.parameters, folder, halt, means.secrets)
+        )
+        try:
+            manifest = await self._stopping.or_result(copying)
+        except StoppedError:
+            halt.set()
+            self._clean_up_after(copying)
+            raise
+        except InputError as error:
+            await self._recording.close(Ending(FAILED, INPUT_MATERIALISATION_FAILED, str(error)))
+            return False
+        text = json_text.write(manifest)
+        begun.board.changes.event(
+            "inputs.materialised",
+            objects=sum(entry["objects"] for entry in manifest),
+            bytes=sum(entry["bytes"] for entry in manifest),
+        )
+        await self._recording.record(lambda tx, _: store.set_manifest(tx, begun.run_id, text))
+        return True
+
+    async def swept(self) -> Seen | None:
+        """What the steps may see; None where it cannot be swept, and the run is closed."""
+        means, begun, redaction = self._means, self._begun, self._begun.redaction
+        if redaction is None or not redaction.covers(INPUTS):
+            return Seen(begun.parameters, begun.input_text)
+        if begun.first:
+            begun.board.changes.event("redaction.started", stage=INPUTS)
+            await self._recording.record()
+        sweeping = means.in_thread(lambda: sweep_inputs(redaction, begun, inputs_folder(means, begun)))
+        try:
+            parameters, input_text, counts = await self._stopping.or_result(sweeping)
+        except StoppedError:
+            self._clean_up_after(sweeping)
+            raise
+        except (RedactionError, OSError):
+            _LOG.exception("The inputs of run %s could not be swept", begun.run_id)
+            ending = Ending(FAILED, INVARIANT_BLOCKED, "The inputs could not be swept for personal data.")
+            await self._recording.close(ending)
+            return None
+        if begun.first:
+            begun.board.changes.redacted.append((INPUTS, counts))
+            begun.board.changes.event("redaction.completed", stage=INPUTS, files=counts.files, values=counts.values)
+            await self._recording.record(lambda tx, _: store.complete_redaction(tx, begun.run_id, INPUTS))
+        return Seen(parameters, input_text)
+
+    def _clean_up_after(self, work: asyncio.Future[Any]) -> None:
+        """The run ends now; the thread that works for it notices soon, and what it still wrote goes after it."""
+        means, run_id = self._means, self._begun.run_id
+        work.add_done_callback(lambda done: (done.exception(), means.in_thread(lambda: remove_folder(means, run_id))))

@@ -1,0 +1,77 @@
+"""An object store that is away while a run has something to keep."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from backend.runtime import patience
+from backend.storage.objects import FolderObjects
+from tests.services.runtime.conftest import Live, agent_step
+from tests.support.poll import until
+
+
+class Away:
+    """Takes nothing that is stored so, as often as it is told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left = 0
+        self.asked = 0
+        for method in ("put_file", "put_bytes"):
+            monkeypatch.setattr(FolderObjects, method, self._refusing(method))
+
+    def _refusing(self, method: str) -> Callable[[FolderObjects, str, Any], Any]:
+        put = getattr(FolderObjects, method)
+
+        def refuse(objects: FolderObjects, key: str, content: Any) -> Any:
+            self.asked += 1
+            if self.left:
+                self.left -= 1
+                raise OSError("the store is away")
+            return put(objects, key, content)
+
+        return refuse
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Away:
+    caplog.set_level(logging.CRITICAL)
+    monkeypatch.setattr(patience, "PAUSES", (0.0,) * 6)
+    return Away(monkeypatch)
+
+
+def test_what_a_step_left_is_stored_when_the_store_is_back(live: Live, away: Away) -> None:
+    away.left = 5
+    run_id = live.run("Waits", [agent_step("write", "writer")], workflow={"result": {"step": "write"}})
+    row = live.until_ended(run_id)
+    assert (row.status, row.outputs_count) == ("completed", 3)
+
+
+def test_a_step_whose_files_cannot_be_stored_fails_and_leaves_none(live: Live, away: Away) -> None:
+    away.left = 1_000
+    run_id = live.run("Loses", [agent_step("write", "writer")])
+    row = live.until_ended(run_id)
+    assert (row.status, row.error_code, row.outputs_count) == ("failed", "node_failed", 0)
+    assert live.steps(run_id)["write"].error.message == "what the step left could not be stored"
+    assert away.asked == 7
+
+
+def test_a_result_that_cannot_be_stored_fails_the_run(live: Live, away: Away) -> None:
+    away.left = 1_000
+    run_id = live.run("Speaks", [agent_step("say")], workflow={"result": {"step": "say"}})
+    row = live.until_ended(run_id)
+    assert (row.status, row.error_code) == ("failed", "invariant_blocked")
+    assert row.error_message == "The result could not be stored."
+
+
+@pytest.mark.parametrize("agent", ["writer", "echo"])
+def test_a_cancel_ends_the_wait_for_the_store(
+    live: Live, away: Away, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "PAUSES", (3600.0,))
+    away.left = 1_000
+    run_id = live.run("Waits", [agent_step("one", agent)], workflow={"result": {"step": "one"}})
+    until(lambda: away.asked, "the first try")
+    live.cancel(run_id)
+    assert live.until_ended(run_id).status == "cancelled"
