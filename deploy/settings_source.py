@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from deploy.failures import CommandFailed
 from deploy.settings import CHECK, TABLE, Settings
+from deploy.settings_rules import contradictions
 
 PREFIX: Final = "WORKFLOW_API_"
 CONFIG_VARIABLE: Final = "WORKFLOW_API_CONFIG"
@@ -81,7 +82,7 @@ def read_settings(
         given: Values of the command line by setting name; `None` counts as not given.
 
     Raises:
-        CommandFailed: With every unknown name and every value that is not allowed.
+        CommandFailed: With every unknown name and every value that is not allowed, alone or beside the others.
     """
     known = {setting.name: setting for setting in known_settings()}
     problems: list[dict[str, str]] = []
@@ -106,9 +107,11 @@ def read_settings(
                 values[name] = setting.read(value)
             except ValueError as error:
                 problems.append({"name": told_as, "reason": str(error)})
+    settings: Settings = _tree(Settings, values)
+    if not problems:
+        problems += [{"name": name, "reason": reason} for name, reason in contradictions(settings)]
     if problems:
         raise CommandFailed("A setting is not valid.", code="invalid_settings", details=problems)
-    settings: Settings = _tree(Settings, values)
     return settings
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
 from backend.workflows.patterns import check_pattern
@@ -18,9 +19,7 @@ def check_result_schema(schema: Any) -> Any:
     from jsonschema import Draft202012Validator, FormatChecker
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
-    from referencing import Registry, Resource
     from referencing.exceptions import Unresolvable
-    from referencing.jsonschema import DRAFT202012
 
     if not isinstance(schema, dict):
         raise ValueError("must be a JSON Schema: an object")  # noqa: TRY004 - a value that is not allowed, like the others
@@ -35,8 +34,7 @@ def check_result_schema(schema: Any) -> Any:
         where = "/".join(str(part) for part in error.absolute_path)
         why = str(error.cause or error.message)[:200]
         raise ValueError(f"must be a JSON Schema: {where or 'schema'}: {why}") from None
-    resource: Resource[Any] = Resource.from_contents(schema, default_specification=DRAFT202012)
-    resolver = Registry().with_resource("", resource).resolver()
+    resolver = _resolver(schema)
     for reference in _references(schema):
         if not reference.startswith("#"):
             raise ValueError("must refer to nothing outside of itself: $ref begins with #")
@@ -48,11 +46,25 @@ def check_result_schema(schema: Any) -> Any:
 
 
 def check_answer_schema(schema: Any) -> Any:
-    """Returns the schema of a model's answer; as `check_result_schema`, and its type is object."""
+    """Returns the schema of a model's answer; as `check_result_schema`, its type is object, and it never recurs."""
     checked = check_result_schema(schema)
     if checked.get("type") != "object":
         raise ValueError("must be a JSON Schema of type object")
+    resolver = _resolver(checked)
+    within = {reference: set(_references(resolver.lookup(reference).contents)) for reference in _references(checked)}
+    try:
+        TopologicalSorter(within).prepare()
+    except CycleError as error:
+        raise ValueError(f"must not recur: {error.args[1][0][:200]}") from None
     return checked
+
+
+def _resolver(schema: Any) -> Any:
+    from referencing import Registry, Resource
+    from referencing.jsonschema import DRAFT202012
+
+    resource: Resource[Any] = Resource.from_contents(schema, default_specification=DRAFT202012)
+    return Registry().with_resource("", resource).resolver()
 
 
 def _is_pattern(value: object) -> bool:

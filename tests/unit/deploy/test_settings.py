@@ -123,6 +123,7 @@ def test_secrets_and_models_are_read_from_their_tables(tmp_path: Path, monkeypat
         ('[models]\nopenai = "openai"', "models.openai", "must be a table of api_key and base_url"),
         ('[models.openai]\nkey = "openai"', "models.openai", "must be a table of api_key and base_url"),
         ('[models.openai]\nbase_url = "localhost"', "models.openai", "must have as base_url an http"),
+        ('[models.openai]\napi_key = "a"', "models.openai", "must have as api_key a name that [secrets] holds; 'a' is"),
         ('[models.Open]\napi_key = "a"', "models.Open", "must be named as models name their provider"),
     ],
 )

@@ -1,0 +1,12 @@
+"""What settings must hold together, beside what each of them may be."""
+
+from collections.abc import Iterator
+
+from deploy.settings import Settings
+
+
+def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Give the name of each setting that does not go with the others, and what it must be."""
+    for provider, model in settings.models.items():
+        if model.api_key is not None and model.api_key not in settings.secrets:
+            yield f"models.{provider}", f"must have as api_key a name that [secrets] holds; '{model.api_key}' is none"
