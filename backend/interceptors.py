@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from backend.errors import STATUS_TRAILER, ApiError
+from backend.storage.database import DatabaseAwayError
 from backend.validation import validate
 from workflow_api.v1 import errors_pb2, options_pb2
 
@@ -116,7 +117,11 @@ def _wrap_stream(
 def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> None:
     if not isinstance(error, ApiError):
         _LOG.error("%s failed, request %s", name, caller_of(context).request_id, exc_info=error)
-        error = ApiError(errors_pb2.ERROR_REASON_INTERNAL)
+        error = ApiError(
+            errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE
+            if isinstance(error, DatabaseAwayError)
+            else errors_pb2.ERROR_REASON_INTERNAL
+        )
     status = error.to_status()
     context.set_trailing_metadata(((STATUS_TRAILER, status.SerializeToString(deterministic=True)),))
     context.set_code(error.grpc_code)

@@ -45,6 +45,8 @@ class BackendSettings:
 
     Attributes:
         data: Folder of the embedded database and, where no bucket holds them, the stored objects.
+        database: Address of a PostgreSQL database, as postgresql://user@host/name; None is the embedded one.
+        database_connections: The most connections that this process opens to it.
         deployment_id: The deployment that this service belongs to, where the data folder is new.
         sandbox: `auto` takes the strongest isolation that works here and refuses to start without one; `bwrap`
             and `landlock` take that one only; `none` runs steps without isolation, on the operator's word.
@@ -60,6 +62,8 @@ class BackendSettings:
     """
 
     data: Path
+    database: str | None = field(default=None, repr=False)
+    database_connections: int = 16
     deployment_id: str = "local"
     sandbox: Literal["auto", "bwrap", "landlock", "none"] = "auto"
     network: Literal["none", "full"] = "none"

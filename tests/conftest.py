@@ -4,7 +4,33 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.postgresql import Postgresql, postgresql
 from tests.support.s3_server import S3Server
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--database",
+        choices=("sqlite", "postgresql"),
+        default="sqlite",
+        help="on what the services under test keep their data",
+    )
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[Postgresql]:
+    with postgresql() as server:
+        yield server
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest) -> str | None:
+    """The URL of a database that is empty for the test; None for the embedded one."""
+    if request.config.getoption("--database") == "sqlite":
+        return None
+    server: Postgresql = request.getfixturevalue("postgresql_server")
+    server.empty()
+    return server.shared
 
 
 @pytest.fixture(scope="session")

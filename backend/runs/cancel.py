@@ -10,7 +10,7 @@ from backend.runs import lifecycle, lifecycle_store
 from backend.runs.reach import find_state
 from backend.runs.runtime_port import Runtime
 from backend.services import Services
-from backend.storage.database import Tx
+from backend.storage.database import Tx, run_of
 from workflow_api.v1 import errors_pb2
 
 
@@ -43,4 +43,4 @@ def cancel_run(services: Services, runtime: Runtime, run_id: str, caller: Caller
         lifecycle.close_run(tx, run_id, CANCELLED, at)
         return Cancellation(CANCELLED, at)
 
-    return services.database.write(work)
+    return services.database.write(work, of=run_of(run_id))

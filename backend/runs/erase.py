@@ -11,7 +11,7 @@ from backend.interceptors import Caller
 from backend.runs import erase_store as store
 from backend.runs.reach import find_run, require_finished
 from backend.services import Services
-from backend.storage.database import Tx
+from backend.storage.database import Tx, run_of
 from workflow_api.v1 import errors_pb2
 
 _ERASED_WARNING: Final = "erased"
@@ -35,7 +35,7 @@ def erase_run(services: Services, run_id: str, caller: Caller, reason: str | Non
         erase(tx, run, at=at, actor=caller.audit_name, details={"reason": reason} if reason else {})
         return at
 
-    return services.database.write(work)
+    return services.database.write(work, of=run_of(run_id))
 
 
 def erase(tx: Tx, run: Any, *, at: int, actor: str, details: Mapping[str, object]) -> None:

@@ -1,6 +1,5 @@
 """Starting a run: every check and everything it leaves in one transaction. (DECISIONS.md, 4)."""
 
-import threading
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
@@ -18,7 +17,7 @@ from backend.runs.reach import find_run
 from backend.runs.redaction_manifest import pending_manifest
 from backend.runs.runtime_port import Runtime
 from backend.services import Services
-from backend.storage.database import Tx
+from backend.storage.database import ClaimedError, Tx, key_of
 from backend.workflows.known_terms import load_terms
 from backend.workflows.terms import WorkflowTerms
 from workflow_api.v1 import errors_pb2, runs_pb2
@@ -37,18 +36,13 @@ class _Decided:
 
 
 class Starts:
-    """Starts runs. One start at a time decides on an idempotency key; the others hear that it is being decided.
-
-    That holds in this process; where several processes share a database, its transactions decide.
-    """
+    """Starts runs. One start at a time decides on an idempotency key; the others hear that it is being decided."""
 
     def __init__(self, services: Services, runtime: Runtime) -> None:
         self._database = services.database
         self._clock = services.clock
         self._kept = services.kept
         self._runtime = runtime
-        self._deciding: set[tuple[str, str]] = set()
-        self._lock = threading.Lock()
 
     def start(self, request: runs_pb2.StartRunRequest, caller: Caller) -> runs_pb2.StartRunResponse:
         """Starts a run, or answers the run that the same start made before.
@@ -57,18 +51,15 @@ class Starts:
             ApiError: a refusal of `admission.CHECKS`, `idempotency_conflict`, or `unauthorized` for a key that is gone.
         """
         attempt = read_attempt(request, caller.key_id, self._clock())
-        mine = (attempt.key_id, attempt.idempotency_key)
-        with self._lock:
-            being_decided = mine in self._deciding
-            self._deciding.add(mine)
-        if being_decided:
-            return self._while_being_decided(attempt)
+        inputs = self._inputs(attempt)
         try:
-            inputs = self._inputs(attempt)
-            decided = self._database.write(lambda tx: self._decide(tx, attempt, inputs))
-        finally:
-            with self._lock:
-                self._deciding.discard(mine)
+            decided = self._database.write(
+                lambda tx: self._decide(tx, attempt, inputs),
+                of=key_of(attempt.key_id),
+                claim=claim_of(attempt.key_id, attempt.idempotency_key),
+            )
+        except ClaimedError:
+            return self._while_being_decided(attempt)
         if decided.new is None:
             return self._replay(decided.run_id)
         return runs_pb2.StartRunResponse(run=wire.detail(SimpleNamespace(**decided.new)))
@@ -134,6 +125,11 @@ class Starts:
     def _replay(self, run_id: str) -> runs_pb2.StartRunResponse:
         row = self._database.read(lambda tx: find_run(tx, run_id, None))
         return runs_pb2.StartRunResponse(run=wire.detail(row), replayed=True)
+
+
+def claim_of(key_id: str, idempotency_key: str) -> str:
+    """What a start holds while it is being decided."""
+    return f"start {key_id} {idempotency_key}"
 
 
 def _is_bound(record: Any, at: int) -> bool:

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import bindparam, select, tuple_
+from sqlalchemy import BigInteger, bindparam, select, tuple_
 
 from backend.runs.filters import RunFilters
 from backend.storage.database import Tx
@@ -52,7 +52,7 @@ _SEGMENTS = sql(
 )
 _EVENTS = sql(
     select(events)
-    .where(events.c.segment_id == bindparam("of_segment_id"), events.c.seq > bindparam("after_seq"))
+    .where(events.c.segment_id == bindparam("of_segment_id"), events.c.seq > bindparam("after_seq", type_=BigInteger))
     .order_by(events.c.seq)
     .limit(bindparam("limit"))
 )

@@ -11,7 +11,7 @@ from backend.runtime.board import Board
 from backend.runtime.endings import LICENSE_UNAVAILABLE
 from backend.runtime.means import Means
 from backend.runtime.run_redaction import RunRedaction
-from backend.storage.database import Tx
+from backend.storage.database import Tx, run_of
 from backend.workflows.known_terms import load_terms
 from backend.workflows.terms import WorkflowTerms
 
@@ -39,13 +39,15 @@ def begin(means: Means, segment_id: str) -> Begun | None:
     Handing a segment over twice is harmless for that reason. A launch that meets a licence on hold fails its run.
     """
 
-    def read(tx: Tx) -> WorkflowTerms | None:
+    def read(tx: Tx) -> tuple[str, WorkflowTerms] | None:
         run = store.run_of_segment(tx, segment_id)
-        return None if run is None else load_terms(means.kept, tx, run.workflow_id, run.version)
+        terms = None if run is None else load_terms(means.kept, tx, run.workflow_id, run.version)
+        return None if terms is None else (run.run_id, terms)
 
-    terms = means.database.snapshot(read)
-    if terms is None:
+    found = means.database.snapshot(read)
+    if found is None:
         return None
+    run_id, terms = found
     at = means.clock()
 
     def take(tx: Tx) -> Begun | None:
@@ -66,7 +68,7 @@ def begin(means: Means, segment_id: str) -> Begun | None:
             redaction=_redaction(means, run),
         )
 
-    return means.database.write(take)
+    return means.database.write(take, of=run_of(run_id))
 
 
 def _redaction(means: Means, run: Any) -> RunRedaction | None:

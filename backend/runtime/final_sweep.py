@@ -20,7 +20,7 @@ from backend.runtime import final_sweep_store as store
 from backend.runtime.redaction import Counts
 from backend.runtime.redactor import Redactor
 from backend.runtime.result import RESULT_PATH, inline_result, summary_of
-from backend.storage.database import Database, Tx
+from backend.storage.database import Database, Tx, run_of
 from backend.storage.object_keys import object_key, run_prefix
 from backend.storage.objects import ObjectStore
 
@@ -104,7 +104,7 @@ class FinalSweeps:
         def finish(tx: Tx) -> bool:
             return store.finish(tx, row, sweep.changed, sweep.withheld, originals, **sweep.columns)
 
-        if not self._database.write(finish):
+        if not self._database.write(finish, of=run_of(run_id)):
             # Erased meanwhile: what this sweep has stored may have come after the removal.
             self._objects.delete_prefix(run_prefix(run_id))
 

@@ -11,7 +11,7 @@ from backend.runtime.beginning import Begun
 from backend.runtime.endings import ORPHANED, Ending, reason_to_stop
 from backend.runtime.means import Means
 from backend.runtime.promotion import discard
-from backend.storage.database import Tx
+from backend.storage.database import Tx, run_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Recording:
                 last(tx, at)
 
         try:
-            await self._means.in_thread(lambda: self._means.database.write(work))
+            await self._means.in_thread(lambda: self._means.database.write(work, of=run_of(self._run_id)))
         except BaseException:
             await self.discard(changes.outputs)
             raise
@@ -65,7 +65,7 @@ class Recording:
 
         for _ in range(_TRIES_TO_CLOSE):
             try:
-                await self._means.in_thread(lambda: self._means.database.write(work))
+                await self._means.in_thread(lambda: self._means.database.write(work, of=run_of(self._run_id)))
             except Exception:  # noqa: BLE001 - whatever keeps it from being recorded may pass
                 _LOG.exception("Run %s could not be closed yet", self._run_id)
                 await asyncio.sleep(_SECONDS_BETWEEN_TRIES)

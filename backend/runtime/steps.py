@@ -22,7 +22,7 @@ from backend.runtime.promotion import discard, store_outputs
 from backend.runtime.redaction import Counts
 from backend.runtime.redactor import RedactionError
 from backend.runtime.run_redaction import STEPS, RunRedaction
-from backend.storage.database import Tx
+from backend.storage.database import Tx, run_of
 from backend.storage.object_keys import object_key
 from backend.workflows.terms import StepTerms
 
@@ -149,7 +149,7 @@ class StepWork:
             for stage, counts in redacted:
                 add_redaction(tx, self.run_id, stage, counts)
 
-        await self.means.in_thread(lambda: self.means.database.write(work))
+        await self.means.in_thread(lambda: self.means.database.write(work, of=run_of(self.run_id)))
 
     async def _take_over(self, folder: Path) -> list[NewOutput]:
         """Stores what the step left, for callers and for the steps that need it."""

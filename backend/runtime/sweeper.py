@@ -7,7 +7,7 @@ from backend.clock import Clock
 from backend.runtime import upkeep_store as store
 from backend.runtime.endings import LAUNCH_FAILED, ORPHANED, Ending, reason_to_stop, time_limit
 from backend.runtime.engines.engine import Engine
-from backend.storage.database import Database, Tx
+from backend.storage.database import Database, Tx, run_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,12 +47,12 @@ class Sweeper:
             self._fail_launch(segment, now)
 
     def _close(self, run_id: str, ending: Ending, now: int) -> None:
-        if self._database.write(lambda tx: ending.close(tx, run_id, now)):
+        if self._database.write(lambda tx: ending.close(tx, run_id, now), of=run_of(run_id)):
             _LOG.warning("Run %s was closed as %s", run_id, ending.code or ending.status)
 
     def _fail_launch(self, segment: Any, now: int) -> None:
         def work(tx: Tx) -> bool:
             return store.is_queued(tx, segment.segment_id) and LAUNCH_FAILED.close(tx, segment.run_id, now)
 
-        if self._database.write(work):
+        if self._database.write(work, of=run_of(segment.run_id)):
             _LOG.warning("Run %s was not taken up in time", segment.run_id)

@@ -11,6 +11,24 @@ from backend.storage.statements import Statement
 T = TypeVar("T")
 
 
+class DatabaseAwayError(Exception):
+    """The database cannot be reached now."""
+
+
+class ClaimedError(Exception):
+    """Another transaction has the claim."""
+
+
+def key_of(key_id: str) -> str:
+    """Names what is of one API key."""
+    return f"key {key_id}"
+
+
+def run_of(run_id: str) -> str:
+    """Names what is of one run."""
+    return f"run {run_id}"
+
+
 class DriverConnection(Protocol):
     """What a database driver's connection offers."""
 
@@ -82,11 +100,21 @@ class Database(Protocol):
     def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Runs reads that must agree with one another in one read transaction."""
 
-    def write(self, work: Callable[[Tx], T | ApiError]) -> T:
+    def write(self, work: Callable[[Tx], T | ApiError], *, of: str | None = None, claim: str | None = None) -> T:
         """Runs changes in a transaction and returns after they are durable.
 
         Work that returns an ApiError keeps what it wrote, and the error is raised here; work that raises leaves
-        nothing.
+        nothing. It may be run more than once, though only one of them holds.
+
+        Args:
+            work: The changes.
+            of: What alone they are of, as `run_of(run_id)`: they may then go on beside changes of something else.
+                Without it nothing is changed beside them.
+            claim: A name that one transaction at a time may have.
+
+        Raises:
+            ClaimedError: another transaction has the claim.
+            DatabaseAwayError: the database cannot be reached, or went away before it told whether the changes hold.
         """
 
     def healthy(self) -> bool:

@@ -1,14 +1,16 @@
 """Brings a database to the newest schema."""
 
 from pathlib import Path
+from typing import Final
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
-_SCRIPTS = Path(__file__).parent / "migrations"
+_MIGRATING: Final = 7_246_051
+_SCRIPTS: Final = Path(__file__).parent / "migrations"
 
 
 def upgrade(engine: Engine) -> None:
@@ -21,6 +23,9 @@ def upgrade(engine: Engine) -> None:
     config.set_main_option("script_location", str(_SCRIPTS))
     script = ScriptDirectory.from_config(config)
     with engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            # Another process may start at the same time.
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_MIGRATING})"))
         present = MigrationContext.configure(connection).get_current_revision()
         if present == script.get_current_head():
             return

@@ -1,11 +1,13 @@
-"""Opens the embedded database in a data folder that no other process uses."""
+"""Opens the embedded database in a data folder that no other process uses, or one on a server."""
 
 import fcntl
 from pathlib import Path
 from typing import Final, TextIO
 
 from sqlalchemy import create_engine
+from sqlalchemy.exc import SQLAlchemyError
 
+from backend.storage.database import Database
 from backend.storage.migrate import upgrade
 from backend.storage.sqlite import SqliteDatabase
 
@@ -15,6 +17,30 @@ _LOCK: Final = "workflow-api.lock"
 
 class DataFolderError(Exception):
     """The data folder cannot be used; the message says why, in one sentence."""
+
+
+def open_postgresql(url: str, connections: int) -> Database:
+    """The database on a server, with the newest schema.
+
+    Raises:
+        DataFolderError: it cannot be reached or used.
+    """
+    try:
+        from backend.storage.postgresql import PostgresqlDatabase, engine_of
+    except ImportError:
+        raise DataFolderError(
+            "PostgreSQL needs the optional part `cluster`: pip install 'workflow-api[cluster]'."
+        ) from None
+    engine = engine_of(url)
+    try:
+        upgrade(engine)
+    except RuntimeError as error:
+        raise DataFolderError(str(error)) from error
+    except SQLAlchemyError as error:
+        raise DataFolderError(f"The database cannot be used: {str(error.__cause__).strip()}.") from error
+    finally:
+        engine.dispose()
+    return PostgresqlDatabase(url, connections)
 
 
 class DataFolder:

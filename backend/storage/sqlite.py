@@ -5,7 +5,7 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 
 from backend.errors import ApiError
-from backend.storage.database import Tx
+from backend.storage.database import ClaimedError, Tx
 
 T = TypeVar("T")
 
@@ -56,6 +56,8 @@ class SqliteDatabase:
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         # No change may queue behind the end of the writer, where nobody would take it up.
         self._closing = threading.Lock()
+        self._claims: set[str] = set()
+        self._claims_lock = threading.Lock()
         self._log_holds_erased = False
         self._closed = False
         self._writer = threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True)
@@ -75,17 +77,39 @@ class SqliteDatabase:
         finally:
             connection.execute("COMMIT")
 
-    def write(self, work: Callable[[Tx], T | ApiError]) -> T:
+    def write(
+        self,
+        work: Callable[[Tx], T | ApiError],
+        *,
+        of: str | None = None,  # noqa: ARG002 - one writer: no change goes on beside another
+        claim: str | None = None,
+    ) -> T:
         """Runs changes in the next group commit and returns after it; see `Database.write`."""
-        done: Future[Any] = Future()
-        with self._closing:
-            if self._closed:
-                raise RuntimeError("the database is closed")
-            self._queue.put(_Job(work, done))
-        outcome = done.result()
+        with self._claimed(claim):
+            done: Future[Any] = Future()
+            with self._closing:
+                if self._closed:
+                    raise RuntimeError("the database is closed")
+                self._queue.put(_Job(work, done))
+            outcome = done.result()
         if isinstance(outcome, ApiError):
             raise outcome
         return outcome  # type: ignore[no-any-return]  # what `work` returned
+
+    @contextlib.contextmanager
+    def _claimed(self, claim: str | None) -> Iterator[None]:
+        if claim is None:
+            yield
+            return
+        with self._claims_lock:
+            if claim in self._claims:
+                raise ClaimedError
+            self._claims.add(claim)
+        try:
+            yield
+        finally:
+            with self._claims_lock:
+                self._claims.discard(claim)
 
     def healthy(self) -> bool:
         """Whether a trivial read answers and there is a writer to take up changes."""

@@ -25,7 +25,7 @@ class Statement:
     def __init__(self, clause: ClauseElement, columns: Sequence[str] | None = None) -> None:
         self._clause = clause
         self._columns = columns
-        self._compiled: tuple[str, tuple[tuple[str, Any], ...]] | None = None
+        self._compiled: dict[str, tuple[str, tuple[tuple[str, Any], ...]]] = {}
         self._row: Callable[[Iterable[Any]], Any] | None = None
 
     def prepare(self, dialect: Dialect, params: Mapping[str, Any]) -> tuple[str, list[Any]]:
@@ -34,7 +34,7 @@ class Statement:
         Raises:
             KeyError: a parameter of the statement is not given.
         """
-        compiled = self._compiled or self._compile(dialect)
+        compiled = self._compiled.get(dialect.name) or self._compile(dialect)
         arguments = [params.get(name, fixed) for name, fixed in compiled[1]]
         if _REQUIRED in arguments:
             missing = [name for name, fixed in compiled[1] if fixed is _REQUIRED and name not in params]
@@ -49,8 +49,8 @@ class Statement:
             for name, bind in compiled.binds.items()  # type: ignore[attr-defined]
         }
         order = compiled.positiontup or ()  # type: ignore[attr-defined]
-        self._compiled = (str(compiled), tuple((name, fixed[name]) for name in order))
-        return self._compiled
+        self._compiled[dialect.name] = text = (str(compiled), tuple((name, fixed[name]) for name in order))
+        return text
 
     def row_maker(self, names: Iterable[str]) -> Callable[[Iterable[Any]], Any]:
         """Makes a named tuple of one result row whose columns have these names."""

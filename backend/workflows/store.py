@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sqlalchemy import ScalarSelect, bindparam, func, insert, literal_column, select, update
+from sqlalchemy import BigInteger, ScalarSelect, bindparam, func, insert, literal_column, select, update
 
 from backend.ids import new_id
 from backend.storage.database import Tx
@@ -36,7 +36,7 @@ _BY_NAME = sql(_WORKFLOW.where(workflows.c.name == bindparam("name")))
 _DEFINITION = sql(
     select(workflow_versions.c.definition).where(
         workflow_versions.c.workflow_id == bindparam("workflow_id"),
-        workflow_versions.c.version == bindparam("version"),
+        workflow_versions.c.version == bindparam("version", type_=BigInteger),
     )
 )
 _ADD_WORKFLOW = sql(insert(workflows), [column.name for column in workflows.columns])

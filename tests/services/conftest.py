@@ -8,7 +8,8 @@ import pytest
 from backend.cursors import Cursors
 from backend.deployment import store as deployment_store
 from backend.services import Services
-from backend.storage.opening import DataFolder
+from backend.storage.database import Database
+from backend.storage.opening import DataFolder, open_postgresql
 
 
 class TestClock:
@@ -32,9 +33,9 @@ def clock() -> TestClock:
 
 
 @pytest.fixture
-def services(tmp_path: Path, clock: TestClock) -> Iterator[Services]:
+def services(tmp_path: Path, clock: TestClock, database_url: str | None) -> Iterator[Services]:
     folder = DataFolder(tmp_path / "data")
-    database = folder.open_database()
+    database: Database = folder.open_database() if database_url is None else open_postgresql(database_url, 16)
     deployment = database.write(lambda tx: deployment_store.ensure(tx, "dep-test"))
     yield Services(database, clock, deployment.deployment_id, Cursors(bytes.fromhex(deployment.cursor_secret)))
     database.close()

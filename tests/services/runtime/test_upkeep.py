@@ -1,8 +1,10 @@
 """The launcher and the sweeper, round by round, with an engine that only takes notes."""
 
 import logging
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -14,7 +16,7 @@ from backend.runtime.sweeper import Sweeper
 from backend.runtime.upkeep import Upkeep
 from backend.services import Services
 from backend.storage.object_keys import object_key
-from backend.storage.statements import sql
+from backend.storage.statements import Statement, sql
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 from workflow_api.v1 import deployment_pb2
@@ -323,11 +325,16 @@ def test_rounds_with_nothing_to_do_read_by_index(world: World) -> None:
     )
     for statement in statements:
 
-        def plan(tx: object, statement: object = statement) -> str:
-            text_, arguments = statement.prepare(tx._dialect, {"now": 0, "before": 0, "most_of_a_key": 1})  # type: ignore[attr-defined]
-            rows = tx._connection.execute("EXPLAIN QUERY PLAN " + text_, arguments).fetchall()  # type: ignore[attr-defined]
-            return "\n".join(row[3] for row in rows)
+        def plan(tx: Any, statement: Statement = statement) -> str:
+            text_, arguments = statement.prepare(tx._dialect, {"now": 0, "before": 0, "most_of_a_key": 1})
+            if tx._dialect.name == "sqlite":
+                rows = tx._connection.execute("EXPLAIN QUERY PLAN " + text_, arguments)
+                return re.sub(
+                    r"\bSCAN (\w+)$", r"Seq Scan on \1", "\n".join(row[3] for row in rows), flags=re.MULTILINE
+                )
+            # Few rows are read by a scan all the same where an index would do.
+            tx._connection.execute("SET LOCAL enable_seqscan = off")
+            return "\n".join(row[0] for row in tx._connection.execute("EXPLAIN " + text_, arguments))
 
-        told = world.services.database.read(plan)
-        assert "SCAN runs\n" not in told + "\n", told
-        assert "SCAN segments\n" not in told + "\n", told
+        told = world.services.database.write(plan)
+        assert not re.search(r"Seq Scan on (runs|segments)\b", told), told

