@@ -1,6 +1,7 @@
 """Puts the backend together; the one place where its parts are wired."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from google.protobuf.descriptor import FileDescriptor
@@ -24,8 +25,9 @@ from backend.runtime.redactor import Redactor
 from backend.runtime.runtime import LocalRuntime
 from backend.services import Services
 from backend.settings import BackendSettings
+from backend.storage.database import Database
 from backend.storage.objects import ObjectStoreError, open_objects
-from backend.storage.opening import DataFolder
+from backend.storage.opening import DataFolder, DataFolderError, open_postgresql
 from backend.workflows.servicer import WorkflowsServicer
 from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, workflows_pb2
 
@@ -42,7 +44,15 @@ class Backend:
         except ObjectStoreError:
             self._folder.close()
             raise
-        self._database = self._folder.open_database()
+        try:
+            self._database: Database = (
+                self._folder.open_database()
+                if settings.database is None
+                else open_postgresql(settings.database, settings.database_connections)
+            )
+        except DataFolderError:
+            self._folder.close()
+            raise
         deployment = self._database.write(lambda tx: deployment_store.ensure(tx, settings.deployment_id))
         services = Services(
             database=self._database,
@@ -65,8 +75,10 @@ class Backend:
             (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, self._runtime.removals)),
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
         )
+        # A read of a database elsewhere waits for the wire: it is none for an event loop.
+        embedded = settings.database is None
         self.handlers: Mapping[str, Handler] = {
-            path: handler
+            path: replace(handler, point_read=handler.point_read and embedded)
             for file, servicer in servicers
             for service in file.services_by_name.values()
             for path, handler in handlers_of(servicer, service).items()

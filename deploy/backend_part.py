@@ -7,6 +7,7 @@ from pathlib import Path
 
 from backend.bootstrap import Backend
 from backend.runtime.sandbox import SandboxUnavailableError
+from backend.secrets import SecretError
 from backend.storage.objects import ObjectStoreError
 from backend.storage.opening import DataFolderError
 from deploy.failures import CommandFailed
@@ -18,12 +19,12 @@ async def served_backend(settings: Settings, data: Path) -> AsyncIterator[tuple[
     """Serve the services and the runtime; gives the backend and its gRPC address.
 
     Raises:
-        CommandFailed: the data folder, the objects' bucket, the sandbox or the gRPC address cannot be used; the message
-            says why.
+        CommandFailed: the data folder, the database, the objects' bucket, the sandbox or the gRPC address cannot be
+            used; the message says why.
     """
     try:
         backend = Backend(backend_settings(settings, data))
-    except (DataFolderError, ObjectStoreError, SandboxUnavailableError) as error:
+    except (DataFolderError, ObjectStoreError, SandboxUnavailableError, SecretError) as error:
         raise CommandFailed(str(error), code="cannot_start") from None
     try:
         try:

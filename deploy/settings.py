@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
 from backend import secrets
 from backend.secrets import Secrets
@@ -98,6 +99,17 @@ def http_url(value: str) -> str:
     return value
 
 
+def database_url(value: str) -> str:
+    """Read where the data rests: the address of a PostgreSQL database, or where that address is kept."""
+    if value.startswith((secrets.ENVIRONMENT, secrets.FILE)):
+        return secret_source("database", value)
+    if not re.fullmatch(r"postgres(ql)?://[!-~]+", value) or urlsplit(value).password is not None:
+        raise ValueError(
+            "must be postgresql://user@host/name without a password, or env:VARIABLE or file:/path that holds it all"
+        )
+    return value
+
+
 def one_of(*allowed: str) -> Callable[[str], str]:
     """Make a check that takes one of a few words."""
 
@@ -171,6 +183,8 @@ class Backend:
     """The gRPC services."""
 
     grpc: Address = field(default=DEFAULT_GRPC, metadata={CHECK: loopback_address})
+    database: str | None = field(default=_BACKEND.database, metadata={CHECK: database_url})
+    database_connections: int = field(default=_BACKEND.database_connections, metadata={CHECK: between(2, 1000)})
     watch_poll_seconds: float = field(default=_BACKEND.watch_poll_seconds, metadata={CHECK: between(0.05, 30)})
 
 
@@ -226,9 +240,12 @@ def edge_settings(settings: Settings) -> EdgeSettings:
 def backend_settings(settings: Settings, data: Path) -> BackendSettings:
     """Return what the backend is told; `data` is its folder."""
     runtime = settings.runtime
+    environment = dict(os.environ)
     return BackendSettings(
         # Steps are started from another folder.
         data=data.absolute(),
+        database=_database(settings.backend.database, environment),
+        database_connections=settings.backend.database_connections,
         deployment_id=settings.deployment_id,
         sandbox=runtime.sandbox,
         network=runtime.network,
@@ -237,6 +254,13 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         watch_poll_seconds=settings.backend.watch_poll_seconds,
         objects=ObjectSettings(**{name: getattr(settings.objects, name) for name in Objects.__slots__}),
         # A dict, for the process that sweeps for personal data is handed the secrets, and os.environ cannot be.
-        secrets=Secrets(settings.secrets, dict(os.environ)),
+        secrets=Secrets(settings.secrets, environment),
         models=settings.models,
     )
+
+
+def _database(where: str | None, environment: Mapping[str, str]) -> str | None:
+    """Look up the address of the database where it is kept elsewhere. Raises SecretError."""
+    if where is None or not where.startswith((secrets.ENVIRONMENT, secrets.FILE)):
+        return where
+    return Secrets({"backend.database": where}, environment).get("backend.database")

@@ -1,6 +1,8 @@
-"""What tests of several kinds need: object storage that enforces its policies."""
+"""What tests of several kinds need: databases, and object storage that enforces its policies."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Protocol
 
 import pytest
 
@@ -21,6 +23,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def postgresql_server() -> Iterator[Postgresql]:
     with postgresql() as server:
         yield server
+
+
+class NewDatabase(Protocol):
+    """Makes an empty database that lasts as long as the tests and gives its URL; None is the embedded one."""
+
+    def __call__(self) -> str | None: ...
+
+
+@pytest.fixture(scope="session")
+def new_database(request: pytest.FixtureRequest) -> Iterator[NewDatabase]:
+    if request.config.getoption("--database") == "sqlite":
+        yield lambda: None
+        return
+    server: Postgresql = request.getfixturevalue("postgresql_server")
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(server.database())
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from tests.conftest import NewDatabase
 from tests.support.admin import Admin
 from tests.support.client import Caller
 from tests.support.service import Service
@@ -18,9 +19,9 @@ class NewCaller(Protocol):
 
 
 @pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase) -> Iterator[Service]:
     """A service that tests share: they change nothing in it that others see. It has its first key, so it serves."""
-    service = Service(tmp_path_factory.mktemp("service"))
+    service = Service(tmp_path_factory.mktemp("service"), database=new_database())
     service.start()
     try:
         service.new_caller()
@@ -93,9 +94,9 @@ def parked_run(resident: Caller, flows: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def own_service(tmp_path: Path) -> Iterator[Service]:
+def own_service(tmp_path: Path, new_database: NewDatabase) -> Iterator[Service]:
     """A service of one test's own, for what others must not see."""
-    service = Service(tmp_path)
+    service = Service(tmp_path, database=new_database())
     service.start()
     try:
         yield service
@@ -104,9 +105,9 @@ def own_service(tmp_path: Path) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="session")
-def changing_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def changing_service(tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase) -> Iterator[Service]:
     """A second service, for tests that change what every caller sees; each puts back what it changed."""
-    service = Service(tmp_path_factory.mktemp("changing"))
+    service = Service(tmp_path_factory.mktemp("changing"), database=new_database())
     service.start()
     try:
         service.admin.apply_test_workflows()

@@ -64,6 +64,16 @@ class Postgresql:
         self._admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
+def tables_holding(url: str, text: str) -> Iterator[str]:
+    """The tables of a database with a row that holds the text."""
+    with psycopg.connect(url) as connection:
+        for table in METADATA.sorted_tables:
+            name = sql.Identifier(table.name)
+            row = sql.SQL("SELECT 1 FROM {} AS row WHERE strpos(row::text, %s) > 0 LIMIT 1").format(name)
+            if connection.execute(row, [text]).fetchone() is not None:
+                yield table.name
+
+
 @contextmanager
 def postgresql() -> Iterator[Postgresql]:
     """A server for as long as tests need one."""

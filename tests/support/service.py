@@ -1,6 +1,7 @@
 """A really started service: the command as a caller starts it, on free ports and a folder of its own."""
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 from tests.support.admin import Admin, Credentials
 from tests.support.client import Caller, call
 from tests.support.poll import until
+from tests.support.postgresql import tables_holding
 from tests.support.wire import BASE, Address, Answer
 
 COMMAND = Path(sys.executable).with_name("workflow-api")
@@ -20,11 +22,16 @@ COMMAND = Path(sys.executable).with_name("workflow-api")
 class Service:
     """One `workflow-api serve` on a folder; it can be stopped, killed and started again on the same folder."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, database: str | None = None) -> None:
         self._data = folder / "data"
         self._said = folder / "stdout"
         self._log = folder / "stderr"
         self._options = options
+        self._database = database
+        self._environment = dict(os.environ)
+        if database is not None:
+            self._environment["WORKFLOW_API_BACKEND_DATABASE"] = "env:TEST_DATABASE"
+            self._environment["TEST_DATABASE"] = database
         self._process: subprocess.Popen[bytes] | None = None
         self.address: Address = ("127.0.0.1", 0)
         self.admin: Admin
@@ -35,6 +42,7 @@ class Service:
         with self._said.open("wb") as said, self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [COMMAND, "serve", "--data", self._data, *ports, *self._options, "--json"],
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=log,
@@ -104,8 +112,10 @@ class Service:
         """The files of the data folder that hold the text, the database's own apart."""
         return [path for path in self._files_with(text) if path not in self._database_files()]
 
-    def databases_holding(self, text: str) -> list[Path]:
-        """The database's files that hold the text."""
+    def databases_holding(self, text: str) -> list[Path | str]:
+        """The database's files, or its tables, that hold the text."""
+        if self._database is not None:
+            return list(tables_holding(self._database, text))
         return [path for path in self._files_with(text) if path in self._database_files()]
 
     def _files_with(self, text: str) -> list[Path]:

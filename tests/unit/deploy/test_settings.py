@@ -112,6 +112,25 @@ def test_secrets_and_models_are_read_from_their_tables(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
+    "value", ["postgresql://app@db.example.org:5432/runs?sslmode=verify-full", "postgres://app@db/runs", "env:DATABASE"]
+)
+def test_the_database_is_an_address_without_a_password_or_where_that_is_kept(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE", "postgresql://app:planted@db/runs")
+    told = backend_settings(read_settings({"WORKFLOW_API_BACKEND_DATABASE": value}), tmp_path)
+    assert told.database == ("postgresql://app:planted@db/runs" if value == "env:DATABASE" else value)
+    assert "planted" not in repr(told)
+
+
+@pytest.mark.parametrize("value", ["postgresql://app:planted@db/runs", "mysql://app@db/runs", "file:relative", "runs"])
+def test_another_database_is_refused_and_its_password_not_told(value: str) -> None:
+    told = problems({"WORKFLOW_API_BACKEND_DATABASE": value})
+    assert list(told) == ["WORKFLOW_API_BACKEND_DATABASE"]
+    assert "planted" not in str(told)
+
+
+@pytest.mark.parametrize(
     ("entry", "name", "reason"),
     [
         ('[secrets]\na = "sk-1234"', "secrets.a", "must be env:VARIABLE or file:/path"),

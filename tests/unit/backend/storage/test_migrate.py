@@ -1,3 +1,7 @@
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -9,27 +13,61 @@ from sqlalchemy import Engine, create_engine, inspect, text
 
 import backend.storage.migrate
 from backend.storage.migrate import upgrade
+from backend.storage.postgresql import engine_of
 from backend.storage.tables.metadata import METADATA
+from tests.support.postgresql import Postgresql
+
+_INDEXES = {
+    "sqlite": "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL",
+    "postgresql": "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = ANY(:tables)",
+}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Engine]]:
+    """Makes empty databases."""
+    numbers = count()
+    with ExitStack() as stack:
+
+        def make() -> Engine:
+            if request.param == "sqlite":
+                engine = create_engine(f"sqlite:///{tmp_path / f'{next(numbers)}.sqlite3'}")
+            else:
+                server: Postgresql = request.getfixturevalue("postgresql_server")
+                engine = engine_of(stack.enter_context(server.database()))
+            stack.callback(engine.dispose)
+            return engine
+
+        yield make
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Engine:
-    return create_engine(f"sqlite:///{tmp_path / 'schema.sqlite3'}")
+def engine(new_engine: Callable[[], Engine]) -> Engine:
+    return new_engine()
 
 
 def indexes(engine: Engine) -> dict[str, str]:
     with engine.connect() as connection:
-        found = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"))
+        given = {"tables": list(METADATA.tables)} if engine.dialect.name == "postgresql" else {}
+        found = connection.execute(text(_INDEXES[engine.dialect.name]), given)
         return {name: " ".join(statement.split()) for name, statement in found}
 
 
-def test_the_migrations_make_the_tables_that_the_code_knows(engine: Engine, tmp_path: Path) -> None:
+def test_the_migrations_make_the_tables_that_the_code_knows(engine: Engine, new_engine: Callable[[], Engine]) -> None:
     upgrade(engine)
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), METADATA) == []
-    fresh = create_engine(f"sqlite:///{tmp_path / 'fresh.sqlite3'}")
+    fresh = new_engine()
     METADATA.create_all(fresh)
     assert indexes(engine) == indexes(fresh)
+
+
+@pytest.mark.parametrize("new_engine", ["postgresql"], indirect=True)
+def test_processes_that_start_at_once_migrate_once(engine: Engine) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: upgrade(engine), range(4)))
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
 
 
 def test_migrating_twice_changes_nothing(engine: Engine) -> None:
