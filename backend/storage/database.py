@@ -1,6 +1,7 @@
 """Reading and writing: what every store uses, whatever the database."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Dialect
@@ -116,6 +117,18 @@ class Database(Protocol):
             ClaimedError: another transaction has the claim.
             DatabaseAwayError: the database cannot be reached, or went away before it told whether the changes hold.
         """
+
+    def hold(self, name: str) -> AbstractContextManager[bool]:
+        """Whether this process alone has the name, for as long as the context lasts.
+
+        What is done under it must be harmless when done twice: a process that lost the database has lost the name too.
+
+        Raises:
+            DatabaseAwayError: the database cannot be reached.
+        """
+
+    def now(self) -> int:
+        """The database's own clock: milliseconds since the epoch."""
 
     def healthy(self) -> bool:
         """Whether the database answers."""

@@ -2,7 +2,8 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -29,6 +30,8 @@ _SESSION: Final = (
 )
 # The transaction is gone, and nothing of it holds: it may be run anew.
 _UNDONE: Final = (errors.DeadlockDetected, errors.SerializationFailure)
+
+_NOW: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 _Connection = psycopg.Connection[Any]
 
@@ -105,6 +108,33 @@ class PostgresqlDatabase:
             raise outcome
         return outcome
 
+    @contextmanager
+    def hold(self, name: str) -> Iterator[bool]:
+        """A lock of one session, which ends with it; see `Database.hold`."""
+        lock = _number(f"hold {name}")
+        with ExitStack() as sessions:
+            for left in reversed(range(_TRIES)):
+                connection = sessions.enter_context(self._pooled(self._pool))
+                try:
+                    row = connection.execute(f"SELECT pg_try_advisory_lock({lock})").fetchone()
+                    break
+                except psycopg.Error as error:
+                    if not left:
+                        raise DatabaseAwayError("The database went away.") from error
+                    sessions.close()
+            held = row is not None and bool(row[0])
+            try:
+                yield held
+            finally:
+                if held:
+                    _end(connection, f"SELECT pg_advisory_unlock({lock})")
+
+    def now(self) -> int:
+        """The clock of the server."""
+        row = self._tried(lambda connection: connection.execute(_NOW).fetchone())
+        assert row is not None
+        return int(row[0])
+
     def healthy(self) -> bool:
         """Whether a trivial read answers."""
         try:
@@ -123,25 +153,30 @@ class PostgresqlDatabase:
     def _tried(self, work: Callable[[_Connection], T]) -> T:
         """Does work on a connection; anew where the connection was lost before its end, or the server undid it."""
         for left in reversed(range(_TRIES)):
-            pool = self._pool
-            try:
-                pooled = pool.connect()
-            except (psycopg.Error, PoolTimeoutError) as error:
-                raise DatabaseAwayError("The database cannot be reached.") from error
-            connection: _Connection = pooled.dbapi_connection  # type: ignore[assignment]  # what `_connect` made
-            try:
-                return work(connection)
-            except psycopg.Error as error:
-                lost = connection.closed
-                if not left or not (lost or isinstance(error, _UNDONE)):
-                    raise (DatabaseAwayError("The database went away.") if lost else error) from error
-            finally:
-                if connection.closed:
-                    pooled.invalidate()
-                    self._forget(pool)
-                else:
-                    pooled.close()
+            with self._pooled(self._pool) as connection:
+                try:
+                    return work(connection)
+                except psycopg.Error as error:
+                    lost = connection.closed
+                    if not left or not (lost or isinstance(error, _UNDONE)):
+                        raise (DatabaseAwayError("The database went away.") if lost else error) from error
         raise AssertionError("the last try has returned or raised")
+
+    @contextmanager
+    def _pooled(self, pool: QueuePool) -> Iterator[_Connection]:
+        try:
+            pooled = pool.connect()
+        except (psycopg.Error, PoolTimeoutError) as error:
+            raise DatabaseAwayError("The database cannot be reached.") from error
+        connection: Any = pooled.dbapi_connection
+        try:
+            yield connection
+        finally:
+            if connection.closed:
+                pooled.invalidate()
+                self._forget(pool)
+            else:
+                pooled.close()
 
     def _forget(self, pool: QueuePool) -> None:
         """Where one connection was lost the others that rest are most likely lost too."""

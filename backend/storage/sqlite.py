@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 
+from backend.clock import system_clock
 from backend.errors import ApiError
 from backend.storage.database import ClaimedError, Tx
 
@@ -110,6 +111,19 @@ class SqliteDatabase:
         finally:
             with self._claims_lock:
                 self._claims.discard(claim)
+
+    @contextlib.contextmanager
+    def hold(self, name: str) -> Iterator[bool]:
+        """No other process has the database: only what this one does twice at once must not have the name twice."""
+        try:
+            with self._claimed(f"hold {name}"):
+                yield True
+        except ClaimedError:
+            yield False
+
+    def now(self) -> int:
+        """The clock of this machine."""
+        return system_clock()
 
     def healthy(self) -> bool:
         """Whether a trivial read answers and there is a writer to take up changes."""

@@ -1,0 +1,58 @@
+"""The clock of a database that several processes share."""
+
+import threading
+import time
+from typing import Final
+
+from backend.storage.database import Database, DatabaseAwayError
+
+_COMPARED_EVERY_SECONDS: Final = 30
+
+
+class SharedClock:
+    """Milliseconds since the epoch as the database counts them, whatever this machine's clock is set to.
+
+    Between two comparisons it goes on by itself, never backwards. Called without waiting, from any thread.
+
+    Raises:
+        DatabaseAwayError: at its making, when the database cannot be reached.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._last = 0
+        self._ahead = self._measured()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._compare, name="shared-clock", daemon=True)
+        self._thread.start()
+
+    def __call__(self) -> int:
+        """The present time."""
+        now = _monotonic() + self._ahead
+        with self._lock:
+            self._last = max(self._last, now)
+            return self._last
+
+    def stop(self) -> None:
+        """Compares no more."""
+        self._ended.set()
+        self._thread.join()
+
+    def _compare(self) -> None:
+        while not self._ended.wait(_COMPARED_EVERY_SECONDS):
+            try:
+                self._ahead = self._measured()
+            except DatabaseAwayError:
+                # It goes on by itself until the next comparison.
+                continue
+
+    def _measured(self) -> int:
+        """How far the database's clock is ahead of this machine's monotonic one."""
+        before = _monotonic()
+        there = self._database.now()
+        return there - (before + _monotonic()) // 2
+
+
+def _monotonic() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,20 @@
+"""Tables of the processes that execute runs."""
+
+from sqlalchemy import BigInteger, Column, Integer, Table, Text
+
+from backend.storage.tables.metadata import METADATA
+
+# A process that renews its lease no more is dead, or must behave as if: what it ran is orphaned.
+workers = Table(
+    "workers",
+    METADATA,
+    # An id made at the start of the process and never used again.
+    Column("owner", Text, primary_key=True),
+    Column("host", Text, nullable=False),
+    # Steps that it runs at once.
+    Column("step_slots", Integer, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("lease_until", BigInteger, nullable=False),
+    # Set once it takes nothing new.
+    Column("draining", Integer, nullable=False),
+)
