@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from urllib.parse import urlencode
 
 import psycopg
 from psycopg import sql
@@ -41,7 +42,8 @@ class Postgresql:
                 connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)))
 
     def url_of(self, name: str) -> str:
-        return psycopg.conninfo.make_conninfo(self._url, dbname=name)
+        parts = psycopg.conninfo.conninfo_to_dict(self._url) | {"dbname": name}
+        return "postgresql://?" + urlencode({part: str(value) for part, value in parts.items()})
 
     @contextmanager
     def database(self) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Final
 
 import uvloop
@@ -21,6 +22,7 @@ class LocalEngine:
         self._on_free = on_free
         self._loop = uvloop.new_event_loop()
         self._segments: dict[str, Segment] = {}
+        self._waiting: dict[str, list[Future[None]]] = {}
         # Held here: the loop itself forgets tasks that nobody holds.
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name="segments", daemon=True)
@@ -46,6 +48,13 @@ class LocalEngine:
             segment = self._segments[segment_id] = Segment(self._means, segment_id)
             self._loop.call_soon_threadsafe(self._begin, segment_id, segment)
 
+    def execute(self, segment_id: str) -> Future[None]:
+        """As `submit`; what it gives is done once the segment has ended."""
+        ended: Future[None] = Future()
+        self._waiting.setdefault(segment_id, []).append(ended)
+        self.submit(segment_id)
+        return ended
+
     def cancel(self, segment_id: str) -> None:
         """Has a segment end; see `Engine.cancel`."""
         segment = self._segments.get(segment_id)
@@ -60,6 +69,8 @@ class LocalEngine:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         del self._segments[task.get_name()]
+        for ended in self._waiting.pop(task.get_name(), ()):
+            ended.set_result(None)
         self._on_free()
 
     async def _drain(self) -> None:

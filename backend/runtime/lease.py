@@ -1,0 +1,107 @@
+"""A process's lease: while it holds it, what it executes is its own. (DESIGN.md, 6).
+
+Others orphan what a process without one was executing. So a process that cannot renew must have ended its steps by
+then: it gives up a little earlier than they do.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from backend.clock import Clock
+from backend.runtime import workers_store as store
+from backend.storage.database import Database
+
+_LOG = logging.getLogger(__name__)
+
+SECONDS: Final = 20.0
+_RENEWED_EVERY_SECONDS: Final = 5.0
+_WATCHED_EVERY_SECONDS: Final = 0.5
+_GIVEN_UP_AFTER_SECONDS: Final = 15.0
+
+
+class Lease:
+    """The lease of `owner`, renewed by a thread of its own; another one calls `on_lost`, once, when it does not stand."""
+
+    def __init__(
+        self, database: Database, clock: Clock, owner: str, host: str, step_slots: int, on_lost: Callable[[], None]
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._owner = owner
+        self._host = host
+        self._step_slots = step_slots
+        self._on_lost = on_lost
+        self._draining = False
+        self._gone = False
+        self._ended = threading.Event()
+        self._threads = [
+            threading.Thread(target=work, name="lease", daemon=True) for work in (self._renew_forever, self._watch)
+        ]
+
+    def start(self) -> None:
+        """Takes the lease, before anything is executed under it.
+
+        Raises:
+            DatabaseAwayError: the database cannot be reached.
+        """
+        self._renewed = time.monotonic()
+        now = self._clock()
+        self._database.write(
+            lambda tx: store.add(
+                tx,
+                owner=self._owner,
+                host=self._host,
+                step_slots=self._step_slots,
+                now=now,
+                until=now + round(SECONDS * 1000),
+            ),
+            of=f"worker {self._owner}",
+        )
+        for thread in self._threads:
+            thread.start()
+
+    def drain(self) -> None:
+        """Tells everybody that this process takes nothing new; it goes on with what it has."""
+        self._draining = True
+        self._renew()
+
+    def stop(self) -> None:
+        """Gives the lease back, once nothing is executed any more; again is harmless."""
+        self._ended.set()
+        for thread in self._threads:
+            if thread.is_alive() and thread is not threading.current_thread():
+                thread.join()
+        try:
+            self._database.write(lambda tx: store.remove(tx, self._owner), of=f"worker {self._owner}")
+        except Exception:  # noqa: BLE001 - it ends by itself
+            _LOG.warning("The lease of %s could not be given back", self._owner, exc_info=True)
+
+    def _renew_forever(self) -> None:
+        while not self._ended.wait(_RENEWED_EVERY_SECONDS):
+            self._renew()
+
+    def _watch(self) -> None:
+        """Not the thread that renews, which may wait long for a database that is away."""
+        while not self._ended.wait(_WATCHED_EVERY_SECONDS):
+            if self._gone or time.monotonic() - self._renewed > _GIVEN_UP_AFTER_SECONDS:
+                _LOG.error("The lease of %s was lost: its steps are ended", self._owner)
+                self._on_lost()
+                return
+
+    def _renew(self) -> None:
+        began = time.monotonic()
+        until = self._clock() + round(SECONDS * 1000)
+        try:
+            stands = self._database.write(
+                lambda tx: store.renew(tx, self._owner, until, draining=self._draining), of=f"worker {self._owner}"
+            )
+        except Exception:  # noqa: BLE001 - whatever it was may pass before the lease ends
+            _LOG.warning("The lease of %s could not be renewed", self._owner, exc_info=True)
+            return
+        if stands:
+            self._renewed = began
+        else:
+            self._gone = True

@@ -1,0 +1,60 @@
+"""SQL of the leases that processes hold while they execute runs."""
+
+from typing import Final
+
+from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
+
+from backend.storage.database import Tx
+from backend.storage.statements import sql
+from backend.storage.tables.runs import segments
+from backend.storage.tables.workers import workers
+
+_OWNER: Final = workers.c.owner == bindparam("of_owner")
+_ADD = sql(insert(workers), [column.name for column in workers.columns])
+_RENEW = sql(update(workers).where(_OWNER).values(lease_until=bindparam("until"), draining=bindparam("new_draining")))
+_REMOVE = sql(delete(workers).where(_OWNER))
+_SLOTS = sql(
+    select(func.coalesce(func.sum(workers.c.step_slots), literal_column("0")).label("slots")).where(
+        workers.c.lease_until > bindparam("now"), workers.c.draining == literal_column("0")
+    )
+)
+_LIVE = sql(select(workers.c.owner).where(workers.c.lease_until > bindparam("now")))
+# One whose segments are not closed yet must stay known as dead.
+_FORGET = sql(
+    delete(workers).where(
+        workers.c.lease_until < bindparam("before"),
+        ~select(segments.c.segment_id)
+        .where(segments.c.owner == workers.c.owner, segments.c.state == literal_column("'running'"))
+        .exists(),
+    )
+)
+
+
+def add(tx: Tx, *, owner: str, host: str, step_slots: int, now: int, until: int) -> None:
+    """Writes a new process with its first lease."""
+    tx.run(_ADD, owner=owner, host=host, step_slots=step_slots, started_at=now, lease_until=until, draining=0)
+
+
+def renew(tx: Tx, owner: str, until: int, *, draining: bool) -> bool:
+    """Renews a lease; False where there is none any more."""
+    return tx.run(_RENEW, of_owner=owner, until=until, new_draining=int(draining)) == 1
+
+
+def remove(tx: Tx, owner: str) -> None:
+    """Gives a lease back."""
+    tx.run(_REMOVE, of_owner=owner)
+
+
+def live(tx: Tx, now: int) -> set[str]:
+    """Who holds a lease."""
+    return {row.owner for row in tx.all(_LIVE, now=now)}
+
+
+def step_slots(tx: Tx, now: int) -> int:
+    """How many steps all processes that take something new run at once."""
+    return int(tx.one(_SLOTS, now=now).slots)
+
+
+def forget(tx: Tx, before: int) -> int:
+    """Removes leases that ended before that time."""
+    return tx.run(_FORGET, before=before)
