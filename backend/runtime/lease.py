@@ -23,7 +23,7 @@ _GIVEN_UP_AFTER_SECONDS: Final = 15.0
 
 
 class Lease:
-    """The lease of `owner`, renewed by a thread of its own; another one calls `on_lost`, once, when it does not stand."""
+    """The lease of `owner`, renewed by a thread of its own; another calls `on_lost`, once, when it does not stand."""
 
     def __init__(
         self, database: Database, clock: Clock, owner: str, host: str, step_slots: int, on_lost: Callable[[], None]
