@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from backend.outputs.store import NewOutput
+from backend.runs.lifecycle import Held
 from backend.runtime import store
 from backend.runtime.beginning import Begun
 from backend.runtime.endings import ORPHANED, Ending, reason_to_stop
@@ -26,6 +27,7 @@ class Recording:
     def __init__(self, means: Means, segment_id: str, begun: Begun) -> None:
         self._means = means
         self._segment_id = segment_id
+        self._held = Held(segment_id, means.owner)
         self._run_id = begun.run_id
         self._board = begun.board
 
@@ -53,7 +55,7 @@ class Recording:
 
     async def close(self, ending: Ending) -> None:
         """Closes the run, with what the board has gathered. Raises as `record`."""
-        await self.record(lambda tx, at: ending.close(tx, self._run_id, at, self._segment_id, self._means.owner))
+        await self.record(lambda tx, at: ending.close(tx, self._run_id, at, self._held))
 
     async def close_stopped(self) -> None:
         """Closes the run for the reason that its row gives, else as orphaned."""
@@ -61,7 +63,7 @@ class Recording:
 
         def work(tx: Tx) -> None:
             ending = reason_to_stop(store.run_of_segment(tx, self._segment_id), at) or ORPHANED
-            ending.close(tx, self._run_id, at, self._segment_id, self._means.owner)
+            ending.close(tx, self._run_id, at, self._held)
 
         for _ in range(_TRIES_TO_CLOSE):
             try:
