@@ -24,6 +24,7 @@ from workflow_api.v1 import deployment_pb2
 class NotingEngine:
     submitted: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)
 
     def start(self) -> None: ...
 
@@ -34,6 +35,9 @@ class NotingEngine:
 
     def cancel(self, segment_id: str) -> None:
         self.cancelled.append(segment_id)
+
+    def executes(self, segment_id: str) -> bool:
+        return segment_id not in self.lost
 
 
 class Rounds:
@@ -148,6 +152,33 @@ def test_the_engine_is_told_to_end_a_run_whose_cancel_was_asked_for(world: World
     world.cancel(run_id)
     rounds.sweeper.sweep()
     assert rounds.engine.cancelled == [segment_id]
+
+
+@pytest.mark.parametrize(("cancelled", "ended"), [(True, ("cancelled", None)), (False, ("failed", "orphaned"))])
+def test_a_running_segment_that_the_engine_does_not_execute_is_ended(
+    world: World, rounds: Rounds, cancelled: bool, ended: tuple[str, str | None]
+) -> None:
+    run_id = world.started()
+    rounds.engine.lost.add(world.begin(run_id))
+    if cancelled:
+        world.cancel(run_id)
+    rounds.sweeper.sweep()
+    assert (world.row(run_id).status, world.row(run_id).error_code) == ended
+
+
+def test_a_segment_that_parked_since_it_was_read_is_not_ended(
+    world: World, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = world.started("Gated")
+    segment_id = world.begin(run_id)
+
+    def park(_: str) -> bool:
+        world.park(run_id, segment_id, "review")
+        return False
+
+    monkeypatch.setattr(rounds.engine, "executes", park)
+    rounds.sweeper.sweep()
+    assert world.row(run_id).status == "waiting_for_approval"
 
 
 def test_parked_and_finished_runs_stay_as_they_are_at_the_start(world: World, rounds: Rounds) -> None:
