@@ -72,7 +72,7 @@ class Backend:
             (deployment_pb2.DESCRIPTOR, DeploymentServicer(services, changes)),
             (keys_pb2.DESCRIPTOR, KeysServicer(services, changes, settings.watch_poll_seconds)),
             (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, graphs)),
-            (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, self._runtime.removals)),
+            (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime)),
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
         )
         # A read of a database elsewhere waits for the wire: it is none for an event loop.

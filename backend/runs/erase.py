@@ -10,6 +10,7 @@ from backend.errors import ApiError
 from backend.interceptors import Caller
 from backend.runs import erase_store as store
 from backend.runs.reach import find_run, require_finished
+from backend.runs.runtime_port import Runtime
 from backend.services import Services
 from backend.storage.database import Tx, run_of
 from workflow_api.v1 import errors_pb2
@@ -17,8 +18,10 @@ from workflow_api.v1 import errors_pb2
 _ERASED_WARNING: Final = "erased"
 
 
-def erase_run(services: Services, run_id: str, caller: Caller, reason: str | None) -> int:
+def erase_run(services: Services, runtime: Runtime, run_id: str, caller: Caller, reason: str | None) -> int:
     """Clears the run in one transaction, which also orders the removal of its objects; gives the time of erasure.
+
+    Nobody can reach the objects from then on, for no row names them; the runtime removes them soon after.
 
     Raises:
         ApiError: `run_not_found`, `run_not_terminal` or `already_purged`.
@@ -32,13 +35,13 @@ def erase_run(services: Services, run_id: str, caller: Caller, reason: str | Non
             purged_at = to_text(run.data_purged_at)
             raise ApiError(errors_pb2.ERROR_REASON_ALREADY_PURGED, metadata={"data_purged_at": purged_at})
         # Unlike the reason of a cancel, that of an erasure stays: the trail must account for what is gone.
-        erase(tx, run, at=at, actor=caller.audit_name, details={"reason": reason} if reason else {})
+        erase(tx, runtime, run, at=at, actor=caller.audit_name, details={"reason": reason} if reason else {})
         return at
 
     return services.database.write(work, of=run_of(run_id))
 
 
-def erase(tx: Tx, run: Any, *, at: int, actor: str, details: Mapping[str, object]) -> None:
+def erase(tx: Tx, runtime: Runtime, run: Any, *, at: int, actor: str, details: Mapping[str, object]) -> None:
     """Clears a finished run that was not erased before, given its id and warnings, and audits that.
 
     A warning leaves its place without its text, so that `completed_with_warnings` stays true of the run.
@@ -46,3 +49,4 @@ def erase(tx: Tx, run: Any, *, at: int, actor: str, details: Mapping[str, object
     warnings = json_text.write([_ERASED_WARNING] * len(json_text.parse(run.warnings)))
     store.clear(tx, run.run_id, warnings=warnings, at=at)
     audit.record(tx, at=at, actor=actor, action="run.erased", target=run.run_id, details=details)
+    tx.after_commit(lambda: runtime.forget(run.run_id))

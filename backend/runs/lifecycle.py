@@ -6,7 +6,7 @@ for it is stopped by `SegmentEndedError`, which undoes the rest of that transact
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from backend import json_text
 from backend.ids import new_id
@@ -19,6 +19,13 @@ EVENT_OF_STATUS: Final = {COMPLETED: "run.completed", FAILED: "run.failed", CANC
 
 class SegmentEndedError(Exception):
     """The segment does not run (any more), so nothing may be recorded for it."""
+
+
+class Held(NamedTuple):
+    """A segment, and the process that runs it."""
+
+    segment_id: str
+    owner: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +110,7 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
     """
     run = store.run_of_segment(tx, segment_id)
     if run.cancel_requested_at is not None:
-        close_run(tx, run.run_id, CANCELLED, at, segment_id=segment_id)
+        close_run(tx, run.run_id, CANCELLED, at)
         return
     append_event(tx, segment_id, "segment.ended", at)
     store.end_segment(tx, segment_id, at)
@@ -139,20 +146,19 @@ def close_run(
     *,
     error_code: str | None = None,
     error_message: str | None = None,
-    segment_id: str | None = None,
-    owner: str | None = None,
+    held: Held | None = None,
     result: RunResult | None = None,
     warnings: Sequence[str] = (),
 ) -> bool:
     """Moves a run to its final status, once: False, and nothing changed, when it is there already.
 
     Withdraws pending approvals, cancels unfinished steps, promotes the outputs that completed steps left, writes the
-    last events and ends every open segment. With `segment_id` and `owner` it holds only while that owner runs it. A
-    run that never began gets no events; a parked one gets a closing segment of its own.
+    last events and ends every open segment. With `held` it holds only while that owner runs that segment. A run
+    that never began gets no events; a parked one gets a closing segment of its own.
     """
     if status not in TERMINAL:
         raise ValueError(f"{status} is not a final status")
-    if segment_id is not None and owner is not None and not store.owns(tx, segment_id, owner):
+    if held is not None and not store.owns(tx, held.segment_id, held.owner):
         return False
     result = result or RunResult()
     closed = store.close(

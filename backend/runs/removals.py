@@ -1,10 +1,10 @@
-"""Removes the objects of erased runs, for certain: what a fault or a crash interrupts is done later."""
+"""Removes what erased runs left, for certain: what a fault or a crash interrupts is done later."""
 
 import logging
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable
 
 from backend.runs import erase_store as store
-from backend.runs.runtime_port import Runtime
 from backend.storage.database import Database
 from backend.storage.object_keys import run_prefix
 from backend.storage.objects import ObjectStore
@@ -13,29 +13,43 @@ _LOG = logging.getLogger(__name__)
 
 
 class Removals:
-    """Carries out the removals that erasures ordered in `pending_removals`."""
+    """Carries out the removals that are ordered in `pending_removals`, in the calling thread.
 
-    def __init__(self, database: Database, objects: ObjectStore, runtime: Runtime) -> None:
+    `forget` removes what a run left beside its objects; it is quick.
+    """
+
+    def __init__(self, database: Database, objects: ObjectStore, forget: Callable[[str], None]) -> None:
         self._database = database
         self._objects = objects
-        self._runtime = runtime
+        self._forget = forget
+        self._halted = threading.Event()
 
-    def remove(self, run_id: str) -> None:
-        """Removes a run's objects and work folders; what fails is logged and stays ordered."""
-        try:
-            self._runtime.forget(run_id)
-            self._objects.delete_prefix(run_prefix(run_id))
-            self._database.write(lambda tx: store.removed(tx, run_id))
-        except Exception:  # noqa: BLE001 - the erasure holds whatever the store says; the order stands until it is done
-            _LOG.exception("The objects of run %s are still to be removed", run_id)
+    def halt(self) -> None:
+        """Has what is going on end after the run it is at; from any thread."""
+        self._halted.set()
 
-    def remove_all(self, run_ids: Iterable[str], may_go_on: Callable[[], bool]) -> None:
-        """Removes what several runs left until `may_go_on` says no; the rest stays ordered."""
+    def round(self) -> None:
+        """Carries out every removal; what fails is logged and stays ordered.
+
+        No object store that is away or slow holds up what else is to be removed.
+        """
+        for run_id in self._done(self._forget, self._database.read(store.ordered_removals)):
+            self._done(self._remove, [run_id])
+
+    def _remove(self, run_id: str) -> None:
+        self._objects.delete_prefix(run_prefix(run_id))
+        self._database.write(lambda tx: store.removed(tx, run_id))
+
+    def _done(self, what: Callable[[str], None], run_ids: list[str]) -> list[str]:
+        """The runs for which it could be done."""
+        done = []
         for run_id in run_ids:
-            if not may_go_on():
-                return
-            self.remove(run_id)
-
-    def resume(self, may_go_on: Callable[[], bool]) -> None:
-        """Carries out every removal that is still ordered, as `remove_all`."""
-        self.remove_all(self._database.read(store.ordered_removals), may_go_on)
+            if self._halted.is_set():
+                break
+            try:
+                what(run_id)
+            except Exception:  # noqa: BLE001 - the erasure holds whatever fails, and the order stands until it is done
+                _LOG.exception("What run %s left is still to be removed", run_id)
+            else:
+                done.append(run_id)
+        return done

@@ -7,7 +7,7 @@ from backend.clock import DAY_MS
 from backend.deployment import store as deployment_store
 from backend.runs import erase_store as store
 from backend.runs.erase import erase
-from backend.runs.removals import Removals
+from backend.runs.runtime_port import Runtime
 from backend.services import Services
 from backend.storage.database import Tx
 
@@ -19,26 +19,25 @@ _MOST_AT_ONCE: Final = 100
 class Retention:
     """Does for old runs what `DELETE /runs/{run_id}/data` does for one."""
 
-    def __init__(self, services: Services, removals: Removals) -> None:
+    def __init__(self, services: Services, runtime: Runtime) -> None:
         self._services = services
-        self._removals = removals
+        self._runtime = runtime
 
     def enforce(self, may_go_on: Callable[[], bool]) -> int:
-        """Erases every run that finished more than the deployment's `retention_days` ago; returns how many.
+        """Erases runs that finished more than the deployment's `retention_days` ago; returns how many.
 
-        It ends early, and may leave ordered removals behind, once `may_go_on` says no.
+        All of them, unless `may_go_on` says no before.
         """
         count = 0
         while may_go_on() and (erased := self._services.database.write(self._erase_some)):
-            count += len(erased)
-            self._removals.remove_all(erased, may_go_on)
+            count += erased
         return count
 
-    def _erase_some(self, tx: Tx) -> list[str]:
+    def _erase_some(self, tx: Tx) -> int:
         """One transaction for a bounded number of runs, so that no other change waits long behind it."""
         at = self._services.clock()
         days = deployment_store.get(tx).retention_days
         due = store.finished_before(tx, at - days * DAY_MS, _MOST_AT_ONCE)
         for run in due:
-            erase(tx, run, at=at, actor=ACTOR, details={"retention_days": days})
-        return [run.run_id for run in due]
+            erase(tx, self._runtime, run, at=at, actor=ACTOR, details={"retention_days": days})
+        return len(due)

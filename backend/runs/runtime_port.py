@@ -17,4 +17,4 @@ class Runtime(Protocol):
         """Erases and deletes what is past its time, for some seconds; returns how much of what, and `more`."""
 
     def forget(self, run_id: str) -> None:
-        """Removes what the runtime keeps on disk, and published to knowledge graphs, for a run that has finished."""
+        """Tells that a run was erased: what it left is removed soon, as `pending_removals` orders it."""

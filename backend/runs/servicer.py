@@ -9,7 +9,6 @@ from backend.runs.approvals import Approvals
 from backend.runs.cancel import cancel_run
 from backend.runs.erase import erase_run
 from backend.runs.reads import RunReads
-from backend.runs.removals import Removals
 from backend.runs.runtime_port import Runtime
 from backend.runs.start import Starts
 from backend.services import Services
@@ -19,13 +18,12 @@ from workflow_api.v1 import runs_pb2, runs_pb2_grpc
 class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
     """Starts, shows, cancels and erases runs, and records what people decide."""
 
-    def __init__(self, services: Services, runtime: Runtime, removals: Removals) -> None:
+    def __init__(self, services: Services, runtime: Runtime) -> None:
         self._services = services
         self._runtime = runtime
         self._starts = Starts(services, runtime)
         self._reads = RunReads(services)
         self._approvals = Approvals(services, runtime)
-        self.removals = removals
 
     def StartRun(self, request: runs_pb2.StartRunRequest, context: grpc.ServicerContext) -> runs_pb2.StartRunResponse:
         """Starts a run, or answers the one that the same start made."""
@@ -84,10 +82,9 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
     def EraseRunData(
         self, request: runs_pb2.EraseRunDataRequest, context: grpc.ServicerContext
     ) -> runs_pb2.EraseRunDataResponse:
-        """Erases what a finished run holds, then removes its objects."""
+        """Erases what a finished run holds, and has its objects removed."""
         reason = request.reason if request.HasField("reason") else None
-        purged_at = erase_run(self._services, request.run_id, caller_of(context), reason)
-        self.removals.remove(request.run_id)
+        purged_at = erase_run(self._services, self._runtime, request.run_id, caller_of(context), reason)
         return runs_pb2.EraseRunDataResponse(run_id=request.run_id, data_purged_at=to_timestamp(purged_at))
 
     def RunUpkeep(

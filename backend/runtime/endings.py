@@ -6,7 +6,7 @@ from typing import Any, Final
 from backend.clock import HOUR_MS
 from backend.run_status import CANCELLED, FAILED
 from backend.runs import failure_codes
-from backend.runs.lifecycle import close_run
+from backend.runs.lifecycle import Held, close_run
 from backend.storage.database import Tx
 
 
@@ -18,7 +18,7 @@ class Ending:
     code: str | None = None
     message: str | None = None
 
-    def close(self, tx: Tx, run_id: str, at: int, segment_id: str | None = None, owner: str | None = None) -> bool:
+    def close(self, tx: Tx, run_id: str, at: int, held: Held | None = None) -> bool:
         """Closes the run, once; see `close_run`."""
         return close_run(
             tx,
@@ -27,8 +27,7 @@ class Ending:
             at,
             error_code=self.code,
             error_message=self.message,
-            segment_id=segment_id,
-            owner=owner,
+            held=held,
         )
 
 

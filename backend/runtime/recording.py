@@ -1,11 +1,10 @@
 """Makes durable what an executing segment has gathered, and closes its run."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from backend.outputs.store import NewOutput
+from backend.runs.lifecycle import Held
 from backend.runtime import store
 from backend.runtime.beginning import Begun
 from backend.runtime.endings import ORPHANED, Ending, reason_to_stop
@@ -15,10 +14,6 @@ from backend.storage.database import Tx, run_of
 
 _LOG = logging.getLogger(__name__)
 
-# The database may be out of space or away for a while; what stays open after that is orphaned at the next start.
-_TRIES_TO_CLOSE: Final = 60
-_SECONDS_BETWEEN_TRIES: Final = 1.0
-
 
 class Recording:
     """What one segment records, on the engine's loop."""
@@ -26,6 +21,7 @@ class Recording:
     def __init__(self, means: Means, segment_id: str, begun: Begun) -> None:
         self._means = means
         self._segment_id = segment_id
+        self._held = Held(segment_id, means.owner)
         self._run_id = begun.run_id
         self._board = begun.board
 
@@ -53,24 +49,20 @@ class Recording:
 
     async def close(self, ending: Ending) -> None:
         """Closes the run, with what the board has gathered. Raises as `record`."""
-        await self.record(lambda tx, at: ending.close(tx, self._run_id, at, self._segment_id, self._means.owner))
+        await self.record(lambda tx, at: ending.close(tx, self._run_id, at, self._held))
 
     async def close_stopped(self) -> None:
-        """Closes the run for the reason that its row gives, else as orphaned."""
+        """Closes the run for the reason that its row gives, else as orphaned; what fails is left to the sweeper."""
         at = self._means.clock()
 
         def work(tx: Tx) -> None:
             ending = reason_to_stop(store.run_of_segment(tx, self._segment_id), at) or ORPHANED
-            ending.close(tx, self._run_id, at, self._segment_id, self._means.owner)
+            ending.close(tx, self._run_id, at, self._held)
 
-        for _ in range(_TRIES_TO_CLOSE):
-            try:
-                await self._means.in_thread(lambda: self._means.database.write(work, of=run_of(self._run_id)))
-            except Exception:  # noqa: BLE001 - whatever keeps it from being recorded may pass
-                _LOG.exception("Run %s could not be closed yet", self._run_id)
-                await asyncio.sleep(_SECONDS_BETWEEN_TRIES)
-            else:
-                return
+        try:
+            await self._means.in_thread(lambda: self._means.database.write(work, of=run_of(self._run_id)))
+        except Exception:  # noqa: BLE001 - whatever keeps it from being recorded may pass
+            _LOG.exception("Run %s could not be closed yet", self._run_id)
 
     async def discard(self, outputs: Sequence[NewOutput]) -> None:
         """Removes the bytes of outputs that no row will name."""

@@ -55,8 +55,9 @@ class LocalRuntime:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="runtime")
         self._launching = Ticker("launcher", self._launch, _TICK_SECONDS)
         self._sweeping = Ticker("sweeper", self._sweep, _TICK_SECONDS)
-        self.removals = Removals(services.database, objects, self)
-        self._upkeep = Upkeep(services, self.removals, self._work)
+        self._removals = Removals(services.database, objects, self._remove_left)
+        self._removing = Ticker("removals", self._removals.round, _UPKEEP_SECONDS)
+        self._upkeep = Upkeep(services, self, self._work)
         self._keeping = Ticker("upkeep", self._upkeep.round, _UPKEEP_SECONDS)
         self._redactor = redactor
         sweeps = FinalSweeps(services.database, services.clock, objects, self._redactor, settings.data / "sweeps")
@@ -84,6 +85,8 @@ class LocalRuntime:
         self._sweeping.stop()
         self._upkeep.halt()
         self._keeping.stop()
+        self._removals.halt()
+        self._removing.stop()
         if self._engine is not None:
             self._engine.stop()
             self._engine = None
@@ -104,10 +107,9 @@ class LocalRuntime:
         """Tells that a running run shall end; see `Runtime.cancel`."""
         self._sweeping.wake()
 
-    def forget(self, run_id: str) -> None:
-        """Removes what is kept on disk and in knowledge graphs for a finished run; see `Runtime.forget`."""
-        self._publisher.remove(run_id)
-        shutil.rmtree(self._work / run_id, ignore_errors=True)
+    def forget(self, run_id: str) -> None:  # noqa: ARG002 - its order is in the tables, and survives a crash
+        """Tells that a run was erased; see `Runtime.forget`."""
+        self._removing.wake()
 
     def upkeep(self) -> dict[str, int]:
         """Erases and deletes what is past its time; see `Runtime.upkeep`."""
@@ -145,7 +147,13 @@ class LocalRuntime:
         self._launching.start()
         self._sweeping.start()
         self._keeping.start()
+        self._removing.start()
         self._opening.start()
+
+    def _remove_left(self, run_id: str) -> None:
+        """Removes what an erased run left in knowledge graphs and on disk."""
+        self._publisher.remove(run_id)
+        shutil.rmtree(self._work / run_id, ignore_errors=True)
 
     def _launch(self) -> None:
         self._launcher.launch()

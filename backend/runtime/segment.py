@@ -207,9 +207,7 @@ class _Execution:
                 reasons=begun.redaction is None,
             )
         await self._recording.record(
-            lambda tx, at: close_run(
-                tx, begun.run_id, COMPLETED, at, segment_id=self._segment_id, result=result, warnings=warnings
-            )
+            lambda tx, at: close_run(tx, begun.run_id, COMPLETED, at, result=result, warnings=warnings)
         )
 
     async def _store_result(self, value: str) -> tuple[RunResult, NewOutput]:

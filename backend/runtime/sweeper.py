@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 from backend.clock import Clock
+from backend.runs.lifecycle import Held
 from backend.runtime import upkeep_store as store
 from backend.runtime.endings import LAUNCH_FAILED, ORPHANED, Ending, reason_to_stop, time_limit
 from backend.runtime.engines.engine import Engine
@@ -30,7 +31,7 @@ class Sweeper:
         """
         now = self._clock()
         for segment in self._database.read(store.running):
-            self._close(segment.run_id, reason_to_stop(segment, now) or ORPHANED, now)
+            self._end(segment, reason_to_stop(segment, now), now)
         self._database.write(store.take_back)
 
     def sweep(self) -> None:
@@ -38,7 +39,10 @@ class Sweeper:
         now = self._clock()
         for segment in self._database.read(store.running):
             reason = reason_to_stop(segment, now)
-            if reason is not None:
+            if not self._engine.executes(segment.segment_id):
+                # What executed it could not record the end, as while the database was away.
+                self._end(segment, reason, now)
+            elif reason is not None:
                 # It records the end itself, once its processes are dead.
                 self._engine.cancel(segment.segment_id)
         for run in self._database.read(lambda tx: store.parked_past_limit(tx, now)):
@@ -46,8 +50,12 @@ class Sweeper:
         for segment in self._database.read(lambda tx: store.not_launched(tx, now - self._launch_timeout_ms)):
             self._fail_launch(segment, now)
 
-    def _close(self, run_id: str, ending: Ending, now: int) -> None:
-        if self._database.write(lambda tx: ending.close(tx, run_id, now), of=run_of(run_id)):
+    def _end(self, segment: Any, reason: Ending | None, now: int) -> None:
+        """Ends what nobody executes, unless it ended or parked since it was read."""
+        self._close(segment.run_id, reason or ORPHANED, now, Held(segment.segment_id, segment.owner))
+
+    def _close(self, run_id: str, ending: Ending, now: int, held: Held | None = None) -> None:
+        if self._database.write(lambda tx: ending.close(tx, run_id, now, held), of=run_of(run_id)):
             _LOG.warning("Run %s was closed as %s", run_id, ending.code or ending.status)
 
     def _fail_launch(self, segment: Any, now: int) -> None:

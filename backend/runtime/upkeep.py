@@ -1,4 +1,4 @@
-"""Removes what is kept for a time and then no longer, and what was left over."""
+"""Erases and deletes what is kept for a time and then no longer, and folders that were left over."""
 
 import shutil
 import threading
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from backend.clock import DAY_MS, HOUR_MS
-from backend.runs.removals import Removals
 from backend.runs.retention import Retention
+from backend.runs.runtime_port import Runtime
 from backend.runtime import upkeep_store as store
 from backend.services import Services
 
@@ -28,13 +28,12 @@ _MOST_AT_ONCE: Final = 1_000
 class Upkeep:
     """Works in a thread of its own, for nothing here is urgent and much of it may be due at once.
 
-    `work` is the folder where runs in flight keep what is theirs on disk; `removals` are those that erasures ordered.
+    `work` is the folder where runs in flight keep what is theirs on disk; `runtime` hears of what was erased.
     """
 
-    def __init__(self, services: Services, removals: Removals, work: Path) -> None:
+    def __init__(self, services: Services, runtime: Runtime, work: Path) -> None:
         self._services = services
-        self._removals = removals
-        self._retention = Retention(services, removals)
+        self._retention = Retention(services, runtime)
         self._work = work
         self._next_expiry = 0
         self._halted = threading.Event()
@@ -52,14 +51,13 @@ class Upkeep:
             self.expire()
 
     def tidy(self) -> None:
-        """Removes the folders of runs that ended while no segment of theirs ran, and what erased runs left stored."""
+        """Removes the folders of runs that ended while no segment of theirs ran."""
         may_go_on = self._until(None)
         folders = list(self._work.iterdir())
         in_flight = self._services.database.read(store.in_flight) if folders else set()
         for folder in folders:
             if folder.name not in in_flight and may_go_on():
                 shutil.rmtree(folder, ignore_errors=True)
-        self._removals.resume(may_go_on)
 
     def expire(self, seconds: float | None = None) -> dict[str, int]:
         """Erases run data and deletes records past their time; returns how many, as `runs_erased` and by table.

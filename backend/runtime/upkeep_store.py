@@ -61,6 +61,7 @@ _TAKE_BACK = sql(update(segments).where(_OPEN, _QUEUED).values(handed_over_at=No
 _RUNNING_SEGMENTS = sql(
     select(
         segments.c.segment_id,
+        segments.c.owner,
         runs.c.run_id,
         runs.c.started_at,
         runs.c.max_run_hours,

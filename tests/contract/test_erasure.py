@@ -12,6 +12,7 @@ import pytest
 from tests.support.admin import Admin
 from tests.support.client import Caller
 from tests.support.expect import invalid, is_timestamp, refused
+from tests.support.poll import until
 from tests.support.service import Service
 from tests.support.wire import Answer
 
@@ -84,7 +85,7 @@ def test_no_stored_object_of_an_erased_run_is_left(caller: Caller, service: Serv
     run = caller.finished(flows["Echo"], input_text=secret)
     assert service.files_holding(secret)
     erase(caller, run["run_id"])
-    assert service.files_holding(secret) == []
+    until(lambda: not service.files_holding(secret), "the removal")
 
 
 def test_an_erased_failure_keeps_its_code_and_loses_its_message(caller: Caller, flows: dict[str, str]) -> None:

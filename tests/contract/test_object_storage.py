@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.client import Caller
+from tests.support.poll import until
 from tests.support.s3_server import S3Server
 from tests.support.service import Service
 from workflow_api.v1 import workflows_pb2
@@ -102,7 +103,7 @@ def test_200_objects_come_in_and_what_is_made_of_them_rests_in_the_bucket_until_
     s3_server.enforce(enforced=False)
     assert f"dep/runs/{run_id}/{output['output_id']}" in keys_of(s3_server, "kept")
     assert caller.delete(f"/runs/{run_id}/data").status == 202
-    assert [key for key in keys_of(s3_server, "kept") if run_id in key] == []
+    until(lambda: not [key for key in keys_of(s3_server, "kept") if run_id in key], "the removal")
 
 
 def test_a_role_that_is_denied_fails_the_run_as_input_materialisation_failed(

@@ -119,13 +119,15 @@ class Service:
         return [path for path in self._files_with(text) if path in self._database_files()]
 
     def _files_with(self, text: str) -> list[Path]:
-        files = [path for path in self._data.rglob("*") if path.is_file()]
-        return [path for path in files if text.encode() in path.read_bytes()]
+        return [path for path in self._files() if text.encode() in _begin_of(path, -1)]
 
     def _database_files(self) -> set[Path]:
         """Every file that begins as SQLite's do, with its journals."""
-        mains = [path for path in self._data.rglob("*") if path.is_file() and _begins_as_sqlite(path)]
+        mains = [path for path in self._files() if _begin_of(path, 15) == b"SQLite format 3"]
         return {found for main in mains for found in main.parent.glob(f"{main.name}*")}
+
+    def _files(self) -> list[Path]:
+        return [Path(folder, name) for folder, _, names in os.walk(self._data) for name in names]
 
     def _ready(self) -> dict[str, str]:
         """What the command prints when it is ready; empty until then."""
@@ -137,6 +139,12 @@ class Service:
         return ready
 
 
-def _begins_as_sqlite(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(15) == b"SQLite format 3"
+def _begin_of(path: Path, size: int) -> bytes:
+    """What a file begins with; nothing where it was removed since it was found, or is no regular file."""
+    if not path.is_file():
+        return b""
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except FileNotFoundError:
+        return b""

@@ -20,3 +20,6 @@ class Engine(Protocol):
 
         Nothing happens where the engine does not execute it. Does not wait; from any thread; twice is harmless.
         """
+
+    def executes(self, segment_id: str) -> bool:
+        """Whether the engine has the segment, and so is the one to record its end; from any thread."""

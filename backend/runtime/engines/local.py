@@ -61,6 +61,10 @@ class LocalEngine:
         if segment is not None:
             self._loop.call_soon_threadsafe(segment.stop)
 
+    def executes(self, segment_id: str) -> bool:
+        """Whether the segment goes on here; see `Engine.executes`."""
+        return segment_id in self._segments
+
     def _begin(self, segment_id: str, segment: Segment) -> None:
         task = self._loop.create_task(segment.run(), name=segment_id)
         self._tasks.add(task)

@@ -1060,7 +1060,7 @@ Global___EraseRunDataRequest: _TypeAlias = EraseRunDataRequest  # noqa: Y015
 
 @_typing.final
 class EraseRunDataResponse(_message.Message):
-    """The data is gone."""
+    """The data cannot be reached any more."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

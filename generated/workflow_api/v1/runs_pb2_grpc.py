@@ -133,8 +133,9 @@ class RunsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def EraseRunData(self, request, context):
-        """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. (SPEC.md,
-        DELETE /runs/{run_id}/data)
+        """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. Nobody can
+        reach any of it from the answer on; the stored objects are removed soon after. (SPEC.md, DELETE
+        /runs/{run_id}/data)
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

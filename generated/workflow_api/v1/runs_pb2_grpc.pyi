@@ -46,8 +46,9 @@ class RunsServiceStub:
     CancelRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]
     """Asks for the end of a run; asking again before it took effect is accepted again."""
     EraseRunData: _grpc.UnaryUnaryMultiCallable[_runs_pb2.EraseRunDataRequest, _runs_pb2.EraseRunDataResponse]
-    """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. (SPEC.md,
-    DELETE /runs/{run_id}/data)
+    """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. Nobody can
+    reach any of it from the answer on; the stored objects are removed soon after. (SPEC.md, DELETE
+    /runs/{run_id}/data)
     """
     ListRunEvents: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunEventsRequest, _runs_pb2.ListRunEventsResponse]
     """Replays the durable event log of one runtime segment."""
@@ -80,8 +81,9 @@ class RunsServiceAsyncStub(RunsServiceStub):
     CancelRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Asks for the end of a run; asking again before it took effect is accepted again."""
     EraseRunData: _aio.UnaryUnaryMultiCallable[_runs_pb2.EraseRunDataRequest, _runs_pb2.EraseRunDataResponse]  # type: ignore[assignment]
-    """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. (SPEC.md,
-    DELETE /runs/{run_id}/data)
+    """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. Nobody can
+    reach any of it from the answer on; the stored objects are removed soon after. (SPEC.md, DELETE
+    /runs/{run_id}/data)
     """
     ListRunEvents: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunEventsRequest, _runs_pb2.ListRunEventsResponse]  # type: ignore[assignment]
     """Replays the durable event log of one runtime segment."""
@@ -147,8 +149,9 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.EraseRunDataRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.EraseRunDataResponse, _abc.Awaitable[_runs_pb2.EraseRunDataResponse]]:
-        """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. (SPEC.md,
-        DELETE /runs/{run_id}/data)
+        """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. Nobody can
+        reach any of it from the answer on; the stored objects are removed soon after. (SPEC.md, DELETE
+        /runs/{run_id}/data)
         """
 
     @_abc_1.abstractmethod

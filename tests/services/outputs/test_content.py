@@ -122,6 +122,7 @@ def test_an_output_that_is_erased_while_it_is_asked_for_is_not_found(world: Worl
     class Erasing:
         def open_range(self, key: str, offset: int, length: int) -> Any:
             world.erase(run_id)
+            world.removals.round()
             return world.objects.open_range(key, offset, length)
 
     run_id, output_id = made(world)

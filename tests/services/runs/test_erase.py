@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from backend.runs.lifecycle import RunResult
-from backend.runs.removals import Removals
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import outputs_pb2, runs_pb2
 
 SECRET = "Zebedee"
+
+
+def files_of(folder: Path) -> list[Path]:
+    return [file for file in (folder / "objects").rglob("*") if file.is_file()]
 
 
 def full_of_content(world: World) -> str:
@@ -66,7 +69,8 @@ def test_every_content_bearing_value_goes_and_the_bare_facts_stay(world: World, 
     assert (run.pii_policy, run.key_id) == (before.pii_policy, before.key_id)
     for table in ("runs", "steps", "approvals", "segments", "outputs", "events"):
         assert SECRET not in str(world.dump(table))
-    assert not [file for file in (tmp_path / "objects").rglob("*") if file.is_file()]
+    world.removals.round()
+    assert not files_of(tmp_path)
 
 
 @pytest.mark.parametrize("method", ["ListRunSteps", "ListRunEvents", "ListRunApprovals"])
@@ -136,31 +140,64 @@ def test_the_idempotency_record_outlives_the_data(world: World) -> None:
     assert replay.run == world.get(run_id)
 
 
-def test_the_runtime_forgets_the_run_and_the_erasure_is_audited(world: World) -> None:
+def test_the_runtime_is_told_of_an_erasure_which_is_audited(world: World) -> None:
     run_id = world.finished()
     world.erase(run_id, reason="asked to")
     assert world.runtime.forgotten == [run_id]
     assert world.count("audit_records", f"target = '{run_id}' AND action = 'run.erased'") == 1
-    assert world.count("pending_removals") == 0
 
 
-class BrokenObjects:
-    """An object store whose disk is away."""
+def test_an_erasure_is_answered_without_the_object_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = world.finished()
+    asked: list[str] = []
+    monkeypatch.setattr(world.objects, "delete_prefix", asked.append)
+    world.erase(run_id)
+    assert not asked
+    world.removals.round()
+    assert asked == [f"runs/{run_id}/"]
 
-    def delete_prefix(self, prefix: str) -> None:
+
+def test_objects_that_could_not_be_removed_are_removed_later(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(prefix: str) -> None:
         raise OSError(prefix)
 
-
-def test_objects_that_could_not_be_removed_are_removed_at_the_next_start(
-    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
     run_id = world.finished()
     world.output(run_id, "first/a.txt", b"x")
-    whole = world.servicer.removals
-    world.servicer.removals = Removals(world.services.database, BrokenObjects(), world.runtime)  # type: ignore[arg-type]
-    with caplog.at_level(logging.CRITICAL):
-        world.erase(run_id)
+    world.erase(run_id)
+    with monkeypatch.context() as fault, caplog.at_level(logging.CRITICAL):
+        fault.setattr(world.objects, "delete_prefix", away)
+        world.removals.round()
     assert world.count("pending_removals") == 1
-    whole.resume(lambda: True)
+    world.removals.round()
     assert world.count("pending_removals") == 0
-    assert not [file for file in (tmp_path / "objects").rglob("*") if file.is_file()]
+    assert not files_of(tmp_path)
+
+
+def test_a_run_whose_objects_cannot_be_removed_holds_up_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs = [world.finished() for _ in range(3)]
+    for run_id in runs:
+        world.erase(run_id)
+    forgotten: list[list[str]] = []
+
+    def locked(prefix: str) -> None:
+        forgotten.append([*world.runtime.removed])
+        if runs[0] in prefix:
+            raise OSError(prefix)
+
+    monkeypatch.setattr(world.objects, "delete_prefix", locked)
+    with caplog.at_level(logging.CRITICAL):
+        world.removals.round()
+    assert [row.run_id for row in world.dump("pending_removals")] == runs[:1]
+    assert forgotten == [runs] * 3, "what is not in the store went first"
+
+
+def test_removals_end_when_the_service_does(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for run_id in [world.finished() for _ in range(2)]:
+        world.erase(run_id)
+    monkeypatch.setattr(world.objects, "delete_prefix", lambda _: world.removals.halt())
+    world.removals.round()
+    assert world.count("pending_removals") == 1

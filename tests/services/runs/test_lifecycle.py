@@ -5,7 +5,7 @@ import json
 import pytest
 
 from backend.runs import lifecycle
-from backend.runs.lifecycle import SegmentEndedError
+from backend.runs.lifecycle import Held, SegmentEndedError
 from backend.storage.database import Tx
 from tests.services.runs.world import World
 from workflow_api.v1 import runs_pb2
@@ -43,8 +43,8 @@ def test_a_run_closes_once(world: World) -> None:
 def test_only_the_owner_of_the_running_segment_closes_with_it(world: World) -> None:
     run_id = world.started()
     segment_id = world.begin(run_id, "mine")
-    assert not world.close(run_id, segment_id=segment_id, owner="theirs")
-    assert world.close(run_id, segment_id=segment_id, owner="mine")
+    assert not world.close(run_id, held=Held(segment_id, "theirs"))
+    assert world.close(run_id, held=Held(segment_id, "mine"))
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -97,7 +97,7 @@ def test_closing_promotes_what_completed_steps_left(world: World, status: str) -
     result = world.output(run_id, "result.json", b"{}", step=None)
     assert world.get(run_id).summary.counts.outputs == 0
     world.clock.advance(seconds=1)
-    world.close(run_id, status, segment_id=segment_id, owner="worker")
+    world.close(run_id, status, held=Held(segment_id, "worker"))
     assert world.get(run_id).summary.counts.outputs == 3
     events = world.events(run_id).events
     assert [event.type for event in events[2:]] == ["output.promoted"] * 3 + [f"run.{status}", "segment.ended"]

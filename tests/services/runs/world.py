@@ -102,6 +102,7 @@ class IdleRuntime:
     woken: int = 0
     cancelled: list[str] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
 
     def wake(self) -> None:
         self.woken += 1
@@ -115,6 +116,9 @@ class IdleRuntime:
     def forget(self, run_id: str) -> None:
         self.forgotten.append(run_id)
 
+    def remove_left(self, run_id: str) -> None:
+        self.removed.append(run_id)
+
 
 class World:
     """Services over gRPC, named by what they serve; `workflows` maps names to ids."""
@@ -127,7 +131,9 @@ class World:
         self.objects = FolderObjects(folder / "objects")
         self.graphs = Graphs(folder / "graphs", Secrets())
         changes = KeyChanges()
-        self.servicer = RunsServicer(services, self.runtime, Removals(services.database, self.objects, self.runtime))
+        # Carried out by hand.
+        self.removals = Removals(services.database, self.objects, self.runtime.remove_left)
+        self.servicer = RunsServicer(services, self.runtime)
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
         self.outputs = Caller(
             OutputsServicer(services, self.objects), outputs_pb2.DESCRIPTOR.services_by_name["OutputsService"]

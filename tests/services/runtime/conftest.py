@@ -129,7 +129,7 @@ class Live(World):
         sweep = by_policy(self.services.database, redactor)
         publisher = Publisher(self.services.database, self.services.clock, self.graphs, files, sweep)
         runtime = LocalRuntime(told, self.services, self.objects, publisher, redactor)
-        self.servicer = RunsServicer(self.services, runtime, runtime.removals)
+        self.servicer = RunsServicer(self.services, runtime)
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
         return runtime
 

@@ -1,4 +1,5 @@
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from backend.runtime.endings import Ending
 from backend.runtime.engines.local import LocalEngine
 from backend.runtime.runtime import LocalRuntime
 from backend.runtime.sandbox import Sandbox
@@ -65,6 +67,25 @@ def test_cancelling_twice_is_harmless(live: Live) -> None:
         live.cancel(run_id)
     assert live.until_ended(run_id).status == "cancelled"
     assert live.event_types(run_id).count("run.cancelled") == 1
+
+
+def test_a_cancel_takes_effect_once_the_database_takes_changes_again(
+    live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = live.run("Full", [agent_step("slow", "sleeper")])
+    live.until_event(run_id, "step.progress")
+    engine = live.live._engine
+    assert engine is not None
+
+    def away(*_: object) -> bool:
+        raise OSError("the database is away")
+
+    with monkeypatch.context() as fault, caplog.at_level(logging.CRITICAL):
+        fault.setattr(Ending, "close", away)
+        live.cancel(run_id)
+        until(lambda: not engine._segments, "the end of the segment")
+    assert live.until_ended(run_id).status == "cancelled"
+    assert live.event_types(run_id)[-2:] == ["run.cancelled", "segment.ended"]
 
 
 def test_a_cancelled_run_keeps_the_outputs_of_its_completed_steps(live: Live) -> None:

@@ -17,8 +17,10 @@ class AwayForAWhile(FolderObjects):
     """Removes nothing while it is away."""
 
     away = True
+    asked = 0
 
     def delete_prefix(self, prefix: str) -> None:
+        self.asked += 1
         if self.away:
             raise OSError("the store is away")
         super().delete_prefix(prefix)
@@ -46,8 +48,9 @@ def test_what_the_store_refused_to_remove_is_removed_while_the_service_runs(
     live.until_ended(run_id)
     with caplog.at_level(logging.CRITICAL):
         live.erase(run_id)
-    assert live.count("pending_removals") == 1
-    objects.away = False
-    live.live._keeping.wake()
+        until(lambda: objects.asked, "the first try")
+        assert live.count("pending_removals") == 1
+        objects.away = False
+        live.live._removing.wake()
     until(lambda: live.count("pending_removals") == 0, "the removal")
     assert not [path for path in (tmp_path / "away").rglob("*") if path.is_file()]

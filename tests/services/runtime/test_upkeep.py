@@ -1,6 +1,5 @@
 """The launcher and the sweeper, round by round, with an engine that only takes notes."""
 
-import logging
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from workflow_api.v1 import deployment_pb2
 class NotingEngine:
     submitted: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
+    lost: set[str] = field(default_factory=set)
 
     def start(self) -> None: ...
 
@@ -37,6 +37,9 @@ class NotingEngine:
     def cancel(self, segment_id: str) -> None:
         self.cancelled.append(segment_id)
 
+    def executes(self, segment_id: str) -> bool:
+        return segment_id not in self.lost
+
 
 class Rounds:
     def __init__(self, world: World, work: Path, most: int = 4) -> None:
@@ -46,7 +49,7 @@ class Rounds:
         work.mkdir(exist_ok=True)
         self.launcher = Launcher(services.database, services.clock, self.engine, most)
         self.sweeper = Sweeper(services.database, services.clock, self.engine, launch_timeout_ms=300_000)
-        self.upkeep = Upkeep(services, world.servicer.removals, work)
+        self.upkeep = Upkeep(services, world.runtime, work)
 
 
 @pytest.fixture
@@ -152,6 +155,33 @@ def test_the_engine_is_told_to_end_a_run_whose_cancel_was_asked_for(world: World
     assert rounds.engine.cancelled == [segment_id]
 
 
+@pytest.mark.parametrize(("cancelled", "ended"), [(True, ("cancelled", None)), (False, ("failed", "orphaned"))])
+def test_a_running_segment_that_the_engine_does_not_execute_is_ended(
+    world: World, rounds: Rounds, cancelled: bool, ended: tuple[str, str | None]
+) -> None:
+    run_id = world.started()
+    rounds.engine.lost.add(world.begin(run_id))
+    if cancelled:
+        world.cancel(run_id)
+    rounds.sweeper.sweep()
+    assert (world.row(run_id).status, world.row(run_id).error_code) == ended
+
+
+def test_a_segment_that_parked_since_it_was_read_is_not_ended(
+    world: World, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = world.started("Gated")
+    segment_id = world.begin(run_id)
+
+    def park(_: str) -> bool:
+        world.park(run_id, segment_id, "review")
+        return False
+
+    monkeypatch.setattr(rounds.engine, "executes", park)
+    rounds.sweeper.sweep()
+    assert world.row(run_id).status == "waiting_for_approval"
+
+
 def test_parked_and_finished_runs_stay_as_they_are_at_the_start(world: World, rounds: Rounds) -> None:
     parked = world.started("Gated")
     world.park(parked, world.begin(parked), "review")
@@ -243,6 +273,8 @@ def test_retention_is_audited_and_removes_the_objects(world: World, rounds: Roun
     world.objects.put_bytes(key, b"content")
     world.clock.now += 90 * DAY_MS + 1
     rounds.upkeep.expire()
+    assert world.runtime.forgotten == [run_id]
+    world.removals.round()
     with pytest.raises(KeyError):
         world.objects.open_range(key, 0, 1)
     trail = world.deployment("ListAuditRecords", deployment_pb2.ListAuditRecordsRequest(target=run_id)).items
@@ -261,18 +293,11 @@ def test_however_many_runs_are_past_the_retention_all_are_erased(world: World, r
 def test_upkeep_ends_after_the_batch_it_is_at_when_it_must_stop(world: World, rounds: Rounds) -> None:
     run_ids = [world.finished() for _ in range(3)]
     world.clock.now += 90 * DAY_MS + 1
-    erased: list[str] = []
-
-    def remove(run_id: str) -> None:
-        erased.append(run_id)
-        rounds.upkeep.halt()
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("backend.runs.retention._MOST_AT_ONCE", 2)
-        patch.setattr(world.servicer.removals, "remove", remove)
+        patch.setattr(world.runtime, "forget", lambda _: rounds.upkeep.halt())
         done = rounds.upkeep.expire()
     assert (done["runs_erased"], done["more"], done["audit_records"]) == (2, 1, 0)
-    assert erased == run_ids[:1], "the removal that did not begin stays ordered"
     assert world.row(run_ids[2]).data_purged_at is None
 
 
@@ -294,24 +319,6 @@ def test_folders_of_runs_that_ended_elsewhere_are_removed(world: World, rounds: 
     world.cancel(parked)
     rounds.upkeep.tidy()
     assert list(rounds.work.iterdir()) == []
-
-
-def test_a_removal_of_objects_that_a_fault_interrupted_is_finished(
-    world: World, rounds: Rounds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def away(prefix: str) -> None:
-        raise OSError(prefix)
-
-    run_id = world.finished()
-    world.output(run_id, "first/a.txt", b"x")
-    with monkeypatch.context() as fault, caplog.at_level(logging.CRITICAL):
-        fault.setattr(world.objects, "delete_prefix", away)
-        world.erase(run_id)
-        rounds.upkeep.tidy()
-    assert world.count("pending_removals") == 1
-    rounds.upkeep.tidy()
-    assert world.count("pending_removals") == 0
-    assert not [file for file in (tmp_path / "objects").rglob("*") if file.is_file()]
 
 
 def test_rounds_with_nothing_to_do_read_by_index(world: World) -> None:
