@@ -1,8 +1,9 @@
 """Puts the backend together; the one place where its parts are wired."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from google.protobuf.descriptor import FileDescriptor
 
@@ -17,6 +18,7 @@ from backend.key_changes import KeyChanges
 from backend.keys.servicer import KeysServicer
 from backend.outputs.servicer import OutputsServicer
 from backend.runs.servicer import RunsServicer
+from backend.runtime.execution import Execution
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.publishing.files import stored_outputs
@@ -26,52 +28,91 @@ from backend.runtime.runtime import LocalRuntime
 from backend.services import Services
 from backend.settings import BackendSettings
 from backend.storage.database import Database
-from backend.storage.objects import ObjectStoreError, open_objects
-from backend.storage.opening import DataFolder, DataFolderError, open_postgresql
+from backend.storage.objects import open_objects
+from backend.storage.opening import DataFolder, open_postgresql
+from backend.storage.shared_clock import SharedClock
 from backend.workflows.servicer import WorkflowsServicer
 from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, workflows_pb2
 
+if TYPE_CHECKING:
+    from backend.runtime.remote import RemoteRuntime
+
 _GRACE_SECONDS: Final = 5.0
+
+
+class _Parts:
+    """What a process opens before it can serve or execute anything."""
+
+    def __init__(self, settings: BackendSettings, clock: Clock | None) -> None:
+        with ExitStack() as undo:
+            self.folder = DataFolder(settings.data)
+            undo.callback(self.folder.close)
+            self.objects = open_objects(settings.objects, settings.objects.folder or settings.data / "objects")
+            self.database: Database = (
+                self.folder.open_database()
+                if settings.database is None
+                else open_postgresql(settings.database, settings.database_connections)
+            )
+            undo.callback(self.database.close)
+            deployment = self.database.write(lambda tx: deployment_store.ensure(tx, settings.deployment_id))
+            self._shared_clock = None if settings.database is None or clock else SharedClock(self.database)
+            undo.pop_all()
+        self.services = Services(
+            database=self.database,
+            clock=clock or self._shared_clock or system_clock,
+            deployment_id=deployment.deployment_id,
+            cursors=Cursors(bytes.fromhex(deployment.cursor_secret)),
+            secrets=settings.secrets,
+        )
+        # A folder of a graph is one process's alone.
+        graphs = settings.data / "graphs" if settings.engine == "local" else None
+        self.graphs = Graphs(graphs, settings.secrets)
+        self.redactor = Redactor(Models(settings.secrets, settings.models))
+        outputs, sweep = stored_outputs(self.database, self.objects), by_policy(self.database, self.redactor)
+        self.publisher = Publisher(self.database, self.services.clock, self.graphs, outputs, sweep)
+
+    def close(self) -> None:
+        """Lets go of all of it, the folder last."""
+        self.graphs.close()
+        if self._shared_clock is not None:
+            self._shared_clock.stop()
+        self.database.close()
+        self.folder.close()
+
+
+class Worker:
+    """A process that executes the runs of others, and serves nothing."""
+
+    def __init__(self, settings: BackendSettings) -> None:
+        self._parts = parts = _Parts(settings, None)
+        self._execution = Execution(
+            settings, parts.services, parts.objects, parts.publisher, parts.redactor, on_free=lambda: None
+        )
+
+    def start(self) -> None:
+        """Takes segments from the queue. Raises as `Execution.start`."""
+        self._execution.start()
+
+    def stop(self) -> None:
+        """Takes none any more, and lets steps go on for the grace of the settings."""
+        self._execution.stop()
+        self._parts.close()
 
 
 class Backend:
     """Every domain service on one database, with the runtime that makes runs go."""
 
-    def __init__(self, settings: BackendSettings, clock: Clock = system_clock) -> None:
-        self._folder = DataFolder(settings.data)
-        try:
-            objects = open_objects(settings.objects, settings.data / "objects")
-        except ObjectStoreError:
-            self._folder.close()
-            raise
-        try:
-            self._database: Database = (
-                self._folder.open_database()
-                if settings.database is None
-                else open_postgresql(settings.database, settings.database_connections)
-            )
-        except DataFolderError:
-            self._folder.close()
-            raise
-        deployment = self._database.write(lambda tx: deployment_store.ensure(tx, settings.deployment_id))
-        services = Services(
-            database=self._database,
-            clock=clock,
-            deployment_id=deployment.deployment_id,
-            cursors=Cursors(bytes.fromhex(deployment.cursor_secret)),
-            secrets=settings.secrets,
-        )
+    def __init__(self, settings: BackendSettings, clock: Clock | None = None) -> None:
+        self._parts = parts = _Parts(settings, clock)
+        services, objects = parts.services, parts.objects
+        self._database = parts.database
         changes = KeyChanges()
-        self._graphs = graphs = Graphs(settings.data / "graphs", settings.secrets)
-        redactor = Redactor(Models(settings.secrets, settings.models))
-        outputs, sweep = stored_outputs(self._database, objects), by_policy(self._database, redactor)
-        publisher = Publisher(self._database, clock, graphs, outputs, sweep)
-        self._runtime = LocalRuntime(settings, services, objects, publisher, redactor)
+        self._runtime = _runtime(settings, parts)
         self._server: GrpcServer | None = None
         servicers: tuple[tuple[FileDescriptor, object], ...] = (
             (deployment_pb2.DESCRIPTOR, DeploymentServicer(services, changes)),
             (keys_pb2.DESCRIPTOR, KeysServicer(services, changes, settings.watch_poll_seconds)),
-            (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, graphs)),
+            (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs)),
             (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime)),
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
         )
@@ -99,6 +140,12 @@ class Backend:
         if self._server is not None:
             self._server.stop(_GRACE_SECONDS)
         self._runtime.stop()
-        self._graphs.close()
-        self._database.close()
-        self._folder.close()
+        self._parts.close()
+
+
+def _runtime(settings: BackendSettings, parts: _Parts) -> "LocalRuntime | RemoteRuntime":
+    if settings.database is not None and settings.engine == "dbos":
+        from backend.runtime.remote import RemoteRuntime
+
+        return RemoteRuntime(settings, settings.database, parts.services, parts.objects, parts.publisher)
+    return LocalRuntime(settings, parts.services, parts.objects, parts.publisher, parts.redactor)

@@ -22,6 +22,7 @@ class ObjectSettings:
 
     Attributes:
         store: `folder` is a folder below the data folder, `s3` a bucket of S3 or of a store that speaks as it does.
+        folder: The folder where processes share one; otherwise it is below the data folder of a single process.
         bucket: The bucket; needed with `s3`, as nothing of what follows is with `folder`.
         prefix: What every key in the bucket begins with: empty, or a path that ends with `/`.
         endpoint_url: The address of a store beside AWS.
@@ -31,6 +32,7 @@ class ObjectSettings:
     """
 
     store: Literal["folder", "s3"] = "folder"
+    folder: Path | None = None
     bucket: str | None = None
     prefix: str = ""
     endpoint_url: str | None = None
@@ -52,7 +54,9 @@ class BackendSettings:
             and `landlock` take that one only; `none` runs steps without isolation, on the operator's word.
         network: The most that an environment may allow its steps: `none`, or `full`, which includes this machine's own
             ports.
+        engine: What executes runs: `local` is this process, `dbos` is worker processes on the same PostgreSQL.
         step_slots: Steps that run at once in this process.
+        drain_seconds: How long steps may go on once the process is to end.
         launch_timeout_seconds: A segment that was handed over and that nothing takes up for so long fails as
             `launch_failed`.
         watch_poll_seconds: How often a watch stream looks for changes made by other processes.
@@ -67,9 +71,16 @@ class BackendSettings:
     deployment_id: str = "local"
     sandbox: Literal["auto", "bwrap", "landlock", "none"] = "auto"
     network: Literal["none", "full"] = "none"
+    engine: Literal["local", "dbos"] = "local"
     step_slots: int = 8
+    drain_seconds: float = 2.0
     launch_timeout_seconds: float = 300.0
     watch_poll_seconds: float = 0.5
     objects: ObjectSettings = ObjectSettings()
     secrets: Secrets = field(default_factory=Secrets)
     models: Mapping[str, ModelProvider] = field(default_factory=dict)
+
+    @property
+    def launch_timeout_ms(self) -> int:
+        """As `launch_timeout_seconds`."""
+        return round(self.launch_timeout_seconds * 1000)

@@ -31,6 +31,7 @@ COMMANDS: Final = (
     CommandModule("serve", "Serve everything in one process; nothing else to install."),
     CommandModule("edge", "Serve the HTTP API alone, in front of a backend elsewhere."),
     CommandModule("backend", "Serve the gRPC services and the runtime alone."),
+    CommandModule("worker", "Execute runs that backends hand over."),
     CommandModule("apply", "Apply manifests: agents, connectors, environments, workflows."),
     CommandModule("workflows", "List, show, activate and deactivate workflows."),
     CommandModule("connectors", "Test connectors."),

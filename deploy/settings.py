@@ -78,6 +78,13 @@ def deployment_id(value: str) -> str:
     return value
 
 
+def absolute_path(value: Path) -> Path:
+    """Read a place on disk that does not depend on where the process was started."""
+    if not value.is_absolute():
+        raise ValueError("must be an absolute path")
+    return value
+
+
 def bucket_name(value: str) -> str:
     """Read the name of a bucket."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", value):
@@ -196,6 +203,8 @@ class Runtime:
         default=_BACKEND.sandbox, metadata={CHECK: one_of("auto", "bwrap", "landlock", "none")}
     )
     network: Literal["none", "full"] = field(default=_BACKEND.network, metadata={CHECK: one_of("none", "full")})
+    engine: Literal["local", "dbos"] = field(default=_BACKEND.engine, metadata={CHECK: one_of("local", "dbos")})
+    drain_seconds: float = field(default=_BACKEND.drain_seconds, metadata={CHECK: between(0, 86400)})
     step_slots: int = field(default=_BACKEND.step_slots, metadata={CHECK: between(1, 256)})
     launch_timeout_seconds: float = field(default=_BACKEND.launch_timeout_seconds, metadata={CHECK: between(1, 86400)})
 
@@ -205,6 +214,7 @@ class Objects:
     """Where outputs, results and step logs rest."""
 
     store: Literal["folder", "s3"] = field(default=_BACKEND.objects.store, metadata={CHECK: one_of("folder", "s3")})
+    folder: Path | None = field(default=_BACKEND.objects.folder, metadata={CHECK: absolute_path})
     bucket: str | None = field(default=_BACKEND.objects.bucket, metadata={CHECK: bucket_name})
     prefix: str = field(default=_BACKEND.objects.prefix, metadata={CHECK: key_prefix})
     endpoint_url: str | None = field(default=_BACKEND.objects.endpoint_url, metadata={CHECK: http_url})
@@ -249,6 +259,8 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         deployment_id=settings.deployment_id,
         sandbox=runtime.sandbox,
         network=runtime.network,
+        engine=runtime.engine,
+        drain_seconds=runtime.drain_seconds,
         step_slots=runtime.step_slots,
         launch_timeout_seconds=runtime.launch_timeout_seconds,
         watch_poll_seconds=settings.backend.watch_poll_seconds,

@@ -10,3 +10,8 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     for provider, model in settings.models.items():
         if model.api_key is not None and model.api_key not in settings.secrets:
             yield f"models.{provider}", f"must have as api_key a name that [secrets] holds; '{model.api_key}' is none"
+    if settings.runtime.engine == "dbos":
+        if settings.backend.database is None:
+            yield "runtime.engine", "dbos needs PostgreSQL: set backend.database, or leave the engine local"
+        if settings.objects.store == "folder" and settings.objects.folder is None:
+            yield "objects.store", "workers need the same objects: use s3, or set objects.folder to a folder they share"

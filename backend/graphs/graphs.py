@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.graphs.folder import FolderGraph
-from backend.graphs.graph import Graph
+from backend.graphs.graph import Graph, GraphRefusedError
 from backend.graphs.sparql import SparqlGraph
 from backend.secrets import Secrets
 
@@ -14,25 +14,37 @@ DEFAULT_BASE_IRI: Final = "urn:workflow-api:"
 
 
 class Graphs:
-    """Graphs by id and version of their manifests; those in folders are below `folder`, one folder a graph."""
+    """Graphs by id and version of their manifests; those in folders are below `folder`, one folder a graph.
 
-    def __init__(self, folder: Path, secrets: Secrets) -> None:
+    Without a `folder` there are none of these.
+    """
+
+    def __init__(self, folder: Path | None, secrets: Secrets) -> None:
         self._folder = folder
         self._secrets = secrets
         self._graphs: dict[tuple[str, int], Graph] = {}
         self._lock = threading.Lock()
 
     def get(self, graph_id: str, version: int, definition: Mapping[str, Any]) -> Graph:
-        """One graph; `definition` is the manifest of this version."""
+        """One graph; `definition` is the manifest of this version.
+
+        Raises:
+            GraphRefusedError: it rests in a folder, which this process has none for.
+        """
         remote = definition.get("store") == "sparql"
         # A folder is one database whatever its manifest says by now.
         key = (graph_id, version if remote else 0)
         with self._lock:
             graph = self._graphs.get(key)
             if graph is None:
-                graph = SparqlGraph(definition, self._secrets) if remote else FolderGraph(self._folder / graph_id)
+                graph = SparqlGraph(definition, self._secrets) if remote else self._in_folder(graph_id)
                 self._graphs[key] = graph
             return graph
+
+    def _in_folder(self, graph_id: str) -> Graph:
+        if self._folder is None:
+            raise GraphRefusedError("where workers execute runs, a graph must be behind a SPARQL endpoint")
+        return FolderGraph(self._folder / graph_id)
 
     def close(self) -> None:
         """Closes every graph; work under way fails."""

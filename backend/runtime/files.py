@@ -2,12 +2,15 @@
 
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
 from backend.outputs.store import outputs_of
+from backend.runtime import upkeep_store
 from backend.runtime.means import Means
 from backend.runtime.run_redaction import STEPS, RunRedaction
+from backend.storage.database import Database
 from backend.storage.objects import ObjectStore
 
 
@@ -46,6 +49,15 @@ def files_of(means: Means, run_id: str, steps: Iterable[str], redaction: RunReda
 def drop_files(means: Means, run_id: str) -> None:
     """Frees the disk while a run waits; the objects stay."""
     shutil.rmtree(means.files_of_run(run_id), ignore_errors=True)
+
+
+def remove_leftovers(database: Database, work: Path, halt: threading.Event) -> None:
+    """Removes from a work folder what belongs to runs that ended while no segment of theirs ran here."""
+    folders = list(work.iterdir())
+    in_flight = database.read(upkeep_store.in_flight) if folders else set()
+    for folder in folders:
+        if folder.name not in in_flight and not halt.is_set():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sweep(folder: Path, redaction: RunRedaction | None) -> None:

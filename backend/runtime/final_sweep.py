@@ -72,7 +72,9 @@ class FinalSweeps:
         for run_id in waiting:
             _, until = self._pauses.get(run_id, (0, 0))
             if self._clock() >= until:
-                self._try(run_id)
+                with self._database.hold(f"final sweep {run_id}") as mine:
+                    if mine:
+                        self._try(run_id)
 
     def _try(self, run_id: str) -> None:
         try:
@@ -87,6 +89,9 @@ class FinalSweeps:
 
     def _sweep(self, run_id: str) -> None:
         row = self._database.read(lambda tx: store.run(tx, run_id))
+        if row is None:
+            # Another process has done it since.
+            return
         policy = json_text.parse(row.pii_policy)
         policy["max_model_calls"] = max(
             0, policy["max_model_calls"] - redaction_manifest.model_calls(row.pii_redaction)

@@ -32,7 +32,7 @@ _WAITING = sql(
 )
 _RUN_ROW = sql(
     select(runs.c.run_id, runs.c.pii_policy, runs.c.result_error_code, *(runs.c[name] for name in _COLUMNS)).where(
-        runs.c.run_id == _RUN
+        runs.c.run_id == _RUN, _UNSWEPT
     )
 )
 _CHANGE_OUTPUT = sql(
@@ -63,7 +63,7 @@ def waiting(tx: Tx) -> list[str]:
 
 
 def run(tx: Tx, run_id: str) -> Any:
-    """What a sweep needs to know of a run, and what of it a sweep may change."""
+    """What a sweep needs to know of a run that waits for it, and what of it a sweep may change; else None."""
     return tx.one(_RUN_ROW, of_run_id=run_id)
 
 

@@ -1,5 +1,7 @@
 """Hands queued segments over to the engine: the tables are its outbox. (DESIGN.md, 6)."""
 
+from collections.abc import Callable
+
 from backend.clock import Clock
 from backend.runtime import upkeep_store as store
 from backend.runtime.engines.engine import Engine
@@ -13,23 +15,29 @@ class Launcher:
     is gone is taken back at the start.
     """
 
-    def __init__(self, database: Database, clock: Clock, engine: Engine, most: int) -> None:
+    def __init__(self, database: Database, clock: Clock, engine: Engine, most: Callable[[], int]) -> None:
         self._database = database
         self._clock = clock
         self._engine = engine
         self._most = most
 
     def launch(self) -> None:
-        """Hands over what waits, as far as there is room."""
-        waiting = self._database.read(lambda tx: store.waiting(tx, self._most))
+        """Hands over what waits, as far as there is room.
+
+        A segment is marked once the engine has it: what a crash leaves between the two is handed over again.
+        """
+        most = self._most()
+        waiting = self._database.read(lambda tx: store.waiting(tx, most))
         if not waiting:
             return
         taken = self._database.read(store.taken_by_key)
-        room = self._most - sum(taken.values())
+        room = most - sum(taken.values())
         waiting.sort(key=lambda row: (taken.get(row.key_id, 0) + row.turn, row.created_at, row.segment_id))
-        chosen = [row.segment_id for row in waiting[: max(room, 0)]]
-        if not chosen:
-            return
-        self._database.write(lambda tx: store.hand_over(tx, chosen, self._clock()))
-        for segment_id in chosen:
-            self._engine.submit(segment_id)
+        handed_over = []
+        try:
+            for row in waiting[: max(room, 0)]:
+                self._engine.submit(row.segment_id)
+                handed_over.append(row.segment_id)
+        finally:
+            if handed_over:
+                self._database.write(lambda tx: store.hand_over(tx, handed_over, self._clock()), of="launcher")

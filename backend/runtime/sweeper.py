@@ -6,6 +6,7 @@ from typing import Any
 from backend.clock import Clock
 from backend.runs.lifecycle import Held
 from backend.runtime import upkeep_store as store
+from backend.runtime import workers_store
 from backend.runtime.endings import LAUNCH_FAILED, ORPHANED, Ending, reason_to_stop, time_limit
 from backend.runtime.engines.engine import Engine
 from backend.storage.database import Database, Tx, run_of
@@ -14,13 +15,20 @@ _LOG = logging.getLogger(__name__)
 
 
 class Sweeper:
-    """Looks at every run that is in flight; each closing is a compare-and-set, so a run that just ended stays."""
+    """Looks at every run that is in flight; each closing is a compare-and-set, so a run that just ended stays.
 
-    def __init__(self, database: Database, clock: Clock, engine: Engine, launch_timeout_ms: int) -> None:
+    `owner` is this process where others share the database, and what has no live owner is nobody's; None where every
+    segment is this process's.
+    """
+
+    def __init__(
+        self, database: Database, clock: Clock, engine: Engine, launch_timeout_ms: int, owner: str | None = None
+    ) -> None:
         self._database = database
         self._clock = clock
         self._engine = engine
         self._launch_timeout_ms = launch_timeout_ms
+        self._owner = owner
 
     def recover(self) -> None:
         """At the start of the process: what an earlier one left running ends, what waited is launched anew.
@@ -37,8 +45,12 @@ class Sweeper:
     def sweep(self) -> None:
         """One round; cheap where nothing is in flight."""
         now = self._clock()
-        for segment in self._database.read(store.running):
+        running = self._database.read(store.running)
+        live = self._live(running, now)
+        for segment in running:
             reason = reason_to_stop(segment, now)
+            if segment.owner in live:
+                continue
             if not self._engine.executes(segment.segment_id):
                 # What executed it could not record the end, as while the database was away.
                 self._end(segment, reason, now)
@@ -49,6 +61,12 @@ class Sweeper:
             self._close(run.run_id, time_limit(run.max_run_hours), now)
         for segment in self._database.read(lambda tx: store.not_launched(tx, now - self._launch_timeout_ms)):
             self._fail_launch(segment, now)
+
+    def _live(self, running: list[Any], now: int) -> set[str]:
+        """The other processes that hold a lease; their segments are theirs to end."""
+        if self._owner is None or all(segment.owner == self._owner for segment in running):
+            return set()
+        return self._database.read(lambda tx: workers_store.live(tx, now)) - {self._owner}
 
     def _end(self, segment: Any, reason: Ending | None, now: int) -> None:
         """Ends what nobody executes, unless it ended or parked since it was read."""

@@ -1,11 +1,9 @@
 """Erases and deletes what is kept for a time and then no longer, and folders that were left over."""
 
-import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from backend.clock import DAY_MS, HOUR_MS
@@ -28,13 +26,12 @@ _MOST_AT_ONCE: Final = 1_000
 class Upkeep:
     """Works in a thread of its own, for nothing here is urgent and much of it may be due at once.
 
-    `work` is the folder where runs in flight keep what is theirs on disk; `runtime` hears of what was erased.
+    `runtime` hears of what was erased.
     """
 
-    def __init__(self, services: Services, runtime: Runtime, work: Path) -> None:
+    def __init__(self, services: Services, runtime: Runtime) -> None:
         self._services = services
         self._retention = Retention(services, runtime)
-        self._work = work
         self._next_expiry = 0
         self._halted = threading.Event()
 
@@ -43,21 +40,14 @@ class Upkeep:
         self._halted.set()
 
     def round(self) -> None:
-        """Tidies, and every hour ends what is past its time."""
-        self.tidy()
+        """Every hour, ends what is past its time; where processes share the database, one of them does."""
         now = self._services.clock()
-        if now >= self._next_expiry:
-            self._next_expiry = now + HOUR_MS
-            self.expire()
-
-    def tidy(self) -> None:
-        """Removes the folders of runs that ended while no segment of theirs ran."""
-        may_go_on = self._until(None)
-        folders = list(self._work.iterdir())
-        in_flight = self._services.database.read(store.in_flight) if folders else set()
-        for folder in folders:
-            if folder.name not in in_flight and may_go_on():
-                shutil.rmtree(folder, ignore_errors=True)
+        if now < self._next_expiry:
+            return
+        with self._services.database.hold("upkeep") as mine:
+            if mine:
+                self._next_expiry = now + HOUR_MS
+                self.expire()
 
     def expire(self, seconds: float | None = None) -> dict[str, int]:
         """Erases run data and deletes records past their time; returns how many, as `runs_erased` and by table.

@@ -29,9 +29,6 @@ class DbosQueue:
             system_database_url=url, application_name=_NAME, retry_connection_errors=False, lazy=True
         )
 
-    def start(self) -> None:
-        """There is nothing to get ready."""
-
     def stop(self) -> None:
         """Ends the connections."""
         self._client.destroy()
@@ -56,6 +53,10 @@ class DbosQueue:
     def cancel(self, segment_id: str) -> None:
         """The worker that executes it looks for itself."""
 
+    def executes(self, segment_id: str) -> bool:  # noqa: ARG002 - of any segment
+        """Nothing is executed here."""
+        return False
+
 
 class DbosWorker:
     """Takes segments from the queue and has the local engine execute them, up to `most` at once."""
@@ -77,16 +78,15 @@ class DbosWorker:
     def start(self) -> None:
         """Begins to take segments. Not for a thread with an event loop: DBOS would move into it."""
         DBOS(config=self._config)  # type: ignore[arg-type]  # the keys are those of its typed dictionary
-        DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=0, serialization_type=WorkflowSerializationFormat.PORTABLE)(
-            self._execute
-        )
+
+        @DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=0, serialization_type=WorkflowSerializationFormat.PORTABLE)
+        def execute(segment_id: str) -> None:
+            self._engine.execute(segment_id).result()
+
         DBOS.listen_queues([_QUEUE])
         DBOS.launch()
         DBOS.register_queue(_QUEUE, worker_concurrency=self._most, polling_interval_sec=_POLL_SECONDS)
 
-    def stop(self) -> None:
-        """Takes none any more; those that run go on."""
-        DBOS.destroy(destroy_registry=True)
-
-    def _execute(self, segment_id: str) -> None:
-        self._engine.execute(segment_id).result()
+    def stop(self, grace_seconds: float) -> None:
+        """Takes none any more, and gives those that run so long to end by themselves."""
+        DBOS.destroy(destroy_registry=True, workflow_completion_timeout_sec=round(grace_seconds))

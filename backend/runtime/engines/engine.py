@@ -6,14 +6,12 @@ from typing import Protocol
 class Engine(Protocol):
     """Executes segments by id. It keeps no state that counts: whatever it forgets, the tables still hold."""
 
-    def start(self) -> None:
-        """Gets ready to take segments."""
-
-    def stop(self) -> None:
-        """Takes none any more, lets those that run go on for a short grace, then ends them and returns."""
-
     def submit(self, segment_id: str) -> None:
-        """Has a queued segment executed soon; doing so twice is harmless. Does not wait; from any thread."""
+        """Has a queued segment executed soon; doing so twice is harmless. Does not wait for it; from any thread.
+
+        Raises:
+            Exception: it was not taken, and is to be submitted again.
+        """
 
     def cancel(self, segment_id: str) -> None:
         """Has a running segment kill its steps and close its run, for the reason that the run's row gives.

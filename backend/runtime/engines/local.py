@@ -4,14 +4,11 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final
 
 import uvloop
 
 from backend.runtime.means import Means
 from backend.runtime.segment import Segment
-
-_GRACE_SECONDS: Final = 2.0
 
 
 class LocalEngine:
@@ -31,13 +28,13 @@ class LocalEngine:
         """Starts the thread."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Gives running segments two seconds to end by themselves, then ends them as orphaned."""
+    def stop(self, grace_seconds: float) -> None:
+        """Gives running segments so long to end by themselves, then ends them as orphaned."""
         if not self._thread.is_alive():
             # A start that failed before it came to this; nothing would ever run on the loop.
             self._loop.close()
             return
-        asyncio.run_coroutine_threadsafe(self._drain(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._drain(grace_seconds), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -77,9 +74,9 @@ class LocalEngine:
             ended.set_result(None)
         self._on_free()
 
-    async def _drain(self) -> None:
+    async def _drain(self, grace_seconds: float) -> None:
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_GRACE_SECONDS)
+            await asyncio.wait(self._tasks, timeout=grace_seconds)
         for segment in self._segments.values():
             segment.stop()
         if self._tasks:

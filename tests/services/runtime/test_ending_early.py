@@ -74,7 +74,7 @@ def test_a_cancel_takes_effect_once_the_database_takes_changes_again(
 ) -> None:
     run_id = live.run("Full", [agent_step("slow", "sleeper")])
     live.until_event(run_id, "step.progress")
-    engine = live.live._engine
+    engine = live.live._execution._engine
     assert engine is not None
 
     def away(*_: object) -> bool:
@@ -125,7 +125,7 @@ def _stored(live: Live) -> list[str]:
 def test_a_step_that_is_cancelled_while_its_files_are_stored_leaves_none(live: Live, held: Gate) -> None:
     run_id = live.run("Late", [agent_step("write", "writer")])
     assert held.reached.wait(30)
-    engine = live.live._engine
+    engine = live.live._execution._engine
     assert engine is not None
     segment = next(iter(engine._segments.values()))
     live.cancel(run_id)
@@ -142,7 +142,7 @@ def test_a_step_whose_run_was_closed_while_its_files_were_stored_leaves_none(liv
     assert held.reached.wait(30)
     live.close(run_id, "failed", error_code="orphaned")
     held.opened.set()
-    engine = live.live._engine
+    engine = live.live._execution._engine
     assert engine is not None
     until(lambda: not engine._segments, "the end of the segment")
     assert _stored(live) == []
@@ -248,5 +248,5 @@ def test_a_start_that_fails_leaves_nothing_that_runs(
     with pytest.raises(RuntimeError, match=part):
         idle.live.start()
     assert set(threading.enumerate()) <= before
-    assert idle.live._engine is None
+    assert idle.live._execution._engine is None
     idle.live.stop()

@@ -51,6 +51,6 @@ def test_what_the_store_refused_to_remove_is_removed_while_the_service_runs(
         until(lambda: objects.asked, "the first try")
         assert live.count("pending_removals") == 1
         objects.away = False
-        live.live._removing.wake()
+        live.live._dispatch.removing.wake()
     until(lambda: live.count("pending_removals") == 0, "the removal")
     assert not [path for path in (tmp_path / "away").rglob("*") if path.is_file()]

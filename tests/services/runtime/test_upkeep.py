@@ -1,6 +1,7 @@
 """The launcher and the sweeper, round by round, with an engine that only takes notes."""
 
 import re
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from sqlalchemy import text
 
 from backend.clock import DAY_MS
 from backend.runtime import upkeep_store
+from backend.runtime.files import remove_leftovers
 from backend.runtime.launcher import Launcher
 from backend.runtime.sweeper import Sweeper
 from backend.runtime.upkeep import Upkeep
@@ -42,14 +44,12 @@ class NotingEngine:
 
 
 class Rounds:
-    def __init__(self, world: World, work: Path, most: int = 4) -> None:
+    def __init__(self, world: World, most: int = 4) -> None:
         services = world.services
         self.engine = NotingEngine()
-        self.work = work
-        work.mkdir(exist_ok=True)
-        self.launcher = Launcher(services.database, services.clock, self.engine, most)
+        self.launcher = Launcher(services.database, services.clock, self.engine, lambda: most)
         self.sweeper = Sweeper(services.database, services.clock, self.engine, launch_timeout_ms=300_000)
-        self.upkeep = Upkeep(services, world.runtime, work)
+        self.upkeep = Upkeep(services, world.runtime)
 
 
 @pytest.fixture
@@ -58,8 +58,8 @@ def world(services: Services, clock: TestClock, tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def rounds(world: World, tmp_path: Path) -> Rounds:
-    return Rounds(world, tmp_path / "work")
+def rounds(world: World) -> Rounds:
+    return Rounds(world)
 
 
 def _segment(world: World, run_id: str) -> str:
@@ -309,16 +309,17 @@ def test_upkeep_by_hand_ends_when_its_seconds_are_over(world: World, rounds: Rou
     assert (done["runs_erased"], done["more"]) == (1, 0)
 
 
-def test_folders_of_runs_that_ended_elsewhere_are_removed(world: World, rounds: Rounds) -> None:
+def test_folders_of_runs_that_ended_elsewhere_are_removed(world: World, tmp_path: Path) -> None:
+    work, halt = tmp_path / "work", threading.Event()
     parked = world.started("Gated")
     world.park(parked, world.begin(parked), "review")
     for run_id in (parked, "run_gone"):
-        (rounds.work / run_id / "inputs").mkdir(parents=True)
-    rounds.upkeep.tidy()
-    assert [folder.name for folder in rounds.work.iterdir()] == [parked]
+        (work / run_id / "inputs").mkdir(parents=True)
+    remove_leftovers(world.services.database, work, halt)
+    assert [folder.name for folder in work.iterdir()] == [parked]
     world.cancel(parked)
-    rounds.upkeep.tidy()
-    assert list(rounds.work.iterdir()) == []
+    remove_leftovers(world.services.database, work, halt)
+    assert list(work.iterdir()) == []
 
 
 def test_rounds_with_nothing_to_do_read_by_index(world: World) -> None:

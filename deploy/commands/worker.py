@@ -1,0 +1,33 @@
+"""`workflow-api worker`: executes runs that backends hand over."""
+
+import asyncio
+import os
+
+from deploy.commands.options import Config, Data, Json
+from deploy.failures import CommandFailed
+from deploy.lifecycle import default_data, prepare_process, run_until_stopped
+from deploy.printing import print_json_line
+from deploy.settings_source import read_settings
+
+
+def command(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+    """Execute runs that backends hand over. SIGTERM and SIGINT end it once its steps are done, or after the grace."""
+    settings = read_settings(os.environ, config=config, given={"data": data and str(data)})
+    if settings.runtime.engine != "dbos":
+        raise CommandFailed(
+            "Workers need the engine dbos: set runtime.engine, here and for the backends.", code="cannot_start"
+        )
+    prepare_process(settings)
+    folder = settings.data or default_data(os.environ, demo=False)
+
+    from deploy.worker_part import worked
+
+    async def work(stop: asyncio.Event) -> None:
+        async with worked(settings, folder):
+            if as_json:
+                print_json_line({"data": str(folder)})
+            else:
+                print(f"Ready. Data: {folder}", flush=True)
+            await stop.wait()
+
+    run_until_stopped(work)
