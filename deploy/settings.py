@@ -23,6 +23,7 @@ CHECK: Final = "check"
 TABLE: Final = "table"
 """Key of a field's metadata, for a table of the file whose names are free: as `CHECK`, of one (name, value)."""
 
+_DATABASE: Final = re.compile(r"postgres(ql)?://[^/?]*/[^/?]+(\?[!-~]*)?")
 _ADDRESS: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):(?P<port>[0-9]{1,5})")
 
 
@@ -110,7 +111,7 @@ def database_url(value: str) -> str:
     """Read where the data rests: the address of a PostgreSQL database, or where that address is kept."""
     if value.startswith((secrets.ENVIRONMENT, secrets.FILE)):
         return secret_source("database", value)
-    if not re.fullmatch(r"postgres(ql)?://[!-~]+", value) or urlsplit(value).password is not None:
+    if not _DATABASE.fullmatch(value) or urlsplit(value).password is not None:
         raise ValueError(
             "must be postgresql://user@host/name without a password, or env:VARIABLE or file:/path that holds it all"
         )
@@ -272,7 +273,10 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
 
 
 def _database(where: str | None, environment: Mapping[str, str]) -> str | None:
-    """Look up the address of the database where it is kept elsewhere. Raises SecretError."""
+    """Look up the address of the database where it is kept elsewhere. Raises SecretError or ValueError."""
     if where is None or not where.startswith((secrets.ENVIRONMENT, secrets.FILE)):
         return where
-    return Secrets({"backend.database": where}, environment).get("backend.database")
+    url = Secrets({"backend.database": where}, environment).get("backend.database")
+    if not _DATABASE.fullmatch(url):
+        raise ValueError(f"backend.database: {where} must hold an address as postgresql://user:password@host/name")
+    return url

@@ -162,7 +162,8 @@ class Execution:
         if settings.database is not None and settings.engine == "dbos":
             from backend.runtime.engines.dbos import DbosWorker
 
-            self._queue = DbosWorker(settings.database, owner, engine, SEGMENTS_PER_SLOT * settings.step_slots)
+            # No more than it has slots for: what waits, waits where another worker may take it.
+            self._queue = DbosWorker(settings.database, owner, engine, settings.step_slots)
             self._queue.start()
 
     def _end(self, grace_seconds: float) -> None:

@@ -42,8 +42,9 @@ class Postgresql:
                 connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)))
 
     def url_of(self, name: str) -> str:
-        parts = psycopg.conninfo.conninfo_to_dict(self._url) | {"dbname": name}
-        return "postgresql://?" + urlencode({part: str(value) for part, value in parts.items()})
+        parts = {part: str(value) for part, value in psycopg.conninfo.conninfo_to_dict(self._url).items()}
+        del parts["dbname"]
+        return f"postgresql://{parts.pop('user')}@/{name}?{urlencode(parts)}"
 
     @contextmanager
     def database(self) -> Iterator[str]:

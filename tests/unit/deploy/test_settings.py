@@ -123,7 +123,9 @@ def test_the_database_is_an_address_without_a_password_or_where_that_is_kept(
     assert "planted" not in repr(told)
 
 
-@pytest.mark.parametrize("value", ["postgresql://app:planted@db/runs", "mysql://app@db/runs", "file:relative", "runs"])
+@pytest.mark.parametrize(
+    "value", ["postgresql://app:planted@db/runs", "mysql://app@db/runs", "postgresql://app@db", "file:relative", "runs"]
+)
 def test_another_database_is_refused_and_its_password_not_told(value: str) -> None:
     told = problems({"WORKFLOW_API_BACKEND_DATABASE": value})
     assert list(told) == ["WORKFLOW_API_BACKEND_DATABASE"]

@@ -1,0 +1,194 @@
+"""Edges, backends and workers, two of each, on one PostgreSQL."""
+
+import os
+import signal
+import subprocess
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.processes.conftest import Cluster
+from tests.support.client import Caller
+from tests.support.poll import until
+from tests.support.service import COMMAND
+from tests.support.wire import Answer
+
+
+def test_a_run_is_started_at_one_edge_and_read_at_another(cluster: Cluster) -> None:
+    here, there = cluster.callers()
+    run_id = here.started(cluster.flows["Echo"], input_text="hello")
+    run = there.wait(run_id, "completed")
+    assert run["result"]["text"] == "hello"
+    (output, *_) = there.get(f"/runs/{run_id}/outputs").json()["items"]
+    assert here.get(output["download"]["path"].removeprefix("/api/v1")).body
+    assert here.delete(f"/runs/{run_id}/data").status == 202
+    assert there.get(f"/runs/{run_id}/events").status == 404
+
+
+def test_an_approval_at_another_backend_goes_on(cluster: Cluster) -> None:
+    here, there = cluster.callers()
+    run_id = here.started(cluster.flows["Gate"], input_text="x")
+    here.wait(run_id, "waiting_for_approval")
+    (approval,) = there.get(f"/runs/{run_id}/approvals").json()["items"]
+    cluster.admins[1].decide(approval["approval_id"], approve=True)
+    assert here.wait(run_id, "completed")["counts"]["steps_completed"] == 3
+    assert [segment["ordinal"] for segment in here.events(run_id)["segments"]] == [1, 2]
+
+
+def test_a_run_is_cancelled_in_mid_step_from_another_edge(cluster: Cluster) -> None:
+    here, there = cluster.callers()
+    run_id = here.started(cluster.flows["Sleep"], parameters={"seconds": 3600})
+    here.wait_for_event(run_id, "step.progress")
+    assert there.post(f"/runs/{run_id}/cancel").status == 202
+    here.wait(run_id, "cancelled")
+    assert here.get("/me").json()["active_runs"] == 0
+
+
+def test_equal_starts_at_two_edges_at_once_make_one_run(cluster: Cluster) -> None:
+    callers = cluster.callers()
+
+    def start(number: int) -> Answer:
+        return callers[number % 2].start(cluster.flows["Park"], key, input_text="race")
+
+    for _ in range(5):
+        key = uuid.uuid4().hex
+        with ThreadPoolExecutor(16) as pool:
+            answers = list(pool.map(start, range(16)))
+        assert [answer.status for answer in answers].count(201) == 1
+        assert {answer.status for answer in answers} <= {200, 201, 409}
+        assert len({answer.json()["run_id"] for answer in answers if answer.status in {200, 201}}) == 1
+    assert callers[0].get("/me").json()["active_runs"] == 5
+
+
+def test_slots_and_quota_are_exact_over_two_backends(cluster: Cluster) -> None:
+    callers = cluster.callers(max_concurrent_runs=7, daily_run_quota=9)
+
+    def start(number: int) -> int:
+        return callers[number % 2].start(cluster.flows["Park"]).status
+
+    with ThreadPoolExecutor(32) as pool:
+        statuses = list(pool.map(start, range(64)))
+    assert (statuses.count(201), statuses.count(429)) == (7, 57)
+    counted = callers[1].get("/me").json()
+    assert (counted["active_runs"], counted["quota_used_today"]) == (7, 7)
+    for run in callers[0].get("/runs", limit=100).json()["items"]:
+        callers[0].post(f"/runs/{run['run_id']}/cancel")
+    until(lambda: callers[0].get("/me").json()["active_runs"] == 0, "the slots to be free")
+    with ThreadPoolExecutor(32) as pool:
+        statuses = list(pool.map(start, range(64)))
+    assert statuses.count(201) == 2, "no unit of the quota was charged twice, or lost"
+
+
+def test_one_key_with_many_queued_runs_does_not_hold_up_anothers_first(cluster: Cluster) -> None:
+    (busy, _), (other, _) = cluster.callers(), cluster.callers()
+    with ThreadPoolExecutor(16) as pool:
+        runs = list(pool.map(lambda _: busy.started(cluster.flows["Sleep"], parameters={"seconds": 2}), range(90)))
+    assert other.finished(cluster.flows["Echo"])["status"] == "completed"
+    assert any(busy.run(run_id)["status"] == "queued" for run_id in runs)
+    for run_id in runs:
+        busy.post(f"/runs/{run_id}/cancel")
+    until(lambda: busy.get("/me").json()["active_runs"] == 0, "every slot to be free")
+
+
+def _without_owner(cluster: Cluster) -> int:
+    """How many segments run under a process that holds no lease."""
+    with psycopg.connect(cluster.database) as connection:
+        found = connection.execute(
+            "SELECT count(*) FROM segments WHERE state = 'running' AND owner NOT IN (SELECT owner FROM workers"
+            " WHERE lease_until > extract(epoch FROM clock_timestamp()) * 1000)"
+        ).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def _running(cluster: Cluster, caller: Caller) -> list[str]:
+    """More runs than one worker executes at once, so that either has some."""
+    runs = [caller.started(cluster.flows["Sleep"], parameters={"seconds": 3600}) for _ in range(12)]
+    for run_id in runs:
+        caller.wait_for_event(run_id, "step.progress")
+    return runs
+
+
+def test_what_a_killed_worker_ran_is_orphaned_and_nothing_else(cluster: Cluster) -> None:
+    caller, _ = cluster.callers()
+    runs = _running(cluster, caller)
+    cluster.workers[0].kill()
+    until(lambda: _without_owner(cluster) > 0, "its lease to end")
+    cluster.workers[0].start()
+
+    until(lambda: _without_owner(cluster) == 0, "what it ran to end")
+    now = [caller.run(run_id) for run_id in runs]
+    lost = [run["error"]["code"] for run in now if run["status"] == "failed"]
+    assert set(lost) == {"orphaned"}
+    assert 4 <= len(lost) <= 8
+    assert [run["status"] for run in now].count("running") == 12 - len(lost)
+    for run_id in runs:
+        caller.post(f"/runs/{run_id}/cancel")
+    until(lambda: caller.get("/me").json()["active_runs"] == 0, "every slot to be free")
+    assert caller.finished(cluster.flows["Echo"])["status"] == "completed"
+
+
+def test_a_worker_that_stood_still_past_its_lease_ends_its_steps(cluster: Cluster) -> None:
+    caller, _ = cluster.callers()
+    runs = _running(cluster, caller)
+    cluster.workers[1].send(signal.SIGSTOP)
+    try:
+        until(lambda: any(caller.run(run_id)["status"] == "failed" for run_id in runs), "what it ran to end")
+    finally:
+        cluster.workers[1].send(signal.SIGCONT)
+    until(lambda: "The lease of" in cluster.workers[1].log(), "the worker to notice")
+    for run_id in runs:
+        caller.post(f"/runs/{run_id}/cancel")
+    until(lambda: caller.get("/me").json()["active_runs"] == 0, "every slot to be free")
+    for _ in range(8):
+        assert caller.finished(cluster.flows["Echo"])["status"] == "completed"
+
+
+def test_a_worker_that_is_asked_to_end_finishes_its_steps(cluster: Cluster) -> None:
+    caller, _ = cluster.callers()
+    runs = [caller.started(cluster.flows["Sleep"], parameters={"seconds": 3}) for _ in range(4)]
+    for run_id in runs:
+        caller.wait_for_event(run_id, "step.progress")
+    for worker in cluster.workers:
+        worker.stop()
+    waiting = caller.started(cluster.flows["Echo"])
+    assert [caller.run(run_id)["status"] for run_id in runs] == ["completed"] * 4
+    assert caller.run(waiting)["status"] == "queued"
+    for worker in cluster.workers:
+        worker.start()
+    assert caller.wait(waiting)["status"] == "completed"
+
+
+def test_each_part_is_restarted_without_a_lost_run(cluster: Cluster) -> None:
+    here, there = cluster.callers()
+    parked = here.started(cluster.flows["Gate"])
+    here.wait(parked, "waiting_for_approval")
+    for part, caller in ((cluster.workers[0], here), (cluster.workers[1], there)):
+        part.stop()
+        assert caller.finished(cluster.flows["Echo"])["status"] == "completed"
+        part.start()
+    (approval,) = here.get(f"/runs/{parked}/approvals").json()["items"]
+    cluster.admins[0].decide(approval["approval_id"], approve=True)
+    assert there.wait(parked)["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("settings", "command", "said"),
+    [
+        ({"RUNTIME_ENGINE": "dbos"}, "backend", "dbos needs PostgreSQL: set backend.database"),
+        ({"RUNTIME_ENGINE": "dbos", "BACKEND_DATABASE": "postgresql://x@127.0.0.1:1/x"}, "backend", "objects.folder"),
+        ({}, "worker", "Workers need the engine dbos"),
+        ({"BACKEND_DATABASE": "postgresql://x@127.0.0.1:1/x"}, "backend", "The database cannot be used"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_the_start(
+    tmp_path: Path, settings: dict[str, str], command: str, said: str
+) -> None:
+    environment = dict(os.environ) | {f"WORKFLOW_API_{name}": value for name, value in settings.items()}
+    call = [str(COMMAND), command, "--data", str(tmp_path / "data")]
+    done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert said in done.stderr
