@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from backend import secrets
 from backend.secrets import Secrets
 from backend.settings import BackendSettings, ModelProvider, ObjectSettings
+from deploy.redis_address import redis_url
 from edge.settings import EdgeSettings, viewer_header
 
 # The parts state their own defaults.
@@ -158,6 +159,7 @@ class Edge:
     backend: Address = field(default=DEFAULT_GRPC, metadata={CHECK: address})
     app_domain: str = _EDGE.app_domain
     client_address: str = field(default=_EDGE.client_address, metadata={CHECK: client_address})
+    redis_url: str | None = field(default=None, repr=False, metadata={CHECK: redis_url})
     backend_seconds: float = field(default=_EDGE.backend_seconds, metadata={CHECK: between(0.1, 600)})
     head_seconds: float = field(default=_EDGE.head_seconds, metadata={CHECK: between(0.1, 600)})
     body_seconds: float = field(default=_EDGE.body_seconds, metadata={CHECK: between(0.1, 3600)})
@@ -219,7 +221,7 @@ class Settings:
 def edge_settings(settings: Settings) -> EdgeSettings:
     """Return what the edge is told."""
     edge = settings.edge
-    told = {name: getattr(edge, name) for name in Edge.__slots__ if name not in {"http", "backend"}}
+    told = {name: getattr(edge, name) for name in Edge.__slots__ if name in EdgeSettings.__slots__}
     return EdgeSettings(host=edge.http.host, port=edge.http.port, **told)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from deploy.redis_address import secret_of
 from deploy.settings import Settings
 
 
@@ -10,3 +11,6 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     for provider, model in settings.models.items():
         if model.api_key is not None and model.api_key not in settings.secrets:
             yield f"models.{provider}", f"must have as api_key a name that [secrets] holds; '{model.api_key}' is none"
+    secret = secret_of(settings.edge.redis_url or "")
+    if secret is not None and secret not in settings.secrets:
+        yield "edge.redis_url", f"must name a secret that [secrets] holds; '{secret}' is none"

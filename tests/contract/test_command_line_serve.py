@@ -16,7 +16,7 @@ import pytest
 
 from deploy.demo.paste import BEGIN, END
 from tests.support.client import call
-from tests.support.service import COMMAND
+from tests.support.part import COMMAND
 from tests.support.wire import BASE, Address
 
 FREE = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
@@ -156,6 +156,13 @@ def test_a_setting_that_is_none_stops_the_start(tmp_path: Path) -> None:
     config = tmp_path / "settings.toml"
     config.write_text("[edge]\ncolour = 1\n")
     assert refused("serve", "--config", str(config)).startswith("edge.colour: is no setting")
+
+
+def test_a_redis_whose_address_cannot_be_had_stops_the_start(tmp_path: Path) -> None:
+    config = tmp_path / "settings.toml"
+    config.write_text('[edge]\nredis_url = "secret:redis"\n[secrets]\nredis = "env:PLANT_REDIS"\n')
+    line = refused("edge", "--config", str(config), "--http", "127.0.0.1:0", PLANT_REDIS="10.0.0.7:open-sesame")
+    assert line == "The address of Redis cannot be had: the secret 'redis' is no redis:// or rediss:// address."
 
 
 def test_a_demonstration_shows_its_key_at_the_first_start_only(tmp_path: Path) -> None:
