@@ -1,13 +1,14 @@
 """The edge as it is served, alone or with the backend in one process."""
 
+import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
 from backend.secrets import SecretError, Secrets
 from deploy.failures import CommandFailed
-from deploy.lifecycle import cannot_listen
+from deploy.lifecycle import cannot_listen, run_until_stopped
 from deploy.redis_address import redis_address
 from deploy.settings import Address, Settings, edge_settings
 from edge.channel import Channel
@@ -17,6 +18,21 @@ from edge.server import Edge
 
 # What listens on every address of this machine is reached on its own loopback.
 _REACHED_ON: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def serve_edge(settings: Settings, on_ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT in front of a backend elsewhere; `on_ready` gets the base address."""
+    from grpc.aio import insecure_channel
+
+    from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
+
+    async def serve(stop: asyncio.Event) -> None:
+        channel = RemoteChannel(insecure_channel(str(settings.edge.backend), options=CHANNEL_OPTIONS))
+        async with served_edge(settings, channel) as base_address:
+            on_ready(base_address)
+            await stop.wait()
+
+    run_until_stopped(serve)
 
 
 @asynccontextmanager

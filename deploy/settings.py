@@ -159,6 +159,7 @@ class Edge:
     backend: Address = field(default=DEFAULT_GRPC, metadata={CHECK: address})
     app_domain: str = _EDGE.app_domain
     client_address: str = field(default=_EDGE.client_address, metadata={CHECK: client_address})
+    processes: int = field(default=1, metadata={CHECK: between(1, 64)})
     redis_url: str | None = field(default=None, repr=False, metadata={CHECK: redis_url})
     backend_seconds: float = field(default=_EDGE.backend_seconds, metadata={CHECK: between(0.1, 600)})
     head_seconds: float = field(default=_EDGE.head_seconds, metadata={CHECK: between(0.1, 600)})
@@ -222,7 +223,7 @@ def edge_settings(settings: Settings) -> EdgeSettings:
     """Return what the edge is told."""
     edge = settings.edge
     told = {name: getattr(edge, name) for name in Edge.__slots__ if name in EdgeSettings.__slots__}
-    return EdgeSettings(host=edge.http.host, port=edge.http.port, **told)
+    return EdgeSettings(host=edge.http.host, port=edge.http.port, shared_port=edge.processes > 1, **told)
 
 
 def backend_settings(settings: Settings, data: Path) -> BackendSettings:

@@ -11,6 +11,8 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     for provider, model in settings.models.items():
         if model.api_key is not None and model.api_key not in settings.secrets:
             yield f"models.{provider}", f"must have as api_key a name that [secrets] holds; '{model.api_key}' is none"
+    if settings.edge.processes > 1 and settings.edge.redis_url is None:
+        yield "edge.processes", "must be 1, or edge.redis_url must name a Redis in which they hold rate limits together"
     secret = secret_of(settings.edge.redis_url or "")
     if secret is not None and secret not in settings.secrets:
         yield "edge.redis_url", f"must name a secret that [secrets] holds; '{secret}' is none"

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -70,6 +71,16 @@ class Part:
                 raise
             self._process = None
 
+    def signal(self, number: signal.Signals) -> None:
+        """Sends the process a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def ended(self) -> int:
+        """The exit code, once the process has ended by itself."""
+        assert self._process is not None
+        return self._process.wait(timeout=60)
+
     def kill(self) -> None:
         """Ends the process as a power cut would."""
         if self._process is not None:
@@ -106,3 +117,19 @@ def address_of(base_address: str) -> Address:
     assert (url.scheme, url.path, url.hostname) == ("http", BASE, "127.0.0.1")
     assert url.port is not None
     return "127.0.0.1", url.port
+
+
+def refused(*arguments: str, code: int = 1, variables: Mapping[str, str] | None = None) -> str:
+    """What a start that fails says on standard error: one line."""
+    ended = subprocess.run(
+        [COMMAND, *arguments],
+        env={**os.environ, **(variables or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (code, ""), ended
+    (line,) = ended.stderr.splitlines()
+    return line

@@ -69,6 +69,7 @@ def test_reserved_variables_are_no_settings(variable: str) -> None:
         ("BACKEND_GRPC", "0.0.0.0:9090", "must be a loopback address"),
         ("BACKEND_GRPC", "10.0.0.1:9090", "must be a loopback address"),
         ("EDGE_CLIENT_ADDRESS", "header:", "must be peer, load_balancer or header:<Name>"),
+        ("EDGE_PROCESSES", "0", "must be from 1 to 64"),
         ("EDGE_REDIS_URL", "localhost:6379", "must be redis://HOST:PORT"),
         ("EDGE_REDIS_URL", "redis://:pass/word@localhost", "must be redis://HOST:PORT"),
         ("EDGE_REDIS_URL", "redis://localhost/0?password=x", "must be redis://HOST:PORT"),
@@ -131,6 +132,7 @@ def test_secrets_and_models_are_read_from_their_tables(tmp_path: Path, monkeypat
         ('[models.openai]\nbase_url = "localhost"', "models.openai", "must have as base_url an http"),
         ('[models.openai]\napi_key = "a"', "models.openai", "must have as api_key a name that [secrets] holds; 'a' is"),
         ('[edge]\nredis_url = "secret:a"', "edge.redis_url", "must name a secret that [secrets] holds; 'a' is none"),
+        ("[edge]\nprocesses = 2", "edge.processes", "must be 1, or edge.redis_url must name a Redis"),
         ('[models.Open]\napi_key = "a"', "models.Open", "must be named as models name their provider"),
     ],
 )
@@ -212,6 +214,12 @@ def test_every_part_gets_its_settings(tmp_path: Path) -> None:
     assert (edge.host, edge.port, edge.client_address, edge.drain_seconds) == ("::1", 8081, "load_balancer", 3.0)
     assert (backend.data, backend.sandbox, backend.deployment_id) == (tmp_path, "none", "local")
     assert (backend.objects.store, backend.objects.bucket, backend.objects.prefix) == ("s3", "kept", "plant-7/")
+
+
+def test_several_processes_share_their_port() -> None:
+    settings = read_settings({"WORKFLOW_API_EDGE_PROCESSES": "2", "WORKFLOW_API_EDGE_REDIS_URL": "redis://localhost"})
+    assert edge_settings(settings).shared_port
+    assert not edge_settings(Settings()).shared_port
 
 
 def test_defaults_are_those_of_the_parts() -> None:
