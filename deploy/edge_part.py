@@ -1,17 +1,38 @@
 """The edge as it is served, alone or with the backend in one process."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from deploy.lifecycle import cannot_listen
+from backend.secrets import SecretError, Secrets
+from deploy.failures import CommandFailed
+from deploy.lifecycle import cannot_listen, run_until_stopped
+from deploy.redis_address import redis_address
 from deploy.settings import Address, Settings, edge_settings
 from edge.channel import Channel
+from edge.rate_limit import LocalRateLimiter, RateLimiter
 from edge.routes import BASE
 from edge.server import Edge
 
 # What listens on every address of this machine is reached on its own loopback.
 _REACHED_ON: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def serve_edge(settings: Settings, on_ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT in front of a backend elsewhere; `on_ready` gets the base address."""
+    from grpc.aio import insecure_channel
+
+    from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
+
+    async def serve(stop: asyncio.Event) -> None:
+        channel = RemoteChannel(insecure_channel(str(settings.edge.backend), options=CHANNEL_OPTIONS))
+        async with served_edge(settings, channel) as base_address:
+            on_ready(base_address)
+            await stop.wait()
+
+    run_until_stopped(serve)
 
 
 @asynccontextmanager
@@ -21,16 +42,40 @@ async def served_edge(settings: Settings, channel: Channel) -> AsyncIterator[str
     Gives the base address, as `http://127.0.0.1:8080/api/v1`.
 
     Raises:
-        CommandFailed: the address cannot be bound; the message says why.
+        CommandFailed: the address cannot be bound, or that of Redis cannot be had; the message says why.
     """
-    edge = Edge(edge_settings(settings), channel)
     try:
-        try:
-            await edge.start()
-        except OSError as error:
-            raise cannot_listen(error, settings.edge.http) from None
-        host = settings.edge.http.host
-        yield f"http://{Address(_REACHED_ON.get(host, host), edge.port)}{BASE}"
+        async with rate_limiter(settings) as limiter:
+            edge = Edge(edge_settings(settings), channel, limiter=limiter)
+            try:
+                try:
+                    await edge.start()
+                except OSError as error:
+                    raise cannot_listen(error, settings.edge.http) from None
+                host = settings.edge.http.host
+                yield f"http://{Address(_REACHED_ON.get(host, host), edge.port)}{BASE}"
+            finally:
+                await edge.stop()
     finally:
-        await edge.stop()
         await channel.close()
+
+
+@asynccontextmanager
+async def rate_limiter(settings: Settings) -> AsyncIterator[RateLimiter]:
+    """Give what counts calls: Redis where there is one, else this process's memory."""
+    told = settings.edge.redis_url
+    if told is None:
+        yield LocalRateLimiter()
+        return
+    from edge.shared_rate_limit import RedisRateLimiter
+
+    secrets = Secrets(settings.secrets, os.environ)
+    try:
+        redis_address(told, secrets)
+    except SecretError as error:
+        raise CommandFailed(f"The address of Redis cannot be had: {error}.", code="invalid_settings") from None
+    limiter = RedisRateLimiter(lambda: redis_address(told, secrets))
+    try:
+        yield limiter
+    finally:
+        await limiter.close()

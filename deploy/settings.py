@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from backend import secrets
 from backend.secrets import Secrets
 from backend.settings import BackendSettings, ModelProvider, ObjectSettings
+from deploy.redis_address import redis_url
 from edge.settings import EdgeSettings, viewer_header
 
 # The parts state their own defaults.
@@ -178,6 +179,8 @@ class Edge:
     backend: Address = field(default=DEFAULT_GRPC, metadata={CHECK: address})
     app_domain: str = _EDGE.app_domain
     client_address: str = field(default=_EDGE.client_address, metadata={CHECK: client_address})
+    processes: int = field(default=1, metadata={CHECK: between(1, 64)})
+    redis_url: str | None = field(default=None, repr=False, metadata={CHECK: redis_url})
     backend_seconds: float = field(default=_EDGE.backend_seconds, metadata={CHECK: between(0.1, 600)})
     head_seconds: float = field(default=_EDGE.head_seconds, metadata={CHECK: between(0.1, 600)})
     body_seconds: float = field(default=_EDGE.body_seconds, metadata={CHECK: between(0.1, 3600)})
@@ -244,8 +247,8 @@ class Settings:
 def edge_settings(settings: Settings) -> EdgeSettings:
     """Return what the edge is told."""
     edge = settings.edge
-    told = {name: getattr(edge, name) for name in Edge.__slots__ if name not in {"http", "backend"}}
-    return EdgeSettings(host=edge.http.host, port=edge.http.port, **told)
+    told = {name: getattr(edge, name) for name in Edge.__slots__ if name in EdgeSettings.__slots__}
+    return EdgeSettings(host=edge.http.host, port=edge.http.port, shared_port=edge.processes > 1, **told)
 
 
 def backend_settings(settings: Settings, data: Path) -> BackendSettings:

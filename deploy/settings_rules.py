@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from deploy.redis_address import secret_of
 from deploy.settings import Settings
 
 
@@ -15,3 +16,8 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
             yield "runtime.engine", "dbos needs PostgreSQL: set backend.database, or leave the engine local"
         if settings.objects.store == "folder" and settings.objects.folder is None:
             yield "objects.store", "workers need the same objects: use s3, or set objects.folder to a folder they share"
+    if settings.edge.processes > 1 and settings.edge.redis_url is None:
+        yield "edge.processes", "must be 1, or edge.redis_url must name a Redis in which they hold rate limits together"
+    secret = secret_of(settings.edge.redis_url or "")
+    if secret is not None and secret not in settings.secrets:
+        yield "edge.redis_url", f"must name a secret that [secrets] holds; '{secret}' is none"

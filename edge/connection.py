@@ -9,11 +9,10 @@ are used as they are; the loop that serves one request after the other is our ow
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from aiohttp import web
 from aiohttp.http import HttpRequestParser, RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMessage, BadHttpMethod
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
@@ -22,6 +21,9 @@ from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 from edge.errors import Refusal
 from edge.http_input import HttpRequest, unreadable
 from edge.http_output import Answer, refused
+
+if TYPE_CHECKING:
+    from edge.http_server import HttpServer
 
 MAX_LINE_BYTES: Final = 32_768
 """Longest request target, and longest single header. (DECISIONS.md, Conventions of the JSON)."""
@@ -89,7 +91,17 @@ class Connection(RequestHandler):
     @property
     def closing(self) -> bool:
         """Whether the connection serves no further request."""
-        return self._close or self._force_close
+        return self._close or self._force_close or cast("HttpServer", self._manager).stopping
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request of this caller has still to be answered."""
+        return self._request_in_progress or bool(self._messages)
+
+    @property
+    def unheard(self) -> bool:
+        """Whether the caller has connected and not made a request yet."""
+        return self._request_count == 0 and not self.lost
 
     @property
     def lost(self) -> bool:
@@ -100,7 +112,7 @@ class Connection(RequestHandler):
         """Serve this caller's requests one after the other until either side is done."""
         server = cast("HttpServer", self._manager)
         try:
-            while not self.closing:
+            while not (self._close or self._force_close):
                 message, payload = await self._next_message()
                 if not await self._serve(server, message, payload):
                     break
@@ -293,36 +305,3 @@ class Connection(RequestHandler):
         request = cast("HttpRequest | None", self._current_request)
         if request is not None and request.body_pending:
             request.fail_body(failure)
-
-
-class HttpServer(web.Server):
-    """Makes a `Connection` for every caller."""
-
-    def __init__(
-        self, handler: Callable[[HttpRequest], Awaitable[Answer]], *, idle_seconds: float, stall_seconds: float
-    ) -> None:
-        super().__init__(
-            cast("Any", handler),
-            keepalive_timeout=idle_seconds,
-            access_log=None,
-        )
-        self.stall_seconds = stall_seconds
-        self._handler = handler
-
-    def __call__(self) -> Connection:
-        """Return the protocol of a new connection."""
-        return Connection(self, loop=self._loop, **self._kwargs)
-
-    async def answer(self, request: HttpRequest) -> Answer:
-        """Return the handler's answer; a defect of the handler is `internal`."""
-        try:
-            return await self._handler(request)
-        except Exception:  # noqa: BLE001 - whatever it is, the caller learns nothing of it
-            _LOG.exception("request %s failed", request.request_id)
-            return refused(Refusal("internal"), request)
-
-    def check_heads(self, head_seconds: float) -> None:
-        """Close every connection whose caller takes too long over its headers."""
-        now = self._loop.time()
-        for connection in self.connections:
-            cast("Connection", connection).check_head(now, head_seconds)

@@ -22,25 +22,36 @@ class Window:
 
 
 class RateLimiter(Protocol):
-    """Counts calls; one instance for all edges that share a limit."""
+    """Counts calls; each edge has one."""
 
     async def count(self, key_id: str, limit: int, now_ms: int) -> Window:
         """Count one call of a key and return where it stands."""
         ...
 
 
-class LocalRateLimiter:
-    """Counts in this process's memory: right where there is one edge."""
+class MinuteCounts:
+    """How often each key called in one minute, in this process's memory."""
 
     def __init__(self) -> None:
         self._minute = -1
         self._used: dict[str, int] = {}
 
-    async def count(self, key_id: str, limit: int, now_ms: int) -> Window:
-        """Count one call of a key and return where it stands."""
-        minute, elapsed = divmod(now_ms, _MINUTE_MS)
+    def add(self, key_id: str, minute: int) -> int:
+        """Count one call in a minute, numbered since the epoch, and return its number; another minute begins anew."""
         if minute != self._minute:
             self._minute = minute
             self._used.clear()
         used = self._used[key_id] = self._used.get(key_id, 0) + 1
-        return Window(limit, used, -(-(_MINUTE_MS - elapsed) // 1000))
+        return used
+
+
+class LocalRateLimiter:
+    """Counts in this process's memory: right where there is one edge."""
+
+    def __init__(self, counts: MinuteCounts | None = None) -> None:
+        self._counts = counts or MinuteCounts()
+
+    async def count(self, key_id: str, limit: int, now_ms: int) -> Window:
+        """Count one call of a key and return where it stands."""
+        minute, elapsed = divmod(now_ms, _MINUTE_MS)
+        return Window(limit, self._counts.add(key_id, minute), -(-(_MINUTE_MS - elapsed) // 1000))

@@ -9,11 +9,11 @@ from typing import Final
 
 from edge.admission import Call, Means, PreflightAnswered, admit
 from edge.channel import Channel
-from edge.connection import HttpServer
 from edge.dispatch import Dispatcher
 from edge.errors import Refusal
 from edge.http_input import HttpRequest
 from edge.http_output import Answer, refused
+from edge.http_server import HttpServer
 from edge.key_mirror import KeyMirrorFollower
 from edge.keyring import Keyring
 from edge.pages import Pages
@@ -72,7 +72,12 @@ class Edge:
             self._handle, idle_seconds=self._settings.idle_seconds, stall_seconds=self._settings.stall_seconds
         )
         self._listener = await asyncio.get_running_loop().create_server(
-            self._http, self._settings.host, self._settings.port, backlog=_BACKLOG
+            self._http,
+            self._settings.host,
+            self._settings.port,
+            backlog=_BACKLOG,
+            # Asked for only where it is wanted: an address in use is then an error.
+            reuse_port=self._settings.shared_port or None,
         )
         self.port = self._listener.sockets[0].getsockname()[1]
         self._head_watch = asyncio.create_task(self._watch_heads(self._http))
@@ -80,9 +85,7 @@ class Edge:
     async def stop(self) -> None:
         """Stop listening, let calls under way end, send what is left of the usage records."""
         if self._listener is not None and self._http is not None:
-            self._listener.close()
-            self._http.pre_shutdown()
-            await self._http.shutdown(self._settings.drain_seconds)
+            await self._http.stop(self._listener, self._settings.drain_seconds)
         if self._head_watch is not None:
             self._head_watch.cancel()
             with suppress(asyncio.CancelledError):

@@ -14,6 +14,7 @@ class EdgeSettings:
     Attributes:
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, which `Edge.port` names.
+        shared_port: Whether other edge processes of this machine listen at the same port.
         app_domain: The deployment's domain, for the machine-readable description.
         client_address: Where the source address comes from: `peer`, `load_balancer` or `header:<Name>`.
         backend_seconds: Longest wait for an answer of the backend, and for the first message of a download.
@@ -35,6 +36,7 @@ class EdgeSettings:
 
     host: str = "127.0.0.1"
     port: int = 8080
+    shared_port: bool = False
     app_domain: str = "localhost"
     client_address: str = "peer"
     backend_seconds: float = 15.0

@@ -1,5 +1,6 @@
-"""What tests of several kinds need: databases, and object storage that enforces its policies."""
+"""What tests of several kinds need: databases, object storage that enforces its policies, and Redis."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Protocol
@@ -7,6 +8,7 @@ from typing import Protocol
 import pytest
 
 from tests.support.postgresql import Postgresql, postgresql
+from tests.support.redis_server import RedisServer
 from tests.support.s3_server import S3Server
 
 
@@ -67,3 +69,24 @@ def s3_server(s3_process: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     yield s3_process
     s3_process.reset()
+
+
+@pytest.fixture
+def own_redis() -> Iterator[RedisServer]:
+    """A Redis that a test starts and stops as it likes."""
+    server = RedisServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """The address of a Redis that tests share: the one that `WORKFLOW_API_TEST_REDIS` names, else one of their own."""
+    given = os.environ.get("WORKFLOW_API_TEST_REDIS")
+    if given:
+        yield given
+        return
+    server = RedisServer()
+    server.start()
+    yield server.url
+    server.close()

@@ -1,13 +1,12 @@
 """`workflow-api edge`: the HTTP API alone."""
 
-import asyncio
 import os
 from typing import Annotated
 
 import typer
 
 from deploy.commands.options import GRPC_VARIABLE, Config, HttpListen, Json, listening_address
-from deploy.lifecycle import prepare_process, run_until_stopped
+from deploy.lifecycle import prepare_process
 from deploy.printing import print_json_line
 from deploy.settings_source import read_settings
 
@@ -31,18 +30,17 @@ def command(
     settings = read_settings(os.environ, config=config, given={"edge.http": http, "edge.backend": grpc})
     prepare_process(settings)
 
-    from grpc.aio import insecure_channel
+    def announce(base_address: str) -> None:
+        if as_json:
+            print_json_line({"base_address": base_address, "grpc": str(settings.edge.backend)})
+        else:
+            print(base_address, flush=True)
 
-    from deploy.edge_part import served_edge
-    from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
+    if settings.edge.processes > 1:
+        from deploy.edge_processes import serve_processes
 
-    async def serve(stop: asyncio.Event) -> None:
-        channel = RemoteChannel(insecure_channel(str(settings.edge.backend), options=CHANNEL_OPTIONS))
-        async with served_edge(settings, channel) as base_address:
-            if as_json:
-                print_json_line({"base_address": base_address, "grpc": str(settings.edge.backend)})
-            else:
-                print(base_address, flush=True)
-            await stop.wait()
+        serve_processes(settings, announce)
+    else:
+        from deploy.edge_part import serve_edge
 
-    run_until_stopped(serve)
+        serve_edge(settings, announce)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deploy.commands.options import Config, Data, GrpcListen, HttpListen, Json
+from deploy.failures import CommandFailed
 from deploy.lifecycle import default_data, prepare_process
 from deploy.printing import print_json_line
 from deploy.settings_source import read_settings
@@ -25,6 +26,12 @@ def command(
     """Serve everything in one process; nothing else to install. SIGTERM and SIGINT end it in an orderly way."""
     given = {"data": data and str(data), "edge.http": http, "backend.grpc": grpc}
     settings = read_settings(os.environ, config=config, given=given)
+    if settings.edge.processes > 1:
+        raise CommandFailed(
+            "`workflow-api serve` is one process: set edge.processes to 1, or serve the parts apart with "
+            "`workflow-api backend` and `workflow-api edge`.",
+            code="invalid_settings",
+        )
     prepare_process(settings)
     folder = settings.data or default_data(os.environ, demo=demo)
 

@@ -13,8 +13,9 @@ import pytest
 from tests.contract.conftest import NewCaller
 from tests.support.admin import SCOPES, Credentials
 from tests.support.client import Caller
+from tests.support.part import COMMAND
 from tests.support.poll import until
-from tests.support.service import COMMAND, Service
+from tests.support.service import Service
 from workflow_api.v1 import deployment_pb2
 
 
@@ -22,7 +23,7 @@ class CommandLine:
     """Runs commands against one service, with no terminal and nothing on standard input."""
 
     def __init__(self, service: Service) -> None:
-        self._environment = {**os.environ, "WORKFLOW_API_GRPC": service._ready()["grpc"]}
+        self._environment = {**os.environ, "WORKFLOW_API_GRPC": service.ready["grpc"]}
 
     def __call__(self, *arguments: str, code: int = 0, **options: Any) -> subprocess.CompletedProcess[str]:
         ended = subprocess.run(

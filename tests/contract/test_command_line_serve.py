@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import socket
@@ -16,11 +15,10 @@ import pytest
 
 from deploy.demo.paste import BEGIN, END
 from tests.support.client import call
-from tests.support.service import COMMAND
+from tests.support.part import COMMAND, address_of, refused
 from tests.support.wire import BASE, Address
 
 FREE = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
-START_SECONDS = 60
 
 
 @contextmanager
@@ -40,28 +38,6 @@ def served(*arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen
         process.kill()
         process.wait()
         process.stdout.close()
-
-
-def refused(*arguments: str, code: int = 1, **variables: str) -> str:
-    """What a start that fails says on standard error: one line."""
-    ended = subprocess.run(
-        [COMMAND, *arguments],
-        env={**os.environ, **variables},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=START_SECONDS,
-        check=False,
-    )
-    assert (ended.returncode, ended.stdout) == (code, ""), ended
-    (line,) = ended.stderr.splitlines()
-    return line
-
-
-def address_of(base_address: str) -> Address:
-    found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/api/v1", base_address)
-    assert found, base_address
-    return "127.0.0.1", int(found[1])
 
 
 def health(address: Address) -> Any:
@@ -135,7 +111,7 @@ def test_a_data_folder_in_use_is_one_sentence(tmp_path: Path) -> None:
 
 def test_a_machine_that_cannot_isolate_steps_is_told_what_to_do(tmp_path: Path) -> None:
     arguments = ("serve", "--data", str(tmp_path / "data"), *FREE)
-    line = refused(*arguments, PATH=str(tmp_path), WORKFLOW_API_RUNTIME_SANDBOX="bwrap")
+    line = refused(*arguments, variables={"PATH": str(tmp_path), "WORKFLOW_API_RUNTIME_SANDBOX": "bwrap"})
     assert "bubblewrap" in line
 
 
@@ -148,7 +124,7 @@ def test_steps_may_go_without_isolation_on_the_operators_word(tmp_path: Path) ->
 
 
 def test_a_variable_that_is_no_setting_stops_the_start(tmp_path: Path) -> None:
-    line = refused("serve", "--data", str(tmp_path), WORKFLOW_API_COLOUR="red")
+    line = refused("serve", "--data", str(tmp_path), variables={"WORKFLOW_API_COLOUR": "red"})
     assert line.startswith("WORKFLOW_API_COLOUR: is no setting")
 
 
@@ -156,6 +132,15 @@ def test_a_setting_that_is_none_stops_the_start(tmp_path: Path) -> None:
     config = tmp_path / "settings.toml"
     config.write_text("[edge]\ncolour = 1\n")
     assert refused("serve", "--config", str(config)).startswith("edge.colour: is no setting")
+
+
+def test_a_redis_whose_address_cannot_be_had_stops_the_start(tmp_path: Path) -> None:
+    config = tmp_path / "settings.toml"
+    config.write_text('[edge]\nredis_url = "secret:redis"\n[secrets]\nredis = "env:PLANT_REDIS"\n')
+    line = refused(
+        "edge", "--config", str(config), "--http", "127.0.0.1:0", variables={"PLANT_REDIS": "10.0.0.7:open-sesame"}
+    )
+    assert line == "The address of Redis cannot be had: the secret 'redis' is no redis:// or rediss:// address."
 
 
 def test_a_demonstration_shows_its_key_at_the_first_start_only(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def reader(served: Service, s3_server: S3Server, tmp_path: Path) -> Reader:
     variables = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "WORKFLOW_API_GRPC": served._ready()["grpc"],
+        "WORKFLOW_API_GRPC": served.ready["grpc"],
         "BASE": "http://{}:{}".format(*served.address) + BASE,
         "KEY": caller.key,
         "EXTERNAL_ID": caller.external_id,

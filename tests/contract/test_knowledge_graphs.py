@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support.admin import Credentials
+from tests.support.part import COMMAND
 from tests.support.poll import until
-from tests.support.service import COMMAND, Service
+from tests.support.service import Service
 from tests.support.sparql_server import SparqlServer, sparql_server
 from workflow_api.v1 import workflows_pb2
 
@@ -66,7 +67,7 @@ def flows(own_service: Service, server: SparqlServer) -> dict[str, str]:
 
 
 def graphs(service: Service, *arguments: str) -> Any:
-    command = [str(COMMAND), "graphs", *arguments, "--grpc", service._ready()["grpc"], "--json"]
+    command = [str(COMMAND), "graphs", *arguments, "--grpc", service.ready["grpc"], "--json"]
     return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.test_command_line_serve import address_of, served
+from tests.contract.test_command_line_serve import served
 from tests.support.admin import Admin
 from tests.support.client import Caller, call
+from tests.support.part import address_of
 from tests.support.poll import until
 from tests.support.service import Service
 

@@ -7,7 +7,8 @@ import pytest
 
 from tests.support.admin import Admin, Credentials
 from tests.support.client import Caller
-from tests.support.deployment import Deployment, Part
+from tests.support.deployment import Deployment
+from tests.support.part import Part
 from tests.support.postgresql import Postgresql
 
 

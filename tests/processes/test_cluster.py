@@ -1,8 +1,6 @@
 """Edges, backends and workers, two of each, on one PostgreSQL."""
 
-import os
 import signal
-import subprocess
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,8 +10,8 @@ import pytest
 
 from tests.processes.conftest import Cluster
 from tests.support.client import Caller
+from tests.support.part import refused
 from tests.support.poll import until
-from tests.support.service import COMMAND
 from tests.support.wire import Answer
 
 
@@ -134,11 +132,11 @@ def test_what_a_killed_worker_ran_is_orphaned_and_nothing_else(cluster: Cluster)
 def test_a_worker_that_stood_still_past_its_lease_ends_its_steps(cluster: Cluster) -> None:
     caller, _ = cluster.callers()
     runs = _running(cluster, caller)
-    cluster.workers[1].send(signal.SIGSTOP)
+    cluster.workers[1].signal(signal.SIGSTOP)
     try:
         until(lambda: any(caller.run(run_id)["status"] == "failed" for run_id in runs), "what it ran to end")
     finally:
-        cluster.workers[1].send(signal.SIGCONT)
+        cluster.workers[1].signal(signal.SIGCONT)
     until(lambda: "The lease of" in cluster.workers[1].log(), "the worker to notice")
     for run_id in runs:
         caller.post(f"/runs/{run_id}/cancel")
@@ -187,8 +185,5 @@ def test_each_part_is_restarted_without_a_lost_run(cluster: Cluster) -> None:
 def test_what_cannot_work_is_refused_at_the_start(
     tmp_path: Path, settings: dict[str, str], command: str, said: str
 ) -> None:
-    environment = dict(os.environ) | {f"WORKFLOW_API_{name}": value for name, value in settings.items()}
-    call = [str(COMMAND), command, "--data", str(tmp_path / "data")]
-    done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 1
-    assert said in done.stderr
+    variables = {f"WORKFLOW_API_{name}": value for name, value in settings.items()}
+    assert said in refused(command, "--data", str(tmp_path / "data"), variables=variables)

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from backend.secrets import SecretError, Secrets
 from backend.settings import ModelProvider
 from deploy.failures import CommandFailed
+from deploy.redis_address import redis_address
 from deploy.settings import Address, Settings, backend_settings, edge_settings
 from deploy.settings_source import TABLES, Setting, known_settings, read_settings
 
@@ -67,6 +69,11 @@ def test_reserved_variables_are_no_settings(variable: str) -> None:
         ("BACKEND_GRPC", "0.0.0.0:9090", "must be a loopback address"),
         ("BACKEND_GRPC", "10.0.0.1:9090", "must be a loopback address"),
         ("EDGE_CLIENT_ADDRESS", "header:", "must be peer, load_balancer or header:<Name>"),
+        ("EDGE_PROCESSES", "0", "must be from 1 to 64"),
+        ("EDGE_REDIS_URL", "localhost:6379", "must be redis://HOST:PORT"),
+        ("EDGE_REDIS_URL", "redis://:pass/word@localhost", "must be redis://HOST:PORT"),
+        ("EDGE_REDIS_URL", "redis://localhost/0?password=x", "must be redis://HOST:PORT"),
+        ("EDGE_REDIS_URL", "secret:a b", "must be redis://HOST:PORT"),
         ("RUNTIME_SANDBOX", "off", "must be auto or bwrap or landlock or none"),
         ("RUNTIME_NETWORK", "some", "must be none or full"),
         ("RUNTIME_STEP_SLOTS", "0", "must be from 1 to 256"),
@@ -145,6 +152,8 @@ def test_another_database_is_refused_and_its_password_not_told(value: str) -> No
         ('[models.openai]\nkey = "openai"', "models.openai", "must be a table of api_key and base_url"),
         ('[models.openai]\nbase_url = "localhost"', "models.openai", "must have as base_url an http"),
         ('[models.openai]\napi_key = "a"', "models.openai", "must have as api_key a name that [secrets] holds; 'a' is"),
+        ('[edge]\nredis_url = "secret:a"', "edge.redis_url", "must name a secret that [secrets] holds; 'a' is none"),
+        ("[edge]\nprocesses = 2", "edge.processes", "must be 1, or edge.redis_url must name a Redis"),
         ('[models.Open]\napi_key = "a"', "models.Open", "must be named as models name their provider"),
     ],
 )
@@ -155,6 +164,31 @@ def test_an_entry_of_a_table_that_is_not_allowed_is_named(tmp_path: Path, entry:
     assert list(told) == [name]
     assert told[name].startswith(reason)
     assert "sk-1234" not in str(told)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://localhost",
+        "redis://:open-sesame@10.0.0.7:6379/0",
+        "rediss://plant:open-sesame@redis.example.org:6380/12",
+        "redis://[::1]:6379",
+    ],
+)
+def test_the_address_of_redis_is_kept_and_never_shown(url: str) -> None:
+    settings = read_settings({"WORKFLOW_API_EDGE_REDIS_URL": url})
+    assert settings.edge.redis_url == url
+    assert "redis://" not in repr(settings)
+    assert "open-sesame" not in repr(edge_settings(settings))
+
+
+def test_the_address_of_redis_may_be_a_secret(tmp_path: Path) -> None:
+    (tmp_path / "redis").write_text("rediss://:open-sesame@localhost\n")
+    secrets = Secrets({"redis": f"file:{tmp_path}/redis", "other": "env:OTHER"}, {"OTHER": "open-sesame"})
+    assert redis_address("secret:redis", secrets) == "rediss://:open-sesame@localhost"
+    with pytest.raises(SecretError, match="'other' is no redis:// or rediss:// address") as failed:
+        redis_address("secret:other", secrets)
+    assert "open-sesame" not in str(failed.value)
 
 
 def test_tables_cannot_be_given_by_variables() -> None:
@@ -201,6 +235,12 @@ def test_every_part_gets_its_settings(tmp_path: Path) -> None:
     assert (edge.host, edge.port, edge.client_address, edge.drain_seconds) == ("::1", 8081, "load_balancer", 3.0)
     assert (backend.data, backend.sandbox, backend.deployment_id) == (tmp_path, "none", "local")
     assert (backend.objects.store, backend.objects.bucket, backend.objects.prefix) == ("s3", "kept", "plant-7/")
+
+
+def test_several_processes_share_their_port() -> None:
+    settings = read_settings({"WORKFLOW_API_EDGE_PROCESSES": "2", "WORKFLOW_API_EDGE_REDIS_URL": "redis://localhost"})
+    assert edge_settings(settings).shared_port
+    assert not edge_settings(Settings()).shared_port
 
 
 def test_defaults_are_those_of_the_parts() -> None:

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from edge.connection import MAX_HEAD_BYTES, MAX_LINE_BYTES, HttpServer
+from edge.connection import MAX_HEAD_BYTES, MAX_LINE_BYTES
 from edge.errors import Refusal
 from edge.http_input import MAX_BODY_BYTES, HttpRequest
 from edge.http_output import Answer, refused
+from edge.http_server import HttpServer
 from tests.unit.edge.wire import LoopThread, Reply, Wire, wait_until
 
 CHUNK = b"10000\r\n" + b"x" * 65536 + b"\r\n"
@@ -30,9 +31,7 @@ class Echo:
     async def stop(self) -> None:
         assert self._listener is not None
         assert self.http is not None
-        self._listener.close()
-        self.http.pre_shutdown()
-        await self.http.shutdown(1)
+        await self.http.stop(self._listener, 1)
 
     async def handle(self, request: HttpRequest) -> Answer:
         self.seen.append(request)

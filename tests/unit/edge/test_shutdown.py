@@ -48,6 +48,39 @@ def test_a_call_under_way_is_answered_before_the_stop(start: Start) -> None:
     assert [record.route for record in channel.usage] == ["/me"]
 
 
+def test_a_body_under_way_is_read_to_its_end_before_the_stop(start: Start) -> None:
+    service = start()
+    with Wire(service.edge.port) as wire:
+        wire.send("POST /api/v1/runs/run_1/cancel HTTP/1.1\r\nHost: test\r\nContent-Length: 20\r\n\r\n{")
+        wait_until(lambda: service.edge._http is not None and any(each.busy for each in service.edge._http._callers))
+        stopping = service.thread.submit(service.edge.stop())
+        wait_until(lambda: service.edge._http is not None and service.edge._http.stopping)
+        reply = wire.send(b"}" + b" " * 18).read()
+        assert (reply.status, reply.headers["Connection"]) == (401, "close")
+        stopping.result(10)
+
+
+def test_callers_that_have_just_connected_are_heard_before_the_stop(start: Start) -> None:
+    service = start()
+    wires = [Wire(service.edge.port) for _ in range(50)]
+    stopping = service.thread.submit(service.edge.stop())
+    wait_until(lambda: service.edge._http is not None and service.edge._http.stopping)
+    for wire in wires:
+        with wire:
+            assert wire.call("GET", "/api/v1/health").headers["Connection"] == "close"
+    stopping.result(10)
+
+
+def test_a_stop_without_grace_waits_for_nobody(start: Start) -> None:
+    channel = SlowChannel()
+    service = start(channel, drain_seconds=0)
+    with Wire(service.edge.port) as busy:
+        ask(busy, "/api/v1/me")
+        wait_until(lambda: bool(channel.called(KEYS + "GetMe")))
+        service.thread.run(service.edge.stop())
+        assert busy.closed()
+
+
 def test_nobody_is_let_in_after_the_stop(start: Start) -> None:
     service = start()
     service.thread.run(service.edge.stop())

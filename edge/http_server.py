@@ -1,0 +1,93 @@
+"""The connections of one listener, and what is done to all of them."""
+
+import asyncio
+import logging
+import select
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, cast
+
+from aiohttp import web
+
+from edge.connection import Connection
+from edge.errors import Refusal
+from edge.http_input import HttpRequest
+from edge.http_output import Answer, refused
+
+_UNHEARD_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.02
+_BREAK_OFF_SECONDS: Final = 0.5
+
+_LOG = logging.getLogger(__name__)
+
+
+class HttpServer(web.Server):
+    """Makes a `Connection` for every caller."""
+
+    def __init__(
+        self, handler: Callable[[HttpRequest], Awaitable[Answer]], *, idle_seconds: float, stall_seconds: float
+    ) -> None:
+        super().__init__(handler, keepalive_timeout=idle_seconds, access_log=None)  # type: ignore[arg-type]
+        self.stall_seconds = stall_seconds
+        self.stopping = False
+        """Whether each connection ends with the answer under way."""
+        self._handler = handler
+
+    def __call__(self) -> Connection:
+        """Return the protocol of a new connection."""
+        return Connection(self, loop=self._loop, **self._kwargs)
+
+    @property
+    def _callers(self) -> Iterable[Connection]:
+        return cast("Iterable[Connection]", self.connections)
+
+    async def answer(self, request: HttpRequest) -> Answer:
+        """Return the handler's answer; a defect of the handler is `internal`."""
+        try:
+            return await self._handler(request)
+        except Exception:  # noqa: BLE001 - whatever it is, the caller learns nothing of it
+            _LOG.exception("request %s failed", request.request_id)
+            return refused(Refusal("internal"), request)
+
+    def check_heads(self, head_seconds: float) -> None:
+        """Close every connection whose caller takes too long over its headers."""
+        now = self._loop.time()
+        for connection in self._callers:
+            connection.check_head(now, head_seconds)
+
+    async def stop(self, listener: asyncio.Server, drain_seconds: float) -> None:
+        """Stop listening, and answer what was asked; calls that take longer than `drain_seconds` are broken off."""
+        self.stopping = True
+        try:
+            async with asyncio.timeout(drain_seconds):
+                await self._let_in(listener)
+                listener.close()
+                await self._drain()
+        except TimeoutError:
+            _LOG.warning("calls still under way after %s s are broken off", drain_seconds)
+        listener.close()
+        await self.shutdown(_BREAK_OFF_SECONDS)
+
+    async def _let_in(self, listener: asyncio.Server) -> None:
+        """Take those who wait at the door, for a moment: the kernel turns them away when it closes."""
+        door = select.poll()
+        for each in listener.sockets:
+            door.register(each.fileno(), select.POLLIN)
+        until = self._loop.time() + _UNHEARD_SECONDS
+        rounds = 0
+        # A round of the loop takes one, and another makes it a connection.
+        while rounds < 2:
+            rounds = 0 if door.poll(0) and self._loop.time() < until else rounds + 1
+            await asyncio.sleep(0)
+
+    async def _drain(self) -> None:
+        """Wait for every call under way, and a moment for those of callers who have only just connected."""
+        heard_until = self._loop.time() + _UNHEARD_SECONDS
+        under_way = True
+        while under_way:
+            under_way = False
+            for connection in self._callers:
+                if connection.busy or (connection.unheard and self._loop.time() < heard_until):
+                    under_way = True
+                else:
+                    connection.close()
+            await asyncio.sleep(_LOOK_SECONDS)

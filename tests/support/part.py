@@ -1,0 +1,135 @@
+"""A serving command as a caller starts it, in a process of its own."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from tests.support.poll import until
+from tests.support.wire import BASE, Address
+
+COMMAND = Path(sys.executable).with_name("workflow-api")
+
+
+class Part:
+    """One `workflow-api serve`, `edge` or `backend`; it can be stopped, killed and started again as it was."""
+
+    def __init__(self, folder: Path, *command: str, variables: Mapping[str, str] | None = None) -> None:
+        """Takes the folder for what it says; the command gets `--json` in addition."""
+        self._said = folder / "stdout"
+        self._log = folder / "stderr"
+        self._command = command
+        self._variables = variables or {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.ready: dict[str, Any] = {}
+        """What it said when it was ready."""
+
+    def start(self) -> None:
+        """Starts the command and returns once it is ready."""
+        with self._said.open("wb") as said, self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [COMMAND, *self._command, "--json"],
+                env={**os.environ, **self._variables},
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=log,
+            )
+        self.ready = until(self._said_ready, "the ready line", seconds=60)
+
+    @classmethod
+    @contextmanager
+    def started(cls, folder: Path, *command: str, variables: Mapping[str, str] | None = None) -> Iterator[Self]:
+        """A started one; it is stopped in the end."""
+        folder.mkdir(exist_ok=True)
+        part = cls(folder, *command, variables=variables)
+        try:
+            part.start()
+            yield part
+        finally:
+            part.stop()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def stop(self) -> None:
+        """Asks the process to end and waits for it."""
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            self._process = None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends the process a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def ended(self) -> int:
+        """The exit code, once the process has ended by itself."""
+        assert self._process is not None
+        return self._process.wait(timeout=60)
+
+    def kill(self) -> None:
+        """Ends the process as a power cut would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(timeout=60)
+            self._process = None
+
+    def memory(self) -> int:
+        """Bytes of memory that the process holds now."""
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
+
+    def peak_memory(self) -> int:
+        """The most bytes of memory that the process has held at any time."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return 1024 * int(status.split("VmHWM:")[1].split()[0])
+
+    def log(self) -> str:
+        """What the process has said so far."""
+        return self._log.read_text(errors="replace")
+
+    def _said_ready(self) -> dict[str, Any]:
+        """What the command prints when it is ready; empty until then."""
+        assert self._process is not None
+        if self._process.poll() is not None:
+            raise AssertionError(f"{self._command} ended with {self._process.returncode}:\n{self.log()}")
+        said = self._said.read_text()
+        ready: dict[str, Any] = json.loads(said) if said.endswith("\n") else {}
+        return ready
+
+
+def address_of(base_address: str) -> Address:
+    """Where a base address such as `http://127.0.0.1:8080/api/v1` is reached."""
+    url = urlsplit(base_address)
+    assert (url.scheme, url.path, url.hostname) == ("http", BASE, "127.0.0.1")
+    assert url.port is not None
+    return "127.0.0.1", url.port
+
+
+def refused(*arguments: str, code: int = 1, variables: Mapping[str, str] | None = None) -> str:
+    """What a start that fails says on standard error: one line."""
+    ended = subprocess.run(
+        [COMMAND, *arguments],
+        env={**os.environ, **(variables or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (code, ""), ended
+    (line,) = ended.stderr.splitlines()
+    return line
