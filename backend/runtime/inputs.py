@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from backend.runtime.input_copy import Copying, ListedObject, require_room
 from backend.runtime.input_names import file_names
 from backend.secrets import Secrets
-from backend.workflows.object_storage import explain, s3_client
+from backend.workflows.object_storage import s3_client
 from backend.workflows.parameters import may_read, parse_s3_prefix
+from backend.workflows.store_answers import explain, failures
 from backend.workflows.terms import InputTerms
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ def materialise(
     Raises:
         InputError: the objects cannot be listed or copied, or are none, too many or too large.
     """
-    from botocore.exceptions import BotoCoreError, ClientError
-
     connector = declared.connector
     if connector is None:
         raise InputError(f"Parameter '{declared.parameter}': there is no connector named '{declared.connector_name}'.")
@@ -50,9 +49,8 @@ def materialise(
         require_room(folder, sum(one.size for one in objects))
         names = file_names(one.key[len(prefix) :] for one in objects)
         copying.copy((one, folder / names[one.key[len(prefix) :]]) for one in objects)
-    except (BotoCoreError, ClientError, OSError, ValueError) as error:
-        # What the system says of a file names the host's folders.
-        why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else explain(error, connector)
+    except failures() as error:
+        why = explain(error, connector)
         message = f"Parameter '{declared.parameter}': {uri} could not be copied in: {why}"
         raise InputError(message[:_LONGEST_MESSAGE]) from error
     return {
