@@ -34,6 +34,7 @@ def test_set_reads_names_and_values(backend: FakeBackend) -> None:
     ("assignment", "told"),
     [
         ("governed=yes", "governed must be true or false, not 'yes'"),
+        ("licence=banana", "licence must be active or hold, not 'banana'"),
         ("retention_days=1_0", "retention_days must be a whole number"),
         ("release=2", "NAME one of governed, api_enabled, licence,"),
         ("governed", "'governed' is not NAME=VALUE"),
