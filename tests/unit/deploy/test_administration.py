@@ -109,6 +109,16 @@ def test_a_connector_that_fails_exits_with_1(backend: FakeBackend, *, passed: bo
     assert tested.json["passed"] is passed
 
 
+def test_an_internal_failure_tells_the_request_id_that_was_sent(backend: FakeBackend) -> None:
+    backend.answers["TestConnector"] = ApiError(errors_pb2.ERROR_REASON_INTERNAL)
+
+    failed = command("connectors", "test", "inbox", "--grpc", backend.address)
+    assert failed.err.endswith(f"(request {backend.metadata['workflow-api-request-id']})\n")
+
+    failed = command("connectors", "test", "inbox", "--grpc", backend.address, "--json")
+    assert failed.error["request_id"] == backend.metadata["workflow-api-request-id"]
+
+
 def test_apply_sends_files_under_their_names(backend: FakeBackend, tmp_path: Path) -> None:
     file = tmp_path / "flow.yaml"
     file.write_text("kind: Agent\nname: Zähler\n")
