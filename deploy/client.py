@@ -10,6 +10,7 @@ import grpc
 from google.protobuf.message import Message
 
 from deploy.failures import failure_of
+from edge.request_id import request_id_from
 from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub
 from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
 from workflow_api.v1.runs_pb2_grpc import RunsServiceStub
@@ -35,12 +36,12 @@ Answer = TypeVar("Answer", bound=Message)
 class Backend:
     """The services behind one address, called in the name of the person at the terminal."""
 
-    def __init__(self, channel: grpc.Channel, actor: str) -> None:
+    def __init__(self, channel: grpc.Channel, actor: str, request_id: str) -> None:
         self.deployment = DeploymentServiceStub(channel)
         self.keys = KeysServiceStub(channel)
         self.runs = RunsServiceStub(channel)
         self.workflows = WorkflowsServiceStub(channel)
-        self._metadata = (("workflow-api-actor", actor),)
+        self._metadata = (("workflow-api-actor", actor), ("workflow-api-request-id", request_id))
 
     def call(self, method: "grpc.UnaryUnaryMultiCallable[Request, Answer]", request: Request) -> Answer:
         """Call one of the stubs' methods; the change is audited under the actor's name."""
@@ -59,11 +60,12 @@ class Backend:
 @contextmanager
 def connected(address: str, actor: str | None = None) -> Iterator[Backend]:
     """Give the services at `address` (`HOST:PORT`); a call that fails inside raises CommandFailed."""
+    request_id = request_id_from(())
     with grpc.insecure_channel(address, options=_CHANNEL_OPTIONS) as channel:
         try:
-            yield Backend(channel, actor or os_user())
+            yield Backend(channel, actor or os_user(), request_id)
         except grpc.RpcError as error:
-            raise failure_of(error, address) from None
+            raise failure_of(error, address, request_id) from None
 
 
 def os_user() -> str:

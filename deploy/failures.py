@@ -11,14 +11,18 @@ class CommandFailed(Exception):  # noqa: N818 - it ends the command as `typer.Ex
     """Ends a command with exit code 1.
 
     `code`, `message` and `details` are those of SPEC.md's error envelope. `details` may be a list of
-    `{name, reason}` problems, or an object; `None` for nothing.
+    `{name, reason}` problems, or an object; `None` for nothing. `request_id` is the id of the call that the
+    backend refused.
     """
 
-    def __init__(self, message: str, *, code: str = "command_failed", details: Any = None) -> None:
+    def __init__(
+        self, message: str, *, code: str = "command_failed", details: Any = None, request_id: str | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.details = details
+        self.request_id = request_id
 
     def for_people(self) -> str:
         """One line a problem; without a list of problems the message alone."""
@@ -28,18 +32,21 @@ class CommandFailed(Exception):  # noqa: N818 - it ends the command as `typer.Ex
             case {"reasons": [_, *_] as reasons}:
                 return "\n".join([self.message, *reasons])
             case _:
-                return self.message
+                # Its message asks to quote the id.
+                return f"{self.message} (request {self.request_id})" if self.code == "internal" else self.message
 
     def for_machines(self) -> str:
-        """The JSON object `{"error": {code, message, details?}}`."""
+        """The JSON object `{"error": {code, message, request_id?, details?}}`."""
         error: dict[str, object] = {"code": self.code, "message": self.message}
+        if self.request_id is not None:
+            error["request_id"] = self.request_id
         if self.details is not None:
             error["details"] = self.details
         return json.dumps({"error": error}, ensure_ascii=False)
 
 
-def failure_of(error: "grpc.RpcError", address: str) -> CommandFailed:
-    """Return what a failed call of the backend at `address` means for the person who made it."""
+def failure_of(error: "grpc.RpcError", address: str, request_id: str) -> CommandFailed:
+    """Return what a failed call of the backend at `address` means for the person who made it by this request id."""
     import grpc
     from grpc_status import rpc_status
 
@@ -55,6 +62,8 @@ def failure_of(error: "grpc.RpcError", address: str) -> CommandFailed:
     except ValueError:
         status = None
     if status is None:
-        return CommandFailed(f"The backend answered {error.code().name}: {error.details()}", code="runtime_error")
+        return CommandFailed(
+            f"The backend answered {error.code().name}: {error.details()}", code="runtime_error", request_id=request_id
+        )
     refusal = refusal_from_status(status)
-    return CommandFailed(refusal.message, code=refusal.code, details=refusal.details)
+    return CommandFailed(refusal.message, code=refusal.code, details=refusal.details, request_id=request_id)

@@ -35,7 +35,8 @@ class Bounds:
 class Part:
     """A part of an answer: the first has the form `select`, `ask` or `construct`, the last says whether it was cut.
 
-    `rows` are bindings as the SPARQL 1.1 results in JSON have them, `triples` lines of N-Triples.
+    A DESCRIBE has the form `construct`. `rows` are bindings as the SPARQL 1.1 results in JSON have them, `triples`
+    lines of N-Triples.
     """
 
     form: str = ""

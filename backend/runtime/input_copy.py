@@ -2,11 +2,14 @@
 
 import shutil
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+
+from backend.runtime.input_patience import CopyError, EndedError, Patience
+from backend.workflows.store_answers import CredentialsError, code_of, explain
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
@@ -15,16 +18,11 @@ if TYPE_CHECKING:
 THREADS: Final = 8
 
 _PART_BYTES: Final = 128 * 1024
-_ATTEMPTS: Final = 3
 _WORDS: Final = {
     "NoSuchKey": "vanished after it was listed",
     "PreconditionFailed": "changed after it was listed",
     "InvalidObjectState": "is archived and cannot be read",
 }
-
-
-class CopyError(ValueError):
-    """An object is not what was listed, or copying was ended; the message says which and how."""
 
 
 class ListedObject(NamedTuple):
@@ -36,30 +34,27 @@ class ListedObject(NamedTuple):
 
 
 class Copying:
-    """One input's copying: `client` reads the bucket, and nothing goes on once `stop` is set or an object failed."""
+    """One input's copying: `client` reads the connector's bucket, as long as `patience` lets it."""
 
-    def __init__(self, client: "S3Client", bucket: str, stop: threading.Event) -> None:
+    def __init__(self, client: "S3Client", connector: Mapping[str, Any], patience: Patience) -> None:
         self._client = client
-        self._bucket = bucket
-        self._stop = stop
-        self._failed = threading.Event()
-        # What waits in the client to be tried again ends as well.
-        client.meta.events.register("before-send.s3", lambda **_: self._check_going())
+        self._connector = connector
+        self._patience = patience
 
     def copy(self, objects: Iterable[tuple[ListedObject, Path]]) -> None:
         """Copies each object to its new file; on return no thread is left.
 
         Raises:
-            CopyError: an object vanished, changed, or has other bytes than were listed, or `stop` was set.
+            CopyError: an object vanished, changed, has other bytes than were listed or could not be read, or the run
+                was stopped.
             OSError: a file could not be written.
-            botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError: the store failed.
         """
         waiting = _Shared(objects)
         with ThreadPoolExecutor(THREADS, thread_name_prefix="inputs") as threads:
             workers = [threads.submit(self._work, waiting) for _ in range(THREADS)]
         errors = [error for worker in workers if (error := worker.exception()) is not None]
         # All but the first only ended because of it.
-        for error in sorted(errors, key=lambda error: isinstance(error, _EndedError)):
+        for error in sorted(errors, key=lambda error: isinstance(error, EndedError)):
             raise error
 
     def _work(self, waiting: Iterator[tuple[ListedObject, Path]]) -> None:
@@ -69,55 +64,44 @@ class Copying:
                 with target.open("xb") as file:
                     self._copy(found, file)
         except BaseException:
-            self._failed.set()
+            self._patience.fail()
             raise
 
     def _copy(self, found: ListedObject, file: BinaryIO) -> None:
-        from botocore.exceptions import IncompleteReadError, ReadTimeoutError, ResponseStreamingError
+        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
 
-        for left in reversed(range(_ATTEMPTS)):
-            file.seek(0)
-            file.truncate()
-            try:
-                with closing(self._open(found)) as body:
-                    self._write(found, body, file)
-            except (IncompleteReadError, ReadTimeoutError, ResponseStreamingError) as error:
-                if not left:
-                    raise CopyError(f"the object {found.key!r} broke off again and again") from error
-            else:
-                return
+        try:
+            self._patience.insist(lambda: self._copy_once(found, file), f"Copying the object {found.key!r}")
+        except (BotoCoreError, ClientError, ResponseParserError, CredentialsError) as error:
+            code = code_of(error)
+            why = f"{_WORDS[code]} ({code})" if code in _WORDS else f"failed: {explain(error, self._connector)}"
+            raise CopyError(f"the object {found.key!r} {why}") from error
+
+    def _copy_once(self, found: ListedObject, file: BinaryIO) -> None:
+        file.seek(0)
+        file.truncate()
+        with closing(self._open(found)) as body:
+            self._write(found, body, file)
 
     def _open(self, found: ListedObject) -> "StreamingBody":
         """Opens the object, which must still be the one that was listed."""
-        from botocore.exceptions import ClientError
-
-        try:
-            if found.etag:
-                return self._client.get_object(Bucket=self._bucket, Key=found.key, IfMatch=found.etag)["Body"]
-            return self._client.get_object(Bucket=self._bucket, Key=found.key)["Body"]
-        except ClientError as error:
-            code = error.response.get("Error", {}).get("Code", "")
-            if code in _WORDS:
-                raise CopyError(f"the object {found.key!r} {_WORDS[code]} ({code})") from error
-            raise
+        bucket = self._connector["bucket"]
+        if found.etag:
+            return self._client.get_object(Bucket=bucket, Key=found.key, IfMatch=found.etag)["Body"]
+        return self._client.get_object(Bucket=bucket, Key=found.key)["Body"]
 
     def _write(self, found: ListedObject, body: "StreamingBody", file: BinaryIO) -> None:
         """Writes as many bytes as were listed; the caps were held against those."""
         written = 0
         while part := body.read(_PART_BYTES):
-            self._check_going()
+            self._patience.check()
             written += len(part)
             if written > found.size:
                 break
             file.write(part)
         if written != found.size:
             raise CopyError(f"the object {found.key!r} no longer has the {found.size:,} bytes that were listed")
-
-    def _check_going(self) -> None:
-        if self._stop.is_set():
-            raise CopyError("the run was stopped")
-        if self._failed.is_set():
-            raise _EndedError
 
 
 def require_room(folder: Path, size: int) -> None:
@@ -129,10 +113,6 @@ def require_room(folder: Path, size: int) -> None:
     free = shutil.disk_usage(folder).free
     if size > free:
         raise CopyError(f"the objects have {size:,} bytes, and the service's disk has room for {free:,}")
-
-
-class _EndedError(Exception):
-    """Another thread failed."""
 
 
 class _Shared(Iterator[tuple[ListedObject, Path]]):

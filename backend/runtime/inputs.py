@@ -2,14 +2,17 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.runtime.input_copy import Copying, ListedObject, require_room
 from backend.runtime.input_names import file_names
+from backend.runtime.input_patience import Patience
 from backend.secrets import Secrets
-from backend.workflows.object_storage import explain, s3_client
+from backend.workflows.object_storage import s3_client
 from backend.workflows.parameters import may_read, parse_s3_prefix
+from backend.workflows.store_answers import explain, failures, list_page
 from backend.workflows.terms import InputTerms
 
 if TYPE_CHECKING:
@@ -35,24 +38,22 @@ def materialise(
     Raises:
         InputError: the objects cannot be listed or copied, or are none, too many or too large.
     """
-    from botocore.exceptions import BotoCoreError, ClientError
-
     connector = declared.connector
     if connector is None:
         raise InputError(f"Parameter '{declared.parameter}': there is no connector named '{declared.connector_name}'.")
     try:
         bucket, prefix = parse_s3_prefix(uri)
         _check_inside(connector, bucket, prefix)
-        client = s3_client(connector, secrets)
-        copying = Copying(client, bucket, stop)
-        objects = _list(client, declared, bucket, prefix)
+        patience = Patience(stop)
+        client = patience.insist(lambda: s3_client(connector, secrets, attempts=1), f"The credentials for {uri}")
+        copying = Copying(client, connector, patience)
+        objects = _list(_all(client, patience, bucket, prefix), declared)
         folder.mkdir(parents=True, exist_ok=True)
         require_room(folder, sum(one.size for one in objects))
         names = file_names(one.key[len(prefix) :] for one in objects)
         copying.copy((one, folder / names[one.key[len(prefix) :]]) for one in objects)
-    except (BotoCoreError, ClientError, OSError, ValueError) as error:
-        # What the system says of a file names the host's folders.
-        why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else explain(error, connector)
+    except failures() as error:
+        why = explain(error, connector)
         message = f"Parameter '{declared.parameter}': {uri} could not be copied in: {why}"
         raise InputError(message[:_LONGEST_MESSAGE]) from error
     return {
@@ -93,11 +94,11 @@ def _check_inside(connector: Mapping[str, Any], bucket: str, prefix: str) -> Non
         raise ValueError("it lies outside of what the connector may read")
 
 
-def _list(client: "S3Client", declared: InputTerms, bucket: str, prefix: str) -> list[ListedObject]:
-    """Every object below the prefix within the caps; the markers that consoles make for folders are none."""
+def _list(found: Iterable[ListedObject], declared: InputTerms) -> list[ListedObject]:
+    """Every object that was found, within the caps; the markers that consoles make for folders are none."""
     objects: list[ListedObject] = []
     size = 0
-    for one in _all(client, bucket, prefix):
+    for one in found:
         if one.key.endswith("/") and not one.size:
             continue
         objects.append(one)
@@ -111,7 +112,16 @@ def _list(client: "S3Client", declared: InputTerms, bucket: str, prefix: str) ->
     return objects
 
 
-def _all(client: "S3Client", bucket: str, prefix: str) -> Iterator[ListedObject]:
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+def _all(client: "S3Client", patience: Patience, bucket: str, prefix: str) -> Iterator[ListedObject]:
+    """Every object below the prefix, page by page, so that a page that fails begins no listing anew."""
+    following: dict[str, str] = {}
+    while True:
+        page = patience.insist(partial(list_page, client, bucket, prefix, **following), f"Listing {prefix} of {bucket}")
         for one in page.get("Contents", ()):
             yield ListedObject(one["Key"], one["Size"], one.get("ETag", ""))
+        if not page["IsTruncated"]:
+            return
+        token = page.get("NextContinuationToken", "")
+        if not token or token == following.get("ContinuationToken"):
+            raise ValueError("the store says that its listing goes on, and not where")
+        following = {"ContinuationToken": token}

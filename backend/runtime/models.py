@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from backend.runtime.key_scrubbing import without_key
 from backend.secrets import SecretError, Secrets
 from backend.settings import ModelProvider
 
@@ -44,7 +45,7 @@ class ConfiguredModel:
 
     def without_key(self, text: str) -> str:
         """Text of the provider's, which may quote the key back, without it."""
-        return text.replace(self.key, "[secret]")
+        return without_key(text, self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,5 +113,5 @@ def _model(name: str, provider: str, key: str, base_url: str | None) -> "Model":
     except ImportError as error:
         raise ModelUnusableError(NOT_CONFIGURED, f"models of '{provider}' are not installed: {error}") from None
     except (UserError, ValueError, TypeError) as error:
-        reason = str(error).replace(key, "[secret]")
+        reason = without_key(str(error), key)
         raise ModelUnusableError(NOT_CONFIGURED, f"the model '{name}' cannot be used: {reason}") from None

@@ -6,72 +6,48 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backend.secrets import SecretError, Secrets
 from backend.storage import aws
+from backend.workflows.store_answers import CredentialsError, NoStoreError, explain, failures, list_page
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
 
 _ROLE_SECONDS: Final = 3_600
 _LONGEST_MESSAGE: Final = 500
-_DENIED: Final = frozenset(
-    {"AccessDenied", "AccessDeniedException", "403", "InvalidAccessKeyId", "InvalidClientTokenId"}
-)
 
 
-class CredentialsError(ValueError):
-    """A connector's credentials could not be had; the message says why, and never holds a secret."""
-
-
-def s3_client(connector: Mapping[str, Any], secrets: Secrets) -> "S3Client":
+def s3_client(connector: Mapping[str, Any], secrets: Secrets, attempts: int = 2) -> "S3Client":
     """A client with the connector's credentials: its secret's, else the process's own, and with them its role's.
 
-    A role is assumed anew before its session ends; what keeps it from being so is raised where the client is used.
+    It tries each request so often. A role is assumed anew before its session ends; what keeps it from being so is
+    raised where the client is used.
 
     Raises:
         CredentialsError: the secret cannot be used, or the role could not be assumed.
-        botocore.exceptions.BotoCoreError: there are no credentials, or STS does not answer.
+        botocore.exceptions.BotoCoreError: the process's own credentials cannot be looked for.
     """
-    endpoint = aws.Endpoint(connector["endpoint_url"])
+    endpoint = aws.Endpoint(connector["endpoint_url"], attempts=attempts)
     # Connectors that were applied by an earlier release have no field for it.
     secret = connector.get("secret")
     credentials = None if secret is None else _credentials(secret, secrets)
     role = connector["role_arn"]
     if role is None:
         return aws.s3_client(endpoint, credentials)
-    return aws.s3_client(endpoint, lambda: _assume(role, endpoint, credentials))
+    return aws.s3_client(endpoint, lambda: _assume(role, endpoint, credentials, connector))
 
 
 def try_connection(connector: Mapping[str, Any], secrets: Secrets) -> tuple[bool, str]:
     """Lists the first object under each prefix that the connector may read: whether all could be, and what happened."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     place = f"s3://{connector['bucket']}/"
     try:
         client = s3_client(connector, secrets)
         for prefix in connector["prefixes"] or [""]:
             place = f"s3://{connector['bucket']}/{prefix}"
-            client.list_objects_v2(Bucket=connector["bucket"], Prefix=prefix, MaxKeys=1)
-    except (BotoCoreError, ClientError, ValueError) as error:
+            list_page(client, connector["bucket"], prefix, MaxKeys=1)
+    except failures() as error:
         return False, f"Listing {place} failed: {explain(error, connector)}"[:_LONGEST_MESSAGE]
     return True, f"Listed {', '.join(connector['prefixes']) or 'the whole bucket'} of {connector['bucket']}."[
         :_LONGEST_MESSAGE
     ]
-
-
-def explain(error: Exception, connector: Mapping[str, Any]) -> str:
-    """What a store's answer means, for a person: who was denied what, with the store's own words."""
-    from botocore.exceptions import ClientError
-
-    if isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") in _DENIED:
-        return f"{_who(connector)} denied: {error}"
-    return str(error)
-
-
-def _who(connector: Mapping[str, Any]) -> str:
-    if connector["role_arn"] is not None:
-        return f"the role {connector['role_arn']} was"
-    if connector.get("secret") is not None:
-        return f"the credentials of secret '{connector['secret']}' were"
-    return "the service's own credentials were"
 
 
 def _credentials(name: str, secrets: Secrets) -> aws.AccessKey:
@@ -89,18 +65,25 @@ def _credentials(name: str, secrets: Secrets) -> aws.AccessKey:
     return aws.AccessKey(key_id, secret)
 
 
-def _assume(role: str, endpoint: aws.Endpoint, credentials: aws.AccessKey | None) -> aws.SessionKey:
-    from botocore.exceptions import ClientError
-
+def _assume(
+    role: str, endpoint: aws.Endpoint, credentials: aws.AccessKey | None, connector: Mapping[str, Any]
+) -> aws.SessionKey:
     try:
-        assumed = aws.sts_client(endpoint, credentials).assume_role(
+        return _session_key(role, endpoint, credentials)
+    except failures() as error:
+        # It is not the role that asked.
+        why = explain(error, {**connector, "role_arn": None})
+        raise CredentialsError(f"the role {role} could not be assumed: {why}") from error
+
+
+def _session_key(role: str, endpoint: aws.Endpoint, credentials: aws.AccessKey | None) -> aws.SessionKey:
+    try:
+        key = aws.sts_client(endpoint, credentials).assume_role(
             RoleArn=role, RoleSessionName="workflow-api", DurationSeconds=_ROLE_SECONDS
         )["Credentials"]
-    except ClientError as error:
-        raise CredentialsError(f"the role {role} could not be assumed: {error}") from error
-    return aws.SessionKey(
-        assumed["AccessKeyId"],
-        assumed["SecretAccessKey"],
-        assumed["SessionToken"],
-        assumed["Expiration"].isoformat(),
-    )
+        return aws.SessionKey(
+            key["AccessKeyId"], key["SecretAccessKey"], key["SessionToken"], key["Expiration"].isoformat()
+        )
+    except LookupError as error:
+        # So the client takes an answer that is none of STS.
+        raise NoStoreError from error

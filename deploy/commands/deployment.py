@@ -83,6 +83,12 @@ def _integer(name: str, value: str) -> int:
     return int(value)
 
 
+def _licence(name: str, value: str) -> str:
+    if value not in {"active", "hold"}:
+        raise typer.BadParameter(f"{name} must be active or hold, not {value!r}")
+    return value
+
+
 def _text(_name: str, value: str) -> str:
     return value
 
@@ -90,7 +96,7 @@ def _text(_name: str, value: str) -> str:
 SETTABLE: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
     "governed": ("governed", _boolean),
     "api_enabled": ("api_enabled", _boolean),
-    "licence": ("licence_state", _text),
+    "licence": ("licence_state", _licence),
     "licence_reason": ("licence_reason", _text),
     "licence_enforcement_status": ("licence_enforcement_status", _text),
     "license_id": ("license_id", _text),

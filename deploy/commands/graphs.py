@@ -32,7 +32,7 @@ def list_graphs(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
 @command.command("query")
 def query(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the knowledge graph.")],
-    text: Annotated[str, typer.Argument(metavar="SPARQL", help="A SELECT, ASK or CONSTRUCT query.")],
+    text: Annotated[str, typer.Argument(metavar="SPARQL", help="A SELECT, ASK, CONSTRUCT or DESCRIBE query.")],
     limit: Annotated[int | None, typer.Option("--limit", help="Most rows or triples, 1,000 when not given.")] = None,
     timeout: Annotated[int | None, typer.Option("--timeout", help="Most seconds, 30 when not given.")] = None,
     grpc: Grpc = DEFAULT_GRPC,
@@ -40,7 +40,7 @@ def query(
 ) -> None:
     """Ask a knowledge graph over all that was published to it.
 
-    Prints a table, with `--json` the SPARQL 1.1 query results in JSON; of a CONSTRUCT N-Triples, with `--json` a list.
+    Prints a table, with `--json` the SPARQL 1.1 query results in JSON; of triples N-Triples, with `--json` a list.
     """
     request = workflows_pb2.QueryKnowledgeGraphRequest(name=name, query=text, limit=limit, timeout_seconds=timeout)
     with connected(grpc) as backend:

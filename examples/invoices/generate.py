@@ -2,8 +2,8 @@
 
     python examples/invoices/generate.py FOLDER
 
-`FOLDER/invoices/` holds the files, `FOLDER/expected.json` the totals by currency in cents, and the files that cannot be
-read: three are damaged on purpose. The same seed always writes the same bytes.
+`FOLDER/invoices/` holds the files, `FOLDER/expected-invoices.json` the totals by currency in cents, and the files that
+cannot be read: three are damaged on purpose. The same seed always writes the same bytes.
 """
 
 import csv
@@ -76,7 +76,7 @@ def main(folder: Path) -> None:
             total["cents"] += sum(count * cents for _, count, cents in lines)
         (folder / "invoices" / name).write_text(text, encoding="utf-8", newline="")
     expected = {"files": 200, "totals": dict(sorted(totals.items())), "rejected": sorted(damaged)}
-    (folder / "expected.json").write_text(json.dumps(expected, indent=2), encoding="utf-8")
+    (folder / "expected-invoices.json").write_text(json.dumps(expected, indent=2), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python examples/research/generate.py FOLDER
 
-`FOLDER/reading-list.md` is the text that the model reads; `FOLDER/expected.json` holds the notes that a careful reader
-takes. The same seed always writes the same bytes. The papers are made up.
+`FOLDER/reading-list.md` is the text that the model reads; `FOLDER/expected-research.json` holds the notes that a
+careful reader takes. The same seed always writes the same bytes. The papers are made up.
 """
 
 import json
@@ -42,7 +42,7 @@ def main(folder: Path) -> None:
     text = "# Reading list\n\n" + "\n".join(entries) + "\n"
     (folder / "reading-list.md").write_text(text, encoding="utf-8")
     expected = json.dumps({"notes": papers}, indent=2, ensure_ascii=False)
-    (folder / "expected.json").write_text(expected, encoding="utf-8")
+    (folder / "expected-research.json").write_text(expected, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python examples/tickets/generate.py FOLDER
 
-`FOLDER/tickets/*.jsonl` are the tickets; `FOLDER/expected.json` has the number of tickets of each category and every
-value of a person that is anywhere in them. The same seed always writes the same bytes.
+`FOLDER/tickets/*.jsonl` are the tickets; `FOLDER/expected-tickets.json` has the number of tickets of each category and
+every value of a person that is anywhere in them. The same seed always writes the same bytes.
 """
 
 import json
@@ -80,7 +80,7 @@ def main(folder: Path) -> None:
     for month, texts in lines.items():
         (folder / "tickets" / f"{month}.jsonl").write_text("\n".join(texts) + "\n", encoding="utf-8")
     expected = {"tickets": TICKETS, "categories": dict(sorted(categories.items())), "personal": sorted(personal)}
-    (folder / "expected.json").write_text(json.dumps(expected, indent=2), encoding="utf-8")
+    (folder / "expected-tickets.json").write_text(json.dumps(expected, indent=2), encoding="utf-8")
 
 
 if __name__ == "__main__":

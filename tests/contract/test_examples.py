@@ -143,7 +143,7 @@ def everything_told(caller: Caller, run: dict[str, Any]) -> str:
 
 def test_tickets_are_released_redacted_and_counted_after_an_approval(reader: Reader) -> None:
     said = reader.follow("Tickets")
-    run, expected = reader.json("released/run.json"), reader.json("expected.json")
+    run, expected = reader.json("released/run.json"), reader.json("expected-tickets.json")
     assert (run["status"], run["warnings"]) == ("completed", [])
     assert run["result"]["categories"] == expected["categories"]
     assert run["result"]["tickets"] == expected["tickets"] == 300
@@ -204,7 +204,7 @@ def pixels(png: bytes) -> list[list[bytes]]:
 
 def test_a_folder_of_200_invoices_is_added_up_to_the_cent_and_drawn(reader: Reader) -> None:
     said = reader.follow("Invoices")
-    run, expected = reader.json("totals/run.json"), reader.json("expected.json")
+    run, expected = reader.json("totals/run.json"), reader.json("expected-invoices.json")
     assert (run["status"], run["warnings"]) == ("completed", [])
     assert run["inputs_manifest"][0]["objects"] == expected["files"] == 200
     totals = [
@@ -237,7 +237,7 @@ def test_a_folder_of_200_invoices_is_added_up_to_the_cent_and_drawn(reader: Read
 
 def test_notes_of_a_model_are_published_and_asked_for(reader: Reader, provider: OpenAIServer) -> None:
     reader.does("python examples/research/generate.py $FOLDER")
-    expected = reader.json("expected.json")
+    expected = reader.json("expected-research.json")
     provider.will(
         Reply(calls=(ToolCall("final_result", {"notes": [{"title": "Soil"}]}),)),
         Reply(calls=(ToolCall("final_result", expected),)),

@@ -6,6 +6,7 @@ from typing import Any, Final
 from backend.runtime.agents.reading import MOST_LISTED, READ_BYTES, text_part
 from backend.secrets import Secrets
 from backend.workflows.object_storage import s3_client
+from backend.workflows.store_answers import code_of, failures, list_page
 
 OUTSIDE: Final = {"error": "that lies outside of what the connector may read"}
 
@@ -22,12 +23,10 @@ def list_objects(secrets: Secrets, connectors: Connectors, connector: str, prefi
         return {"prefixes": list(allowed)}
     if not _inside(declared, prefix):
         return OUTSIDE
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
         client = s3_client(declared, secrets)
-        page = client.list_objects_v2(Bucket=declared["bucket"], Prefix=prefix, MaxKeys=MOST_LISTED)
-    except (BotoCoreError, ClientError, ValueError) as error:
+        page = list_page(client, declared["bucket"], prefix, MaxKeys=MOST_LISTED)
+    except failures() as error:
         return _failed(error)
     listed = [{"key": one["Key"], "size_bytes": one["Size"]} for one in page.get("Contents", ())]
     return {"objects": listed, "more": page["IsTruncated"]}
@@ -40,15 +39,13 @@ def read_object(secrets: Secrets, connectors: Connectors, connector: str, key: s
         return _unknown(connectors)
     if not _inside(declared, key) or offset < 0:
         return OUTSIDE
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
         found = s3_client(declared, secrets).get_object(
             Bucket=declared["bucket"], Key=key, Range=f"bytes={offset}-{offset + READ_BYTES - 1}"
         )
         size = int(found.get("ContentRange", "").rpartition("/")[2] or found["ContentLength"])
         return text_part(found["Body"].read(READ_BYTES), offset, size)
-    except (BotoCoreError, ClientError, ValueError) as error:
+    except failures() as error:
         return _failed(error)
 
 
@@ -64,5 +61,4 @@ def _unknown(connectors: Connectors) -> dict[str, Any]:
 
 
 def _failed(error: Exception) -> dict[str, Any]:
-    response = getattr(error, "response", {})
-    return {"error": str(response.get("Error", {}).get("Code") or "the object storage cannot be reached")}
+    return {"error": code_of(error) or "the object storage cannot be reached"}

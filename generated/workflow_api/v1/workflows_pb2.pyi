@@ -863,7 +863,7 @@ class KnowledgeGraphAnswer(_message.Message):
     TRIPLES_FIELD_NUMBER: _builtins.int
     TRUNCATED_FIELD_NUMBER: _builtins.int
     form: _builtins.str
-    """`select`, `ask` or `construct`; only in the first part."""
+    """`select`, `ask` or `construct`, which a DESCRIBE is too; only in the first part."""
     boolean: _builtins.bool
     """Answer of an ASK."""
     truncated: _builtins.bool
@@ -878,7 +878,7 @@ class KnowledgeGraphAnswer(_message.Message):
 
     @_builtins.property
     def triples(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Triples of a CONSTRUCT, each a line of N-Triples."""
+        """Triples of a CONSTRUCT or DESCRIBE, each a line of N-Triples."""
 
     def __init__(
         self,

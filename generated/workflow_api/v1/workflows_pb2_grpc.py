@@ -143,8 +143,8 @@ class WorkflowsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def QueryKnowledgeGraph(self, request, context):
-        """Evaluates a SPARQL query, SELECT, ASK or CONSTRUCT, over all that was published to a knowledge graph. The first
-        message says what the answer is, the others hold it.
+        """Evaluates a SPARQL query, SELECT, ASK, CONSTRUCT or DESCRIBE, over all that was published to a knowledge graph. The
+        first message says what the answer is, the others hold it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -50,8 +50,8 @@ class WorkflowsServiceStub:
     ListKnowledgeGraphs: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ListKnowledgeGraphsRequest, _workflows_pb2.ListKnowledgeGraphsResponse]
     """Every knowledge graph by name, with how much was published to it."""
     QueryKnowledgeGraph: _grpc.UnaryStreamMultiCallable[_workflows_pb2.QueryKnowledgeGraphRequest, _workflows_pb2.KnowledgeGraphAnswer]
-    """Evaluates a SPARQL query, SELECT, ASK or CONSTRUCT, over all that was published to a knowledge graph. The first
-    message says what the answer is, the others hold it.
+    """Evaluates a SPARQL query, SELECT, ASK, CONSTRUCT or DESCRIBE, over all that was published to a knowledge graph. The
+    first message says what the answer is, the others hold it.
     """
 
 @_typing.type_check_only
@@ -76,8 +76,8 @@ class WorkflowsServiceAsyncStub(WorkflowsServiceStub):
     ListKnowledgeGraphs: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ListKnowledgeGraphsRequest, _workflows_pb2.ListKnowledgeGraphsResponse]  # type: ignore[assignment]
     """Every knowledge graph by name, with how much was published to it."""
     QueryKnowledgeGraph: _aio.UnaryStreamMultiCallable[_workflows_pb2.QueryKnowledgeGraphRequest, _workflows_pb2.KnowledgeGraphAnswer]  # type: ignore[assignment]
-    """Evaluates a SPARQL query, SELECT, ASK or CONSTRUCT, over all that was published to a knowledge graph. The first
-    message says what the answer is, the others hold it.
+    """Evaluates a SPARQL query, SELECT, ASK, CONSTRUCT or DESCRIBE, over all that was published to a knowledge graph. The
+    first message says what the answer is, the others hold it.
     """
 
 class WorkflowsServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -153,8 +153,8 @@ class WorkflowsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _workflows_pb2.QueryKnowledgeGraphRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_workflows_pb2.KnowledgeGraphAnswer], _abc.AsyncIterator[_workflows_pb2.KnowledgeGraphAnswer]]:
-        """Evaluates a SPARQL query, SELECT, ASK or CONSTRUCT, over all that was published to a knowledge graph. The first
-        message says what the answer is, the others hold it.
+        """Evaluates a SPARQL query, SELECT, ASK, CONSTRUCT or DESCRIBE, over all that was published to a knowledge graph. The
+        first message says what the answer is, the others hold it.
         """
 
 def add_WorkflowsServiceServicer_to_server(servicer: WorkflowsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -78,9 +78,9 @@ def test_objects_come_in_by_the_connectors_role(inbox: Inbox) -> None:
 @pytest.mark.parametrize(
     ("trusted", "actions", "why"),
     [
-        ("nobody", READ, "role/reader could not be assumed: .*AccessDenied.* AssumeRole"),
-        ("worker", (), "role/reader was denied: .*AccessDenied.* ListObjectsV2"),
-        ("worker", ("s3:ListBucket",), "role/reader was denied: .*AccessDenied.* GetObject"),
+        ("nobody", READ, r"{role} could not be assumed: the service's own credentials were denied AssumeRole \(Acc"),
+        ("worker", (), r"{role} was denied ListObjectsV2 \(AccessDenied\)$"),
+        ("worker", ("s3:ListBucket",), r"{role} was denied GetObject \(AccessDenied\)$"),
     ],
 )
 def test_a_role_that_the_server_denies_fails_the_run_before_any_step(
@@ -92,8 +92,9 @@ def test_a_role_that_the_server_denies_fails_the_run_before_any_step(
     inbox.connect(role_arn=role)
     inbox.server.enforce()
     message = inbox.failure(inbox.start())
-    assert message.startswith("Parameter 'documents': s3://docs/in/ could not be copied in: the role arn:aws:iam::")
-    assert re.search(why, message)
+    assert message.startswith("Parameter 'documents': s3://docs/in/ could not be copied in: the ")
+    assert re.search("the role " + why.replace("{role}", role), message)
+    assert "user/worker" not in message
 
 
 def test_a_connection_test_is_denied_by_the_server_and_recorded(inbox: Inbox) -> None:

@@ -16,7 +16,10 @@ LISTING = (
     '<?xml version="1.0"?><ListBucketResult><Name>docs</Name><KeyCount>0</KeyCount>'
     "<IsTruncated>false</IsTruncated></ListBucketResult>"
 )
-DENIED = '<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>'
+DENIED = (
+    '<?xml version="1.0"?><Error><Code>AccessDenied</Code>'
+    "<Message>User: arn:aws:iam::123456789012:user/own is not authorized</Message></Error>"
+)
 ROLE = (
     '<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>'
     "<AccessKeyId>ROLEKEY</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>"
@@ -30,6 +33,8 @@ class Store:
     def __init__(self) -> None:
         self.allowed = {"incoming/"}
         self.listed: list[tuple[str, str, str]] = []
+        self.listing = LISTING
+        self.role = (200, ROLE)
         store = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -38,11 +43,11 @@ class Store:
                 who = self.headers["Authorization"].partition("Credential=")[2].partition("/")[0]
                 store.listed.append((who, urlsplit(self.path).path, prefix))
                 fits = prefix in store.allowed
-                self._answer(200 if fits else 403, LISTING if fits else DENIED)
+                self._answer(200 if fits else 403, store.listing if fits else DENIED)
 
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers["Content-Length"]))
-                self._answer(200, ROLE)
+                self._answer(*store.role)
 
             def _answer(self, status: int, text: str) -> None:
                 self.send_response(status)
@@ -134,6 +139,58 @@ def test_a_store_that_does_not_answer_fails(workflows: Workflows, objects: Store
     objects.stop()
     apply(workflows, objects)
     assert not outcome_of(workflows).passed
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "<html><body>Welcome</body></html>",
+        "<!DOCTYPE html><p>Welcome",
+        "",
+        "{}",
+        "<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>",
+        "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a</Key></Contents></ListBucketResult>",
+    ],
+)
+def test_what_answers_no_listing_does_not_pass(workflows: Workflows, objects: Store, answer: str) -> None:
+    objects.listing = answer
+    apply(workflows, objects)
+    outcome = outcome_of(workflows)
+    told = "Listing s3://docs/incoming/ failed: what answers there does not speak as S3 and STS do"
+    assert not outcome.passed
+    assert outcome.message.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "why"),
+    [
+        (500, "<!DOCTYPE html><p>Oh", "what answers there does not speak as S3 and STS do"),
+        (500, "<html><body>Oh</body></html>", "what answers there does not speak as S3 and STS do (500)"),
+        (200, "<html><body>Welcome</body></html>", "what answers there does not speak as S3 and STS do"),
+        (200, "", "what answers there does not speak as S3 and STS do"),
+        (200, ROLE.replace("SessionToken", "Token"), "what answers there does not speak as S3 and STS do"),
+        (403, f"<ErrorResponse>{DENIED[21:]}</ErrorResponse>", "own credentials were denied AssumeRole (AccessDenied)"),
+    ],
+)
+def test_a_role_that_cannot_be_had_fails_and_is_recorded(
+    workflows: Workflows, objects: Store, status: int, answer: str, why: str
+) -> None:
+    objects.role = (status, answer)
+    apply(workflows, objects, role="arn:aws:iam::123456789012:role/reader")
+    outcome = outcome_of(workflows)
+    assert not outcome.passed
+    assert "failed: the role arn:aws:iam::123456789012:role/reader could not be assumed: " in outcome.message
+    assert why in outcome.message
+    assert objects.listed == []
+
+
+def test_a_denial_is_told_by_its_code_and_the_stores_own_words_are_logged(
+    workflows: Workflows, objects: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    apply(workflows, objects, prefixes="[private/]")
+    told = "Listing s3://docs/private/ failed: the service's own credentials were denied ListObjectsV2 (AccessDenied)"
+    assert outcome_of(workflows).message == told
+    assert "user/own is not authorized" in caplog.text
 
 
 def test_outcomes_are_kept_per_version_and_audited(workflows: Workflows, objects: Store) -> None:

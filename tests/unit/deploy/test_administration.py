@@ -34,6 +34,7 @@ def test_set_reads_names_and_values(backend: FakeBackend) -> None:
     ("assignment", "told"),
     [
         ("governed=yes", "governed must be true or false, not 'yes'"),
+        ("licence=banana", "licence must be active or hold, not 'banana'"),
         ("retention_days=1_0", "retention_days must be a whole number"),
         ("release=2", "NAME one of governed, api_enabled, licence,"),
         ("governed", "'governed' is not NAME=VALUE"),
@@ -106,6 +107,16 @@ def test_a_connector_that_fails_exits_with_1(backend: FakeBackend, *, passed: bo
 
     assert tested.code == code
     assert tested.json["passed"] is passed
+
+
+def test_an_internal_failure_tells_the_request_id_that_was_sent(backend: FakeBackend) -> None:
+    backend.answers["TestConnector"] = ApiError(errors_pb2.ERROR_REASON_INTERNAL)
+
+    failed = command("connectors", "test", "inbox", "--grpc", backend.address)
+    assert failed.err.endswith(f"(request {backend.metadata['workflow-api-request-id']})\n")
+
+    failed = command("connectors", "test", "inbox", "--grpc", backend.address, "--json")
+    assert failed.error["request_id"] == backend.metadata["workflow-api-request-id"]
 
 
 def test_apply_sends_files_under_their_names(backend: FakeBackend, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_closing_ends_a_replacement_under_way(folder: FolderGraph) -> None:
         folder.replace(RUN, closing())
 
 
-def test_select_ask_and_construct_are_answered(folder: FolderGraph, tmp_path: Path) -> None:
+def test_select_ask_construct_and_describe_are_answered(folder: FolderGraph, tmp_path: Path) -> None:
     terms: list[Literal | NamedNode] = [
         Literal("x", language="en"),
         Literal(5),
@@ -124,6 +124,8 @@ def test_select_ask_and_construct_are_answered(folder: FolderGraph, tmp_path: Pa
         Part(form="construct"),
         Part(triples=["<x:s> <x:new> <x:o> ."]),
     ]
+    head, described = ask(folder, "DESCRIBE <x:s>")
+    assert (head.form, len(described.triples)) == ("construct", 4)
     assert not list(tmp_path.glob("graph/copy_*"))
 
 

@@ -21,6 +21,9 @@ class Bucket:
         self.denied = False
         # What is answered for a key instead of its object: bytes that are sent, of the length that is announced.
         self.answers: dict[str, list[tuple[bytes, int]]] = {}
+        # How often a key, or with "" the listing, is answered with an error, and with which status and body.
+        self.failing: dict[str, int] = {}
+        self.failure = (503, b"<Error><Code>SlowDown</Code><Message>arn:aws:iam::1:user/own</Message></Error>")
         # What the listing says of a key's size.
         self.sizes: dict[str, int] = {}
         self.most_at_once = 0
@@ -36,12 +39,18 @@ class Bucket:
                 url = urlsplit(self.path)
                 query = parse_qs(url.query)
                 bucket.held_up.wait(20)
-                if bucket.denied:
+                key = "" if "list-type" in query else unquote(url.path).removeprefix("/docs/")
+                with bucket._counting:
+                    failing = bucket.failing.get(key, 0)
+                    bucket.failing[key] = max(failing - 1, 0)
+                if failing:
+                    self._answer(*bucket.failure)
+                elif bucket.denied:
                     self._answer(403, b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>")
                 elif "list-type" in query:
                     self._answer(200, bucket.listing(query))
                 else:
-                    self._object(unquote(url.path).removeprefix("/docs/"))
+                    self._object(key)
 
             def _object(self, key: str) -> None:
                 body = bucket.objects.get(key)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from backend.runtime.input_copy import CopyError, Copying, ListedObject
+from backend.runtime.input_copy import Copying, ListedObject
+from backend.runtime.input_patience import CopyError, Patience
 from tests.support.s3_server import S3Server
 from tests.unit.backend.runtime.test_inputs import copy_from
 
@@ -18,7 +19,8 @@ def listed(s3_server: S3Server) -> list[ListedObject]:
 
 
 def copy(server: S3Server, listed: list[ListedObject], folder: Path) -> None:
-    Copying(server.client("s3"), "docs", threading.Event()).copy((one, folder / one.key) for one in listed)
+    connector = {"bucket": "docs", "role_arn": None}
+    Copying(server.client("s3"), connector, Patience(threading.Event())).copy((one, folder / one.key) for one in listed)
 
 
 def test_every_object_is_copied(s3_server: S3Server, listed: list[ListedObject], tmp_path: Path) -> None:

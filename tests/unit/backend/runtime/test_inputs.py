@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from backend.runtime import patience
 from backend.runtime.inputs import InputError, materialise_all
 from backend.secrets import Secrets
 from backend.workflows.terms import InputTerms
@@ -128,14 +129,80 @@ def test_an_object_of_another_size_than_listed_is_refused(bucket: Bucket, tmp_pa
     assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) <= 9
 
 
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "PAUSES", (0.0,) * 6)
+
+
+@pytest.mark.usefixtures("no_pauses")
 def test_an_object_that_breaks_off_is_copied_again(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects = {"in/a": b"as listed"}
-    bucket.answers = {"in/a": [(b"as li", 9), (b"", 9)]}
+    bucket.answers = {"in/a": [(b"as li", 9), (b"", 9)] * 3}
     _copy(bucket, tmp_path)
     assert (tmp_path / "documents" / "a").read_bytes() == b"as listed"
-    bucket.answers = {"in/a": [(b"as li", 9)] * 3}
-    with pytest.raises(InputError, match="'in/a' broke off again and again"):
+    bucket.answers = {"in/a": [(b"as li", 9)] * 7}
+    with pytest.raises(InputError, match=r"'in/a' failed: the store does not answer, or breaks off \(Incomplete"):
         _copy(bucket, tmp_path / "again")
+
+
+@pytest.mark.usefixtures("no_pauses")
+@pytest.mark.parametrize("failing", ["", "in/a"])
+@pytest.mark.parametrize(
+    "failure",
+    [
+        (503, b"<Error><Code>SlowDown</Code></Error>"),
+        (500, b"<html><body>Internal error"),
+        (500, b"<!DOCTYPE html><p>Oh"),
+        (502, b"Bad gateway"),
+        (400, b"<Error><Code>RequestTimeout</Code></Error>"),
+        (429, b""),
+    ],
+)
+def test_a_store_that_throttles_or_fails_for_a_while_is_waited_for(
+    bucket: Bucket, tmp_path: Path, failing: str, failure: tuple[int, bytes]
+) -> None:
+    bucket.objects = {f"in/{name}": name.encode() for name in "abcde"}
+    bucket.failure, bucket.failing = failure, {failing: 6}
+    (entry,) = _copy(bucket, tmp_path)
+    assert entry["objects"] == 5
+    assert (tmp_path / "documents" / "a").read_bytes() == b"a"
+
+
+@pytest.mark.usefixtures("no_pauses")
+def test_an_object_that_the_store_keeps_refusing_is_named_with_the_code_alone(
+    bucket: Bucket, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bucket.objects = {"in/a": b"a", "in/b": b"b"}
+    bucket.failing = {"in/b": 7}
+    with pytest.raises(InputError) as error:
+        _copy(bucket, tmp_path)
+    told = "the object 'in/b' failed: the store answered GetObject with SlowDown"
+    assert str(error.value) == f"Parameter 'documents': s3://docs/in/ could not be copied in: {told}"
+    assert "arn:aws:iam::1:user/own" in caplog.text
+
+
+def test_an_object_that_will_not_be_had_later_either_is_asked_for_once(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.objects = {"in/a": b"a"}
+    bucket.failing = {"in/a": 2}
+    bucket.failure = (403, b"<Error><Code>AccessDenied</Code><Message>arn:aws:iam::1:user/own</Message></Error>")
+    with pytest.raises(InputError, match=r"'in/a' failed: the service's own credentials were denied GetObject \(Acc"):
+        _copy(bucket, tmp_path)
+    assert bucket.failing == {"": 0, "in/a": 1}
+
+
+def test_what_answers_no_listing_is_told_and_not_an_empty_bucket(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.failing, bucket.failure = {"": 1}, (200, b"<html><body>Welcome</body></html>")
+    with pytest.raises(InputError, match="what answers there does not speak as S3 and STS do"):
+        _copy(bucket, tmp_path)
+
+
+def test_a_listing_that_goes_on_nowhere_is_refused(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.failing, bucket.failure = (
+        {"": 1},
+        (200, b"<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>"),
+    )
+    with pytest.raises(InputError, match="the store says that its listing goes on, and not where"):
+        _copy(bucket, tmp_path)
 
 
 def test_what_does_not_fit_on_the_disk_is_refused_before_it_is_copied(bucket: Bucket, tmp_path: Path) -> None:
@@ -148,6 +215,7 @@ def test_what_does_not_fit_on_the_disk_is_refused_before_it_is_copied(bucket: Bu
 FULL_DISK = """
 import resource, sys
 from pathlib import Path
+from backend.runtime import patience
 from backend.runtime.inputs import InputError
 from tests.unit.backend.runtime.test_inputs import copy_from
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
@@ -197,3 +265,38 @@ def test_copying_ends_soon_in_all_threads_when_the_run_is_stopped(bucket: Bucket
     assert "stopped" in ended[0]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("inputs")]
     assert len(list(tmp_path.rglob("*"))) < 500
+
+
+@pytest.mark.parametrize("failing", ["", "in/a"])
+def test_waiting_for_the_store_ends_when_the_run_is_stopped(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    monkeypatch.setattr(patience, "PAUSES", (3600.0,))
+    bucket.objects = {"in/a": b"a"}
+    bucket.failing = {failing: 1}
+    halt = threading.Event()
+    ended: list[str] = []
+
+    def copy() -> None:
+        try:
+            _copy(bucket, tmp_path, halt=halt)
+        except InputError as error:
+            ended.append(str(error))
+
+    copying = threading.Thread(target=copy)
+    copying.start()
+    until(lambda: bucket.failing[failing] == 0, "the first try")
+    halt.set()
+    copying.join(5)
+    assert "stopped" in ended[0]
+
+
+def test_waiting_for_the_store_ends_when_another_object_failed(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "PAUSES", (3600.0,))
+    bucket.objects = {"in/a": b"a", "in/b": b"b"}
+    bucket.failing = {"in/a": 1}
+    bucket.answers = {"in/b": [(b"longer", 6)]}
+    with pytest.raises(InputError, match="'in/b' no longer has"):
+        _copy(bucket, tmp_path)

@@ -55,3 +55,9 @@ def test_what_the_storage_refuses_is_told_by_its_code(connectors: Connectors, bu
     assert read_object(NONE, connectors, "inbox", "in/gone.txt", 0) == {"error": "NoSuchKey"}
     bucket.denied = True
     assert list_objects(NONE, connectors, "inbox", "in/") == {"error": "AccessDenied"}
+
+
+@pytest.mark.parametrize("answer", [b"<html><body>Welcome</body></html>", b""])
+def test_what_answers_no_listing_is_no_storage(connectors: Connectors, bucket: Bucket, answer: bytes) -> None:
+    bucket.failing, bucket.failure = {"": 2}, (200, answer)
+    assert list_objects(NONE, connectors, "inbox", "in/") == {"error": "the object storage cannot be reached"}

@@ -169,6 +169,12 @@ def test_what_the_provider_says_is_told_without_the_key(once: Asked) -> None:
     assert failed.retry_after == 7
 
 
+@pytest.mark.parametrize("quoted", [KEY[:-1], KEY.upper(), f"{KEY[:6]} {KEY[6:]}"])
+def test_what_the_provider_says_is_told_without_parts_of_the_key(once: Asked, quoted: str) -> None:
+    failed = once.failure(Reply(status=400, message=f"Wrong key: {quoted}!"))
+    assert failed.message == "the model's provider rejected the request (HTTP 400): Wrong key: [secret]!"
+
+
 def test_a_key_at_the_cut_of_a_long_message_is_not_told_by_half(once: Asked) -> None:
     failed = once.failure(Reply(status=500, message="x" * 495 + KEY + "y" * 500))
     assert KEY[:5] not in failed.message
