@@ -112,7 +112,9 @@ class Publisher:
     def _work(self, graph_id: str) -> None:
         try:
             now = self._clock()
-            rows = self._database.read(lambda tx: store.due(tx, graph_id, now, _MOST_AT_ONCE))
+            due = self._database.read(lambda tx: store.due(tx, graph_id, now, _MOST_AT_ONCE))
+            # A run that goes on waits in its own process, which alone can tell it why nothing landed.
+            rows = [row for row in due if row.ended or (row.run_id, row.graph_id) in self._watches]
             self._remove([row for row in rows if row.state == store.REMOVING])
             for row in rows:
                 if row.state == store.PENDING:
@@ -120,8 +122,9 @@ class Publisher:
         except Exception:  # noqa: BLE001 - the thread serves other graphs too
             _LOG.exception("Knowledge graph %s could not be worked on and is tried again", graph_id)
         else:
-            # There may be more than fits into one round, or an order that came during it.
-            self.wake()
+            if rows:
+                # There may be more than fits into one round, or an order that came during it.
+                self.wake()
         finally:
             with self._lock:
                 self._busy.discard(graph_id)

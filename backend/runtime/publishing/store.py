@@ -56,7 +56,7 @@ _ADD = sql(insert(publications), [column.name for column in publications.columns
 _ANY_OPEN = sql(select(publications.c.run_id).where(_OPEN).limit(literal_column("1")))
 _DUE_GRAPHS = sql(select(publications.c.graph_id).where(_TO_DO).distinct())
 _DUE = sql(
-    select(publications, resource_versions.c.definition)
+    select(publications, resource_versions.c.definition, _run_ended_as(*sorted(TERMINAL)).label("ended"))
     .join(
         resource_versions,
         (resource_versions.c.resource_id == publications.c.graph_id)
@@ -121,7 +121,7 @@ def due_graphs(tx: Tx, now: int) -> list[str]:
 
 
 def due(tx: Tx, graph_id: str, now: int, most: int) -> list[Any]:
-    """What is to be done to a graph now, with its manifest, longest due first."""
+    """What is to be done to a graph now, with its manifest and whether the run has ended, longest due first."""
     return tx.all(_DUE, of_graph_id=graph_id, now=now, most=most)
 
 
