@@ -1,7 +1,11 @@
 """The runtime of a process whose runs are executed by workers."""
 
+from typing import Final
+
+from backend.clock import HOUR_MS
 from backend.runtime.dispatch import Dispatch
 from backend.runtime.engines.dbos import DbosQueue
+from backend.runtime.engines.dbos_store import purge
 from backend.runtime.execution import SEGMENTS_PER_SLOT, TICK_SECONDS
 from backend.runtime.publishing import Publisher
 from backend.runtime.sweeper import Sweeper
@@ -12,7 +16,9 @@ from backend.settings import BackendSettings
 from backend.storage.objects import ObjectStore
 
 # Without a worker the first few are handed over all the same: they tell, by their launch time-out, that none comes.
-_LEAST: int = 2
+_LEAST: Final = 2
+_PURGE_SECONDS: Final = 600
+_PURGED_AT_ONCE: Final = 1_000
 
 
 class RemoteRuntime:
@@ -26,16 +32,19 @@ class RemoteRuntime:
         self._dispatch = Dispatch(services, objects, self._queue, self._most, self, publisher.remove)
         sweeper = Sweeper(services.database, services.clock, self._queue, settings.launch_timeout_ms, owner="")
         self._sweeping = Ticker("sweeper", sweeper.sweep, TICK_SECONDS)
+        self._purging = Ticker("queue-purge", self._purge, _PURGE_SECONDS)
 
     def start(self) -> None:
         """Takes up what is queued."""
         self._dispatch.start()
         self._sweeping.start()
+        self._purging.start()
 
     def stop(self) -> None:
         """Hands over nothing more; again is harmless."""
         self._dispatch.stop()
         self._sweeping.stop()
+        self._purging.stop()
         self._queue.stop()
 
     def wake(self) -> None:
@@ -52,6 +61,13 @@ class RemoteRuntime:
     def upkeep(self) -> dict[str, int]:
         """Erases and deletes what is past its time; see `Runtime.upkeep`."""
         return self._dispatch.upkeep()
+
+    def _purge(self) -> None:
+        """Removes what the queue keeps of what ended an hour ago."""
+        database, before = self._services.database, self._services.clock() - HOUR_MS
+        with database.hold("queue purge") as mine:
+            while mine and database.write(lambda tx: purge(tx, before, _PURGED_AT_ONCE), of="queue purge"):
+                pass
 
     def _most(self) -> int:
         slots = self._services.database.read(lambda tx: step_slots(tx, self._services.clock()))

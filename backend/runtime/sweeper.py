@@ -61,6 +61,10 @@ class Sweeper:
             self._close(run.run_id, time_limit(run.max_run_hours), now)
         for segment in self._database.read(lambda tx: store.not_launched(tx, now - self._launch_timeout_ms)):
             self._fail_launch(segment, now)
+        if self._owner is not None and not self._database.read(lambda tx: workers_store.live(tx, now)):
+            # Nobody executes anything: what waits to be handed over is not taken up either.
+            for segment in self._database.read(lambda tx: store.not_handed_over(tx, now - self._launch_timeout_ms)):
+                self._fail_launch(segment, now)
 
     def _live(self, running: list[Any], now: int) -> set[str]:
         """The other processes that hold a lease; their segments are theirs to end."""

@@ -73,6 +73,11 @@ _RUNNING_SEGMENTS = sql(
 _NOT_LAUNCHED = sql(
     select(segments.c.run_id, segments.c.segment_id).where(_OPEN, _QUEUED, segments.c.handed_over_at < _BEFORE)
 )
+_NOT_HANDED_OVER = sql(
+    select(segments.c.run_id, segments.c.segment_id).where(
+        _OPEN, _QUEUED, segments.c.handed_over_at.is_(None), segments.c.created_at < _BEFORE
+    )
+)
 _IS_QUEUED = sql(select(segments.c.run_id).where(segments.c.segment_id == bindparam("of_segment_id"), _QUEUED))
 # A parked run has no running segment; one whose approval was just granted has a queued one.
 _OVERDUE = sql(
@@ -130,6 +135,11 @@ def running(tx: Tx) -> list[Any]:
 def not_launched(tx: Tx, handed_over_before: int) -> list[Any]:
     """Segments that were handed over before that time and that nothing took up."""
     return tx.all(_NOT_LAUNCHED, before=handed_over_before)
+
+
+def not_handed_over(tx: Tx, queued_before: int) -> list[Any]:
+    """Segments that have waited since before that time to be handed over."""
+    return tx.all(_NOT_HANDED_OVER, before=queued_before)
 
 
 def is_queued(tx: Tx, segment_id: str) -> bool:

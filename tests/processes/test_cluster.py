@@ -8,6 +8,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from backend.clock import HOUR_MS
+from backend.runtime.engines.dbos_store import purge
+from backend.storage.opening import open_postgresql
 from tests.processes.conftest import Cluster
 from tests.support.client import Caller
 from tests.support.part import refused
@@ -171,6 +174,17 @@ def test_each_part_is_restarted_without_a_lost_run(cluster: Cluster) -> None:
     (approval,) = here.get(f"/runs/{parked}/approvals").json()["items"]
     cluster.admins[0].decide(approval["approval_id"], approve=True)
     assert there.wait(parked)["status"] == "completed"
+
+
+def test_the_queue_keeps_nothing_of_what_has_ended(cluster: Cluster) -> None:
+    caller, _ = cluster.callers()
+    ended = caller.finished(cluster.flows["Echo"])["run_id"]
+    database = open_postgresql(cluster.database, 1)
+    assert database.write(lambda tx: purge(tx, database.now() + HOUR_MS, 10_000)) > 0
+    database.close()
+    with psycopg.connect(cluster.database) as connection:
+        left = connection.execute("SELECT count(*) FROM dbos.workflow_status").fetchone()
+    assert left == (0,), ended
 
 
 @pytest.mark.parametrize(

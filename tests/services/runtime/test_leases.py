@@ -1,0 +1,120 @@
+"""Runs whose process shares the database with others. (DESIGN.md, 6)"""
+
+from pathlib import Path
+
+import pytest
+
+from backend.runtime import workers_store
+from backend.runtime.lease import Lease
+from backend.runtime.sweeper import Sweeper
+from backend.services import Services
+from tests.services.conftest import TestClock
+from tests.services.runs.world import World
+from tests.services.runtime.test_upkeep import NotingEngine
+from tests.support.poll import until
+
+
+@pytest.fixture
+def world(services: Services, clock: TestClock, tmp_path: Path) -> World:
+    return World(services, clock, tmp_path)
+
+
+class Elsewhere(NotingEngine):
+    """Everything is executed by other processes."""
+
+    def executes(self, segment_id: str) -> bool:  # noqa: ARG002
+        return False
+
+
+def sweeper(world: World) -> Sweeper:
+    services = world.services
+    return Sweeper(services.database, services.clock, Elsewhere(), launch_timeout_ms=300_000, owner="")
+
+
+def lease(world: World, owner: str, seconds: float = 20, slots: int = 8) -> None:
+    now = world.clock()
+    until_ms = now + round(seconds * 1000)
+    world.services.database.write(
+        lambda tx: workers_store.add(tx, owner=owner, host="here", step_slots=slots, now=now, until=until_ms)
+    )
+
+
+def begun(world: World, owner: str) -> str:
+    run_id = world.started()
+    world.begin(run_id, owner=owner)
+    return run_id
+
+
+def test_a_run_whose_owner_holds_no_lease_any_more_is_orphaned(world: World) -> None:
+    lease(world, "one", 20)
+    lease(world, "two", 60)
+    dead, alive = begun(world, "one"), begun(world, "two")
+    world.clock.advance(seconds=21)
+    sweeper(world).sweep()
+    assert (world.row(dead).status, world.row(dead).error_code) == ("failed", "orphaned")
+    assert world.row(alive).status == "running"
+
+
+def test_a_cancel_that_was_answered_holds_though_the_owner_died(world: World) -> None:
+    lease(world, "one")
+    run_id = begun(world, "one")
+    world.cancel(run_id)
+    sweeper(world).sweep()
+    assert world.row(run_id).status == "running", "its owner ends it"
+    world.clock.advance(seconds=21)
+    sweeper(world).sweep()
+    assert world.row(run_id).status == "cancelled"
+
+
+def test_a_run_that_nobody_could_take_fails_at_the_launch_time_out(world: World) -> None:
+    run_id = world.started()
+    lease(world, "one", 400)
+    world.clock.advance(seconds=301)
+    sweeper(world).sweep()
+    assert world.row(run_id).status == "queued", "it waits for its turn"
+    world.clock.advance(seconds=100)
+    sweeper(world).sweep()
+    assert (world.row(run_id).status, world.row(run_id).error_code) == ("failed", "launch_failed")
+
+
+def test_workers_that_drain_or_died_have_no_slots(world: World) -> None:
+    database = world.services.database
+    for owner in ("one", "two", "three"):
+        lease(world, owner, 20 if owner == "one" else 60)
+    now = world.clock()
+    database.write(lambda tx: workers_store.renew(tx, "two", now + 60_000, draining=True))
+    world.clock.advance(seconds=21)
+    assert database.read(lambda tx: workers_store.step_slots(tx, world.clock())) == 8
+
+
+def test_a_lease_that_somebody_removed_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_RENEWED_EVERY_SECONDS", "_WATCHED_EVERY_SECONDS"):
+        monkeypatch.setattr(f"backend.runtime.lease.{name}", 0.01)
+    lost: list[bool] = []
+    one = Lease(world.services.database, world.clock, "one", "here", 8, lambda: lost.append(True))
+    one.start()
+    assert world.services.database.read(lambda tx: workers_store.live(tx, world.clock())) == {"one"}
+    world.services.database.write(lambda tx: workers_store.remove(tx, "one"))
+    until(lambda: lost, "the loss")
+    one.stop()
+    assert lost == [True]
+
+
+def test_a_lease_that_cannot_be_renewed_is_given_up_before_it_ends(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("backend.runtime.lease._RENEWED_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("backend.runtime.lease._WATCHED_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("backend.runtime.lease._GIVEN_UP_AFTER_SECONDS", 0.1)
+    lost: list[bool] = []
+    one = Lease(world.services.database, world.clock, "one", "here", 8, lambda: lost.append(True))
+
+    def away(*_: object, **__: object) -> bool:
+        raise OSError("away")
+
+    one.start()
+    monkeypatch.setattr("backend.runtime.workers_store.renew", away)
+    until(lambda: lost, "the loss")
+    one.stop()
+    assert "could not be renewed" in caplog.text
+    assert world.services.database.read(lambda tx: workers_store.live(tx, world.clock())) == set()
