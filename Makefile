@@ -8,13 +8,14 @@ DEV := $(VENV)/installed-dev
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
+PYTEST = $(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips)
 CODE := $(wildcard backend edge deploy generated examples scripts tests benchmarks)
 # The contract that callers have: the newest release, before there is one what main holds.
 BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse --verify --quiet origin/main \
 	|| git rev-parse --verify --quiet main)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test lint lint-python lint-protos lint-breaking lint-generated format generate bench lock clean
+.PHONY: help venv run test test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate bench lock clean
 
 help: ## Say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -25,7 +26,11 @@ run: $(RUN) ## Start the whole service with example workflows and print calls to
 	@exec $(BIN)/workflow-api serve --demo $(ARGS)
 
 test: $(DEV) ## Run every test; under CI none may be left out
-	$(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips) $(ARGS)
+	$(PYTEST) $(ARGS)
+	$(if $(ARGS),,$(PYTEST) --database postgresql tests/services)
+
+test-postgresql: $(DEV) ## Run what keeps data on PostgreSQL instead of the embedded database
+	$(PYTEST) --database postgresql $(or $(ARGS),tests/services tests/contract)
 
 lint: lint-python lint-protos lint-breaking lint-generated ## Run every check that executes nothing of ours
 

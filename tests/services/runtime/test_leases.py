@@ -22,7 +22,7 @@ def world(services: Services, clock: TestClock, tmp_path: Path) -> World:
 class Elsewhere(NotingEngine):
     """Everything is executed by other processes."""
 
-    def executes(self, segment_id: str) -> bool:  # noqa: ARG002
+    def executes(self, segment_id: str) -> bool:
         return False
 
 
