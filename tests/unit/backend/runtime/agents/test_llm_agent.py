@@ -129,6 +129,13 @@ def test_what_was_used_is_told_of_a_step_that_fails_too(asked: Asked) -> None:
     assert [(message, data["requests"]) for message, data in asked.events] == [("model usage", 1)]
 
 
+@pytest.mark.parametrize("status", [401, 404, 429, 500])
+def test_what_was_used_is_told_of_a_step_whose_first_call_fails(once: Asked, status: int) -> None:
+    once.failure(Reply(status=status))
+    none = dict.fromkeys(("requests", "tool_calls", "input_tokens", "output_tokens"), 0)
+    assert once.events == [("model usage", {"model": once.model} | none)]
+
+
 QUOTED = f"wrong key {KEY}"
 
 
