@@ -281,6 +281,7 @@ def test_a_schema_that_the_library_cannot_use_is_told(once: Asked) -> None:
 def test_an_agent_that_never_ends_its_calls_is_stopped(once: Asked) -> None:
     failed = once.failure(Reply(calls=(ToolCall("list_files", {}),)), agent={"tools": ["files"]})
     assert failed.type == "ModelCallLimit"
+    assert failed.message == "the agent called model or tools more often than one step may"
     assert len(once.server.requests) == 50
 
 
