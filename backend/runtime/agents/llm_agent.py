@@ -99,17 +99,16 @@ class _Conversation:
         return model_failure(error, self._configured)
 
     async def tell_usage(self) -> None:
-        """Tells what was used, also where the step failed."""
+        """Tells what was used, also where the step failed; a call that failed is none."""
         used = self._usage
-        if used.requests:
-            await self._tell(
-                "model usage",
-                model=self._request.agent["model"],
-                requests=used.requests,
-                tool_calls=used.tool_calls,
-                input_tokens=used.input_tokens,
-                output_tokens=used.output_tokens,
-            )
+        await self._tell(
+            "model usage",
+            model=self._request.agent["model"],
+            requests=used.requests,
+            tool_calls=used.tool_calls,
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+        )
 
     def log(self) -> bytes:
         """A line for each answer of the model: what it used and which tools it called, none of what was said."""

@@ -11,8 +11,8 @@ from backend.runtime.agents.failures import plain
 from backend.runtime.models import ConfiguredModel
 
 _LONGEST_REASON: Final = 500
-_MASKED: Final = frozenset({"ModelUnauthorized"})
-"""What a provider says to a wrong key may quote parts of it."""
+_MASKED: Final = frozenset({"ModelUnauthorized", "ModelCallLimit"})
+"""A provider may quote parts of a wrong key; the library advises a setting that there is not."""
 
 _PHASES: Final = {
     "pool": "no connection was free",

@@ -37,8 +37,10 @@ def read_file(folders: Mapping[str, Path], path: str, offset: int) -> dict[str, 
     except (OSError, UnicodeEncodeError):
         return NOT_THERE
     with os.fdopen(file, "rb") as opened:
-        opened.seek(offset)
-        return text_part(opened.read(READ_BYTES), offset, os.fstat(file).st_size)
+        size = os.fstat(file).st_size
+        # A model may name an offset that no file can have.
+        opened.seek(min(offset, size))
+        return text_part(opened.read(READ_BYTES), offset, size)
 
 
 def text_part(data: bytes, offset: int, size: int) -> dict[str, Any]:

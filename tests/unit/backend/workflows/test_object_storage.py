@@ -7,7 +7,8 @@ import pytest
 from botocore.credentials import RefreshableCredentials
 
 from backend.secrets import Secrets
-from backend.workflows.object_storage import CredentialsError, s3_client, try_connection
+from backend.workflows.object_storage import s3_client, try_connection
+from backend.workflows.store_answers import CredentialsError
 from tests.support.s3_server import S3Server
 
 

@@ -129,6 +129,13 @@ def test_what_was_used_is_told_of_a_step_that_fails_too(asked: Asked) -> None:
     assert [(message, data["requests"]) for message, data in asked.events] == [("model usage", 1)]
 
 
+@pytest.mark.parametrize("status", [401, 404, 429, 500])
+def test_what_was_used_is_told_of_a_step_whose_first_call_fails(once: Asked, status: int) -> None:
+    once.failure(Reply(status=status))
+    none = dict.fromkeys(("requests", "tool_calls", "input_tokens", "output_tokens"), 0)
+    assert once.events == [("model usage", {"model": once.model} | none)]
+
+
 QUOTED = f"wrong key {KEY}"
 
 
@@ -274,6 +281,7 @@ def test_a_schema_that_the_library_cannot_use_is_told(once: Asked) -> None:
 def test_an_agent_that_never_ends_its_calls_is_stopped(once: Asked) -> None:
     failed = once.failure(Reply(calls=(ToolCall("list_files", {}),)), agent={"tools": ["files"]})
     assert failed.type == "ModelCallLimit"
+    assert failed.message == "the agent called model or tools more often than one step may"
     assert len(once.server.requests) == 50
 
 

@@ -37,7 +37,8 @@ def test_a_long_list_is_cut_and_says_by_how_much(folders: dict[str, Path]) -> No
 def test_a_file_is_read(folders: dict[str, Path]) -> None:
     assert read_file(folders, "documents/a.txt", 0) == {"text": "naïve", "size_bytes": 6, "next_offset": None}
     assert read_file(folders, "documents/a.txt", 4)["text"] == "ve"
-    assert read_file(folders, "documents/a.txt", 100) == {"text": "", "size_bytes": 6, "next_offset": None}
+    for beyond in (100, 2**63 - 1, 10**20):
+        assert read_file(folders, "documents/a.txt", beyond) == {"text": "", "size_bytes": 6, "next_offset": None}
 
 
 @pytest.mark.parametrize(
