@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+import grpc
 from google.protobuf.descriptor import FileDescriptor
 
 from backend.clock import Clock, system_clock
@@ -88,9 +89,9 @@ class Backend:
         """Starts the runtime: what an earlier process left running is orphaned before anything new runs."""
         self._runtime.start()
 
-    def serve_grpc(self, address: str) -> int:
-        """Serves gRPC on a loopback address and returns the port."""
-        self._server = GrpcServer(self.handlers, self._database, address)
+    def serve_grpc(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
+        """Serves gRPC and returns the port; see `GrpcServer`."""
+        self._server = GrpcServer(self.handlers, self._database, address, credentials)
         self._server.start()
         return self._server.port
 

@@ -9,7 +9,11 @@ from typing import Final, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from deploy.addresses import grpc_address
 from deploy.failures import failure_of
+from deploy.settings import ClientTls
+from deploy.settings_source import read_settings
+from deploy.wires import calling_channel
 from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub
 from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
 from workflow_api.v1.runs_pb2_grpc import RunsServiceStub
@@ -57,13 +61,18 @@ class Backend:
 
 
 @contextmanager
-def connected(address: str, actor: str | None = None) -> Iterator[Backend]:
-    """Give the services at `address` (`HOST:PORT`); a call that fails inside raises CommandFailed."""
-    with grpc.insecure_channel(address, options=_CHANNEL_OPTIONS) as channel:
+def connected(address: str, actor: str | None = None, tls: ClientTls | None = None) -> Iterator[Backend]:
+    """Give the services at `address` (`HOST:PORT` or `unix:/path`); a call that fails inside raises CommandFailed.
+
+    Without `tls`, the certificate to show is what the settings say of administrators.
+    """
+    if tls is None:
+        tls = read_settings(os.environ).admin.backend_tls
+    with calling_channel(grpc_address(address), tls, _CHANNEL_OPTIONS) as channel:
         try:
             yield Backend(channel, actor or os_user())
         except grpc.RpcError as error:
-            raise failure_of(error, address) from None
+            raise failure_of(error, address, secure=tls.given) from None
 
 
 def os_user() -> str:

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from deploy.addresses import Address
 from deploy.lifecycle import cannot_listen
-from deploy.settings import Address, Settings, edge_settings
+from deploy.settings import Settings, edge_settings
 from edge.channel import Channel
 from edge.routes import BASE
 from edge.server import Edge

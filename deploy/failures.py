@@ -38,8 +38,11 @@ class CommandFailed(Exception):  # noqa: N818 - it ends the command as `typer.Ex
         return json.dumps({"error": error}, ensure_ascii=False)
 
 
-def failure_of(error: "grpc.RpcError", address: str) -> CommandFailed:
-    """Return what a failed call of the backend at `address` means for the person who made it."""
+def failure_of(error: "grpc.RpcError", address: str, *, secure: bool = False) -> CommandFailed:
+    """Return what a failed call of the backend at `address` means for the person who made it.
+
+    Over a secure channel, gRPC's own words tell a certificate that does not fit from a backend that is away.
+    """
     import grpc
     from grpc_status import rpc_status
 
@@ -47,7 +50,8 @@ def failure_of(error: "grpc.RpcError", address: str) -> CommandFailed:
 
     if error.code() is grpc.StatusCode.UNAVAILABLE:
         return CommandFailed(
-            f"No backend answers at {address}: is `workflow-api serve` running, and is that its gRPC address?",
+            f"No backend answers at {address}: is `workflow-api serve` running, and is that its gRPC address?"
+            + (f" gRPC says: {error.details()}" if secure else ""),
             code="runtime_unreachable",
         )
     try:

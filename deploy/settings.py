@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from backend import secrets
 from backend.secrets import Secrets
 from backend.settings import BackendSettings, ModelProvider, ObjectSettings
+from deploy.addresses import DEFAULT_GRPC, Address, GrpcAddress, address, grpc_address
 from edge.settings import EdgeSettings, viewer_header
 
 # The parts state their own defaults.
@@ -23,51 +24,17 @@ CHECK: Final = "check"
 TABLE: Final = "table"
 """Key of a field's metadata, for a table of the file whose names are free: as `CHECK`, of one (name, value)."""
 
-_ADDRESS: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):(?P<port>[0-9]{1,5})")
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where something listens: a host and a port; port 0 takes a free one."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
-        return self.host in {"127.0.0.1", "localhost", "::1"}
-
-
-DEFAULT_GRPC: Final = Address("127.0.0.1", 9090)
-"""Where a backend listens, and so where everybody looks for it."""
-
-
-def address(value: Address | str) -> Address:
-    """Read `HOST:PORT`, as `127.0.0.1:8080` or `[::1]:8080`."""
-    if isinstance(value, Address):
-        return value
-    match = _ADDRESS.fullmatch(value)
-    if match is None or int(match["port"]) > 65535:
-        raise ValueError("must be HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080")
-    return Address(match["host"].strip("[]"), int(match["port"]))
-
-
-def loopback_address(value: Address | str) -> Address:
-    """Read `HOST:PORT` that only this machine can reach: gRPC is plain, and a call over it has no limits."""
-    read = address(value)
-    if not read.is_loopback:
-        raise ValueError(f"must be a loopback address, such as 127.0.0.1:9090: gRPC on {read.host} would need mTLS")
-    return read
-
 
 def client_address(value: str) -> str:
     """Read where the caller's address comes from (DECISIONS.md, Source address)."""
     viewer_header(value)
+    return value
+
+
+def host_name(value: str) -> str:
+    """Read the name that a certificate is issued to."""
+    if not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", value):
+        raise ValueError("must be a host's name, such as backend.plant-7.internal")
     return value
 
 
@@ -163,11 +130,33 @@ def model_provider(name: str, value: object) -> ModelProvider:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerTls:
+    """What one side of gRPC shows, and the authorities that the other side's certificate must come from."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    ca: Path | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is anything of it; the whole of it, once the settings are read."""
+        return any((self.certificate, self.key, self.ca))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls(ServerTls):
+    """The same towards the backend, with the name that its certificate must bear if not the address's."""
+
+    server_name: str | None = field(default=None, metadata={CHECK: host_name})
+
+
+@dataclass(frozen=True, slots=True)
 class Edge:
     """The HTTP side."""
 
     http: Address = field(default=Address(_EDGE.host, _EDGE.port), metadata={CHECK: address})
-    backend: Address = field(default=DEFAULT_GRPC, metadata={CHECK: address})
+    backend: GrpcAddress = field(default=DEFAULT_GRPC, metadata={CHECK: grpc_address})
+    backend_tls: ClientTls = field(default_factory=ClientTls)
     app_domain: str = _EDGE.app_domain
     client_address: str = field(default=_EDGE.client_address, metadata={CHECK: client_address})
     backend_seconds: float = field(default=_EDGE.backend_seconds, metadata={CHECK: between(0.1, 600)})
@@ -182,10 +171,18 @@ class Edge:
 class Backend:
     """The gRPC services."""
 
-    grpc: Address = field(default=DEFAULT_GRPC, metadata={CHECK: loopback_address})
+    grpc: GrpcAddress = field(default=DEFAULT_GRPC, metadata={CHECK: grpc_address})
+    tls: ServerTls = field(default_factory=ServerTls)
     database: str | None = field(default=_BACKEND.database, metadata={CHECK: database_url})
     database_connections: int = field(default=_BACKEND.database_connections, metadata={CHECK: between(2, 1000)})
     watch_poll_seconds: float = field(default=_BACKEND.watch_poll_seconds, metadata={CHECK: between(0.05, 30)})
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    """The administrator's commands."""
+
+    backend_tls: ClientTls = field(default_factory=ClientTls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +221,7 @@ class Settings:
     log_level: str = field(default="warning", metadata={CHECK: one_of("debug", "info", "warning", "error")})
     edge: Edge = field(default_factory=Edge)
     backend: Backend = field(default_factory=Backend)
+    admin: Admin = field(default_factory=Admin)
     runtime: Runtime = field(default_factory=Runtime)
     objects: Objects = field(default_factory=Objects)
     secrets: Mapping[str, str] = field(default_factory=dict, metadata={TABLE: secret_source})
@@ -233,7 +231,7 @@ class Settings:
 def edge_settings(settings: Settings) -> EdgeSettings:
     """Return what the edge is told."""
     edge = settings.edge
-    told = {name: getattr(edge, name) for name in Edge.__slots__ if name not in {"http", "backend"}}
+    told = {name: getattr(edge, name) for name in Edge.__slots__ if name not in {"http", "backend", "backend_tls"}}
     return EdgeSettings(host=edge.http.host, port=edge.http.port, **told)
 
 

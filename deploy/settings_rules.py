@@ -1,8 +1,12 @@
 """What settings must hold together, beside what each of them may be."""
 
 from collections.abc import Iterator
+from typing import Final
 
-from deploy.settings import Settings
+from deploy.addresses import GrpcAddress, UnixSocket
+from deploy.settings import ServerTls, Settings
+
+NEEDS_TLS: Final = "must be on this machine (127.0.0.1:9090, unix:/path) where no certificate is given"
 
 
 def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -10,3 +14,22 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     for provider, model in settings.models.items():
         if model.api_key is not None and model.api_key not in settings.secrets:
             yield f"models.{provider}", f"must have as api_key a name that [secrets] holds; '{model.api_key}' is none"
+    backend, edge = settings.backend, settings.edge
+    yield from _of_wire("backend.grpc", backend.grpc, "backend.tls", backend.tls)
+    yield from _of_wire("edge.backend", edge.backend, "edge.backend_tls", edge.backend_tls)
+    yield from _of_tls("admin.backend_tls", settings.admin.backend_tls)
+
+
+def _of_wire(name: str, address: GrpcAddress, tls_name: str, tls: ServerTls) -> Iterator[tuple[str, str]]:
+    yield from _of_tls(tls_name, tls)
+    if not tls.given and not address.is_local:
+        yield name, f"{NEEDS_TLS} in {tls_name}"
+    if tls.given and isinstance(address, UnixSocket):
+        yield name, f"must be HOST:PORT where {tls_name} gives a certificate: a socket is kept by its folder"
+
+
+def _of_tls(name: str, tls: ServerTls) -> Iterator[tuple[str, str]]:
+    files = {"certificate": tls.certificate, "key": tls.key, "ca": tls.ca}
+    missing = [f"{name}.{file}" for file, path in files.items() if path is None]
+    if missing and tls.given:
+        yield missing[0], "must be given too: a certificate goes with its key and with the authorities of the others"

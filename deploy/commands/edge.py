@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.commands.options import GRPC_VARIABLE, Config, HttpListen, Json, listening_address
+from deploy.commands.options import GRPC_VARIABLE, Config, HttpListen, Json, grpc_address
 from deploy.lifecycle import prepare_process, run_until_stopped
 from deploy.printing import print_json_line
 from deploy.settings_source import read_settings
@@ -19,8 +19,8 @@ def command(
         typer.Option(
             "--grpc",
             envvar=GRPC_VARIABLE,
-            metavar="HOST:PORT",
-            callback=listening_address,
+            metavar="HOST:PORT|unix:/PATH",
+            callback=grpc_address,
             help="Where the backend's gRPC services listen.",
         ),
     ] = None,
@@ -31,13 +31,11 @@ def command(
     settings = read_settings(os.environ, config=config, given={"edge.http": http, "edge.backend": grpc})
     prepare_process(settings)
 
-    from grpc.aio import insecure_channel
-
     from deploy.edge_part import served_edge
-    from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
+    from deploy.wires import serving_channel
 
     async def serve(stop: asyncio.Event) -> None:
-        channel = RemoteChannel(insecure_channel(str(settings.edge.backend), options=CHANNEL_OPTIONS))
+        channel = serving_channel(settings.edge.backend, settings.edge.backend_tls)
         async with served_edge(settings, channel) as base_address:
             if as_json:
                 print_json_line({"base_address": base_address, "grpc": str(settings.edge.backend)})

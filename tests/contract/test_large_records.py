@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.test_command_line_serve import address_of, served
 from tests.support.admin import Admin
 from tests.support.client import Caller, call
 from tests.support.poll import until
+from tests.support.processes import address_of, served
 from tests.support.service import Service
 
 # A start of so many bytes of parameters is just within the 1 MiB of a body.

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from backend.settings import ModelProvider
+from deploy.addresses import Address
 from deploy.failures import CommandFailed
-from deploy.settings import Address, Settings, backend_settings, edge_settings
+from deploy.settings import Settings, backend_settings, edge_settings
 from deploy.settings_source import TABLES, Setting, known_settings, read_settings
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "settings.md").read_text(encoding="utf-8")
@@ -64,8 +65,10 @@ def test_reserved_variables_are_no_settings(variable: str) -> None:
     [
         ("EDGE_HTTP", "8080", "must be HOST:PORT"),
         ("EDGE_HTTP", "localhost:65536", "must be HOST:PORT"),
-        ("BACKEND_GRPC", "0.0.0.0:9090", "must be a loopback address"),
-        ("BACKEND_GRPC", "10.0.0.1:9090", "must be a loopback address"),
+        ("BACKEND_GRPC", "unix:grpc.sock", "must be unix: and an absolute path"),
+        ("BACKEND_GRPC", f"unix:/{'a' * 107}", "must be unix: and an absolute path of at most 107 bytes"),
+        ("EDGE_BACKEND", "backend", "must be HOST:PORT"),
+        ("EDGE_BACKEND_TLS_SERVER_NAME", "a/b", "must be a host's name"),
         ("EDGE_CLIENT_ADDRESS", "header:", "must be peer, load_balancer or header:<Name>"),
         ("RUNTIME_SANDBOX", "off", "must be auto or bwrap or landlock or none"),
         ("RUNTIME_NETWORK", "some", "must be none or full"),
@@ -86,6 +89,30 @@ def test_reserved_variables_are_no_settings(variable: str) -> None:
 def test_a_value_that_is_not_allowed_names_what_is(variable: str, value: str, reason: str) -> None:
     told = problems({f"WORKFLOW_API_{variable}": value})
     assert told[f"WORKFLOW_API_{variable}"].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "reason"),
+    [
+        ({"BACKEND_GRPC": "0.0.0.0:9090"}, "backend.grpc", "must be on this machine"),
+        ({"BACKEND_GRPC": "10.0.0.1:9090"}, "backend.grpc", "must be on this machine"),
+        ({"EDGE_BACKEND": "backend.internal:9090"}, "edge.backend", "must be on this machine"),
+        ({"BACKEND_TLS_CERTIFICATE": "/c"}, "backend.tls.key", "must be given too"),
+        ({"EDGE_BACKEND_TLS_CERTIFICATE": "/c", "EDGE_BACKEND_TLS_KEY": "/k"}, "edge.backend_tls.ca", "must be given"),
+        ({"ADMIN_BACKEND_TLS_CA": "/a"}, "admin.backend_tls.certificate", "must be given too"),
+    ],
+)
+def test_grpc_leaves_this_machine_with_a_whole_certificate_only(given: dict[str, str], name: str, reason: str) -> None:
+    told = problems({f"WORKFLOW_API_{variable}": value for variable, value in given.items()})
+    assert list(told) == [name]
+    assert told[name].startswith(reason)
+
+
+def test_a_socket_and_a_certificate_do_not_go_together() -> None:
+    files = {f"WORKFLOW_API_BACKEND_TLS_{name}": "/f" for name in ("CERTIFICATE", "KEY", "CA")}
+    assert list(problems({"WORKFLOW_API_BACKEND_GRPC": "unix:/run/grpc.sock", **files})) == ["backend.grpc"]
+    everywhere = read_settings({"WORKFLOW_API_BACKEND_GRPC": "0.0.0.0:9090", **files})
+    assert everywhere.backend.grpc == Address("0.0.0.0", 9090)
 
 
 @pytest.mark.parametrize("line", ["step_slots = true", "step_slots = 1.0", "step_slots = []", "sandbox = 1"])

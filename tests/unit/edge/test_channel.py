@@ -251,6 +251,61 @@ def test_a_backend_that_comes_back_is_found() -> None:
     assert asyncio.run(call()) == ApiKey(key_id="ak_1")
 
 
+def test_new_calls_take_a_renewed_channel_and_calls_under_way_end_on_the_former(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("edge.channel.remote._RENEWAL_SECONDS", 0)
+    servicers = Servicers()
+    former = Grpc({WATCH: Handler(servicers.watch)})
+    latter = Grpc({GET_ME: Handler(servicers.get_me)})
+
+    async def call() -> None:
+        first, second = (
+            grpc.aio.insecure_channel(f"127.0.0.1:{server.port}", options=CHANNEL_OPTIONS)
+            for server in (former, latter)
+        )
+        coming = [None, second]
+        channel = RemoteChannel(first, lambda: coming.pop(0) if coming else None)
+        async with aclosing(channel.stream(WATCH, WatchKeysRequest(), (), 5)) as mirrors:
+            await anext(mirrors)
+            assert await get_me()(channel) == ApiKey(key_id="ak_1")
+            before: Any = await anext(mirrors)
+            after: Any = await anext(mirrors)
+            assert after.revision == before.revision + 1
+        await asyncio.to_thread(wait_until, lambda: first.get_state() is grpc.ChannelConnectivity.SHUTDOWN)
+        assert await get_me()(channel) == ApiKey(key_id="ak_1")
+        await channel.close()
+
+    try:
+        asyncio.run(call())
+    finally:
+        former.stop()
+        latter.stop()
+
+
+def test_closing_ends_calls_on_a_former_channel_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edge.channel.remote._RENEWAL_SECONDS", 0)
+    servicers = Servicers()
+    server = Grpc({WATCH: Handler(servicers.watch), GET_ME: Handler(servicers.get_me)})
+
+    async def call() -> None:
+        first, second = (grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") for _ in range(2))
+        coming = [None, second]
+        channel = RemoteChannel(first, lambda: coming.pop(0) if coming else None)
+        mirrors = channel.stream(WATCH, WatchKeysRequest(), (), 5)
+        await anext(mirrors)
+        await get_me()(channel)
+        await channel.close()
+        assert {first.get_state(), second.get_state()} == {grpc.ChannelConnectivity.SHUTDOWN}
+        await mirrors.aclose()
+
+    try:
+        asyncio.run(call())
+        assert servicers.closed.wait(10)
+    finally:
+        server.stop()
+
+
 def test_an_answer_that_cannot_be_read_is_a_runtime_error() -> None:
     class Garbage:
         def SerializeToString(self) -> bytes:
