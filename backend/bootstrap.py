@@ -7,6 +7,7 @@ from typing import Final
 import grpc
 from google.protobuf.descriptor import FileDescriptor
 
+from backend.access import Access
 from backend.clock import Clock, system_clock
 from backend.cursors import Cursors
 from backend.deployment import store as deployment_store
@@ -68,6 +69,7 @@ class Backend:
         outputs, sweep = stored_outputs(self._database, objects), by_policy(self._database, redactor)
         publisher = Publisher(self._database, clock, graphs, outputs, sweep)
         self._runtime = LocalRuntime(settings, services, objects, publisher, redactor)
+        self._identities = settings.identities
         self._server: GrpcServer | None = None
         servicers: tuple[tuple[FileDescriptor, object], ...] = (
             (deployment_pb2.DESCRIPTOR, DeploymentServicer(services, changes)),
@@ -90,8 +92,10 @@ class Backend:
         self._runtime.start()
 
     def serve_grpc(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
-        """Serves gRPC and returns the port; see `GrpcServer`."""
-        self._server = GrpcServer(self.handlers, self._database, address, credentials)
+        """Serves gRPC and returns the port; see `GrpcServer`. With credentials, callers have what `identities` say."""
+        rpcs = {rpc: handler.access for rpc, handler in self.handlers.items()}
+        access = None if credentials is None else Access(rpcs, self._identities)
+        self._server = GrpcServer(self.handlers, self._database, address, credentials, access)
         self._server.start()
         return self._server.port
 

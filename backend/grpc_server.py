@@ -10,6 +10,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from backend.access import Access, AccessInterceptor
 from backend.interceptors import Handler, generic_handler
 from backend.storage.database import Database
 from backend.unix_socket import claim_socket
@@ -45,6 +46,7 @@ class GrpcServer:
         database: Database,
         address: str,
         credentials: grpc.ServerCredentials | None = None,
+        access: Access | None = None,
     ) -> None:
         socket = Path(address.removeprefix(_UNIX)) if address.startswith(_UNIX) else None
         if credentials is None and socket is None and address.rpartition(":")[0] not in _LOOPBACK:
@@ -55,7 +57,11 @@ class GrpcServer:
         self._services = sorted({path.split("/")[1] for path in handlers})
         self._streams = ThreadPoolExecutor(_STREAM_THREADS, thread_name_prefix="grpc-stream")
         unary = ThreadPoolExecutor(_UNARY_THREADS, thread_name_prefix="grpc")
-        self._server = grpc.server(unary, options=_OPTIONS if credentials is None else (*_OPTIONS, *_RENEWED))
+        self._server = grpc.server(
+            unary,
+            interceptors=[] if access is None else [AccessInterceptor(access)],
+            options=_OPTIONS if credentials is None else (*_OPTIONS, *_RENEWED),
+        )
         self._server.add_generic_rpc_handlers((generic_handler(handlers, self._streams),))
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)

@@ -1,6 +1,7 @@
 """The backend as it is served, alone or with the edge in one process."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from deploy.failures import CommandFailed
 from deploy.settings import Settings, backend_settings
 from deploy.wires import listening_credentials
 
+_LOG = logging.getLogger(__name__)
+
 
 @asynccontextmanager
 async def served_backend(settings: Settings, data: Path) -> AsyncIterator[tuple[Backend, GrpcAddress]]:
@@ -26,6 +29,8 @@ async def served_backend(settings: Settings, data: Path) -> AsyncIterator[tuple[
     """
     address = settings.backend.grpc
     credentials = listening_credentials(settings.backend.tls)
+    if settings.runtime.network == "full" and credentials is None and isinstance(address, Address):
+        _LOG.warning("Steps with `network: full` can administer this deployment over %s: see docs/security.md", address)
     try:
         backend = Backend(backend_settings(settings, data))
     except (DataFolderError, ObjectStoreError, SandboxUnavailableError, SecretError) as error:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -129,6 +129,15 @@ def model_provider(name: str, value: object) -> ModelProvider:
     return ModelProvider(**given)
 
 
+def identity(name: str, value: object) -> tuple[str, ...]:
+    """Read what callers with a certificate of that name may call; the backend knows what there is."""
+    if not re.fullmatch(r"dns:[a-z0-9._*-]{1,253}|uri:[!-~]{1,2048}", name):
+        raise ValueError("must be named dns:<name in lower case> or uri:<URI>, as the certificate's alternative name")
+    if not isinstance(value, list) or not all(isinstance(given, str) for given in value):
+        raise ValueError('must be a list of what it may call, such as ["edge"]')
+    return tuple(value)
+
+
 @dataclass(frozen=True, slots=True)
 class ServerTls:
     """What one side of gRPC shows, and the authorities that the other side's certificate must come from."""
@@ -224,6 +233,7 @@ class Settings:
     admin: Admin = field(default_factory=Admin)
     runtime: Runtime = field(default_factory=Runtime)
     objects: Objects = field(default_factory=Objects)
+    identities: Mapping[str, Sequence[str]] = field(default_factory=dict, metadata={TABLE: identity})
     secrets: Mapping[str, str] = field(default_factory=dict, metadata={TABLE: secret_source})
     models: Mapping[str, ModelProvider] = field(default_factory=dict, metadata={TABLE: model_provider})
 
@@ -251,6 +261,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         launch_timeout_seconds=runtime.launch_timeout_seconds,
         watch_poll_seconds=settings.backend.watch_poll_seconds,
         objects=ObjectSettings(**{name: getattr(settings.objects, name) for name in Objects.__slots__}),
+        identities=settings.identities,
         # A dict, for the process that sweeps for personal data is handed the secrets, and os.environ cannot be.
         secrets=Secrets(settings.secrets, environment),
         models=settings.models,

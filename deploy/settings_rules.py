@@ -18,6 +18,10 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     yield from _of_wire("backend.grpc", backend.grpc, "backend.tls", backend.tls)
     yield from _of_wire("edge.backend", edge.backend, "edge.backend_tls", edge.backend_tls)
     yield from _of_tls("admin.backend_tls", settings.admin.backend_tls)
+    if backend.tls.given and not settings.identities:
+        yield "identities", "must say who may call what, where backend.tls gives a certificate"
+    if settings.identities and not backend.tls.given:
+        yield "identities", "must not be given without backend.tls: plain gRPC tells nobody from another"
 
 
 def _of_wire(name: str, address: GrpcAddress, tls_name: str, tls: ServerTls) -> Iterator[tuple[str, str]]:

@@ -151,4 +151,6 @@ def _refusal(error: grpc.aio.AioRpcError) -> Refusal:
     if trailer is None and error.code() in _UNANSWERED:
         _LOG.info("no answer: %s", error.details())
         return Refusal("runtime_unreachable")
+    if trailer is None:
+        _LOG.warning("the backend answered %s", error.code().name)
     return refusal_from_trailer(trailer)

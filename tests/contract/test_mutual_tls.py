@@ -1,89 +1,15 @@
 """Certificates between the parts, each a process of its own."""
 
-import json
 import signal
-import socket
-import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.authority import ADMIN, BACKEND, EDGE, Authority, Issued
-from tests.support.client import Caller
+from tests.support.authority import ADMIN, BACKEND, EDGE, Authority
+from tests.support.parts import Parts
 from tests.support.poll import until
-from tests.support.processes import address_of, refused, served
-from tests.support.service import COMMAND
-
-
-class Parts:
-    """A backend and an edge on one folder, with their certificates below it; commands run as an administrator's."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.trusted = Authority("first")
-        self._processes = ExitStack()
-        self.address = ("127.0.0.1", 0)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.grpc = f"127.0.0.1:{free.getsockname()[1]}"
-        for part, name in (("backend", BACKEND), ("edge", EDGE), ("admin", ADMIN)):
-            self.certify(part, self.trusted.issue(name), self.trusted.pem)
-        self.config = folder / "settings.toml"
-        self.config.write_text(
-            f'data = "{folder}/data"\n[backend]\ngrpc = "{self.grpc}"\n[backend.tls]\n{self.files("backend")}'
-            f'[edge]\nhttp = "127.0.0.1:0"\nbackend = "{self.grpc}"\n[edge.backend_tls]\n{self.files("edge")}'
-            f'server_name = "{BACKEND}"\n[admin.backend_tls]\n{self.files("admin")}server_name = "{BACKEND}"\n'
-        )
-
-    def files(self, part: str) -> str:
-        names = {"certificate": "certificate.pem", "key": "key.pem", "ca": "ca.pem"}
-        return "".join(f'{name} = "{self.folder}/{part}/{file}"\n' for name, file in names.items())
-
-    def certify(self, part: str, issued: Issued, authority: bytes) -> None:
-        issued.write(self.folder / part, authority)
-
-    def trust(self, part: str, authority: bytes) -> None:
-        (self.folder / part / "ca.pem").write_bytes(authority)
-
-    def start_backend(self) -> None:
-        started, _ = self._processes.enter_context(served("backend", "--config", str(self.config)))
-        self.backend = started
-
-    def start_edge(self) -> None:
-        _, base = self._processes.enter_context(served("edge", "--config", str(self.config)))
-        self.address = address_of(base)
-
-    def stop(self) -> None:
-        self._processes.close()
-
-    def command(self, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [COMMAND, *arguments, "--grpc", self.grpc, "--json"],
-            env={"WORKFLOW_API_CONFIG": str(self.config), **variables},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=60,
-            check=False,
-        )
-
-    def done(self, *arguments: str) -> Any:
-        ended = self.command(*arguments)
-        assert ended.returncode == 0, ended.stderr
-        return json.loads(ended.stdout)
-
-    def refusal(self, *arguments: str, **variables: str) -> Any:
-        ended = self.command(*arguments, **variables)
-        assert ended.returncode == 1, ended
-        return json.loads(ended.stderr)["error"]
-
-    def caller(self) -> Caller:
-        """A caller with a fresh key, once the edge knows it."""
-        made = self.done("keys", "create", "--name", "parts", "--scopes", "runs:read", "--rpm", "10000")
-        caller = Caller(self.address, made["key_id"], made["key"], made["external_id"])
-        until(lambda: caller.get("/me").status == 200, "the edge to know the key")
-        return caller
+from tests.support.processes import refused
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import IO
 
 from tests.support.service import COMMAND
 from tests.support.wire import Address
@@ -14,13 +15,16 @@ START_SECONDS = 60
 
 
 @contextmanager
-def served(*arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def served(
+    *arguments: str, log: IO[bytes] | None = None, **variables: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A serving process and its first line; it is killed in the end where a test left it running."""
     process = subprocess.Popen(
         [COMMAND, *arguments],
         env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        stderr=log,
         encoding="utf-8",
     )
     assert process.stdout
