@@ -15,7 +15,7 @@ from backend.interceptors import Handler, generic_handler
 from backend.storage.database import Database
 from backend.unix_socket import claim_socket
 
-_UNARY_THREADS: Final = 8
+UNARY_THREADS: Final = 8
 _STREAM_THREADS: Final = 64
 _HEALTH_SECONDS: Final = 2.0
 _UNIX: Final = "unix:"
@@ -56,7 +56,7 @@ class GrpcServer:
         self._database = database
         self._services = sorted({path.split("/")[1] for path in handlers})
         self._streams = ThreadPoolExecutor(_STREAM_THREADS, thread_name_prefix="grpc-stream")
-        unary = ThreadPoolExecutor(_UNARY_THREADS, thread_name_prefix="grpc")
+        unary = ThreadPoolExecutor(UNARY_THREADS, thread_name_prefix="grpc")
         self._server = grpc.server(
             unary,
             interceptors=[] if access is None else [AccessInterceptor(access)],

@@ -48,16 +48,18 @@ def failure_of(error: "grpc.RpcError", address: str, *, secure: bool = False) ->
 
     from edge.errors import refusal_from_status
 
-    if error.code() is grpc.StatusCode.UNAVAILABLE:
+    try:
+        status = rpc_status.from_call(error)
+    except ValueError:
+        status = None
+    if status is None and error.code() is grpc.StatusCode.UNAVAILABLE:
         return CommandFailed(
             f"No backend answers at {address}: is `workflow-api serve` running, and is that its gRPC address?"
             + (f" gRPC says: {error.details()}" if secure else ""),
             code="runtime_unreachable",
         )
-    try:
-        status = rpc_status.from_call(error)
-    except ValueError:
-        status = None
+    if status is None and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return CommandFailed(f"The backend at {address} did not answer in time.", code="runtime_unreachable")
     if status is None:
         return CommandFailed(f"The backend answered {error.code().name}: {error.details()}", code="runtime_error")
     refusal = refusal_from_status(status)

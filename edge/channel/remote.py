@@ -12,7 +12,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from edge.channel import Messages, Metadata
+from edge.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
 from edge.channel.trailer import STATUS_TRAILER, refusal_from_trailer
 from edge.errors import Refusal
 from edge.services import METHODS
@@ -96,10 +96,10 @@ class RemoteChannel:
                 raise _refusal(error) from error
         return _readable(answer)
 
-    async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float | None) -> Messages:
+    async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
         """Yield the messages of a server-streaming RPC; see `Channel`."""
         with self._current() as calls:
-            call = calls[rpc](request, metadata=metadata)
+            call = calls[rpc](request, metadata=metadata, timeout=LONGEST_STREAM_SECONDS)
             try:
                 while True:
                     async with asyncio.timeout(seconds):
