@@ -1,15 +1,19 @@
 """A certificate in files: read, held against its key and the clock, and read anew when the files change."""
 
 import logging
+import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
+from backend.secrets import FILE, SecretError
 from deploy.failures import CommandFailed
+from deploy.references import revealed
 from deploy.settings import ServerTls
 
 _LOG = logging.getLogger(__name__)
@@ -44,6 +48,7 @@ class CertificateFiles:
         if tls.certificate is None or tls.key is None or tls.ca is None:
             raise CertificateUnusable("A certificate goes with its key and with the authorities of the others.")
         self._certificate, self._key, self._ca = tls.certificate, tls.key, tls.ca
+        self._key_password = tls.key_password
         self._lock = threading.Lock()
         self._state = self._look()
         self.first = self._load()
@@ -67,7 +72,9 @@ class CertificateFiles:
         return pem
 
     def _look(self) -> object:
-        return tuple(_state_of(path) for path in (self._certificate, self._key, self._ca))
+        password = self._key_password or ""
+        beside = [Path(password.removeprefix(FILE))] if password.startswith(FILE) else []
+        return tuple(_state_of(path) for path in (self._certificate, self._key, self._ca, *beside))
 
     def _load(self) -> Pem:
         pem = Pem(_content(self._certificate), _content(self._key), _content(self._ca))
@@ -79,15 +86,26 @@ class CertificateFiles:
             x509.load_pem_x509_certificates(pem.ca)
         except ValueError:
             raise CertificateUnusable(f"{self._ca} holds no certificate in PEM.") from None
-        try:
-            key = load_pem_private_key(pem.key, password=None)
-        except (TypeError, ValueError):
-            raise CertificateUnusable(f"{self._key} holds no private key in PEM that can be read.") from None
+        key = self._opened(pem.key)
         if key.public_key() != own.public_key():
             raise CertificateUnusable(f"The key in {self._key} is not that of the certificate in {self._certificate}.")
         if own.not_valid_after_utc <= datetime.now(UTC):
             raise CertificateUnusable(f"The certificate in {self._certificate} expired at {own.not_valid_after_utc}.")
-        return pem
+        # gRPC takes no password.
+        return replace(pem, key=key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    def _opened(self, key: bytes) -> PrivateKeyTypes:
+        try:
+            password = self._key_password and revealed("key_password", self._key_password, os.environ).encode()
+        except SecretError as error:
+            raise CertificateUnusable(f"The key in {self._key} cannot be opened: {error}.") from None
+        try:
+            return load_pem_private_key(key, password or None)
+        except TypeError:
+            how = "has no password, but one is given" if password else "has a password: key_password says where it is"
+            raise CertificateUnusable(f"The key in {self._key} {how}.") from None
+        except ValueError:
+            raise CertificateUnusable(f"{self._key} holds no private key in PEM that can be opened.") from None
 
 
 def _state_of(path: Path) -> object:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
 
-from backend import secrets
 from backend.secrets import Secrets
 from backend.settings import BackendSettings, ModelProvider, ObjectSettings
 from deploy.addresses import DEFAULT_GRPC, Address, GrpcAddress, address, grpc_address
+from deploy.references import database_of, database_url, reference, secret_source
 from edge.settings import EdgeSettings, viewer_header
 
 # The parts state their own defaults.
@@ -66,17 +65,6 @@ def http_url(value: str) -> str:
     return value
 
 
-def database_url(value: str) -> str:
-    """Read where the data rests: the address of a PostgreSQL database, or where that address is kept."""
-    if value.startswith((secrets.ENVIRONMENT, secrets.FILE)):
-        return secret_source("database", value)
-    if not re.fullmatch(r"postgres(ql)?://[!-~]+", value) or urlsplit(value).password is not None:
-        raise ValueError(
-            "must be postgresql://user@host/name without a password, or env:VARIABLE or file:/path that holds it all"
-        )
-    return value
-
-
 def one_of(*allowed: str) -> Callable[[str], str]:
     """Make a check that takes one of a few words."""
 
@@ -97,18 +85,6 @@ def between(least: float, most: float) -> Callable[[float], float]:
         return value
 
     return check
-
-
-def secret_source(name: str, value: object) -> str:
-    """Read where a secret is kept; its value is none of the settings."""
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
-        raise ValueError("must have a name of 1 to 64 of A-Z a-z 0-9 _ -")
-    if isinstance(value, str):
-        if value.startswith(secrets.ENVIRONMENT) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value[4:]):
-            return value
-        if value.startswith(secrets.FILE) and Path(value[5:]).is_absolute() and "\0" not in value:
-            return value
-    raise ValueError("must be env:VARIABLE or file:/path")
 
 
 def model_provider(name: str, value: object) -> ModelProvider:
@@ -145,11 +121,12 @@ class ServerTls:
     certificate: Path | None = None
     key: Path | None = None
     ca: Path | None = None
+    key_password: str | None = field(default=None, metadata={CHECK: reference})
 
     @property
     def given(self) -> bool:
         """Whether there is anything of it; the whole of it, once the settings are read."""
-        return any((self.certificate, self.key, self.ca))
+        return any((self.certificate, self.key, self.key_password, self.ca))
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +229,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
     return BackendSettings(
         # Steps are started from another folder.
         data=data.absolute(),
-        database=_database(settings.backend.database, environment),
+        database=database_of(settings.backend.database, environment),
         database_connections=settings.backend.database_connections,
         deployment_id=settings.deployment_id,
         sandbox=runtime.sandbox,
@@ -266,10 +243,3 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         secrets=Secrets(settings.secrets, environment),
         models=settings.models,
     )
-
-
-def _database(where: str | None, environment: Mapping[str, str]) -> str | None:
-    """Look up the address of the database where it is kept elsewhere. Raises SecretError."""
-    if where is None or not where.startswith((secrets.ENVIRONMENT, secrets.FILE)):
-        return where
-    return Secrets({"backend.database": where}, environment).get("backend.database")

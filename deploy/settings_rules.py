@@ -13,7 +13,8 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     """Give the name of each setting that does not go with the others, and what it must be."""
     for provider, model in settings.models.items():
         if model.api_key is not None and model.api_key not in settings.secrets:
-            yield f"models.{provider}", f"must have as api_key a name that [secrets] holds; '{model.api_key}' is none"
+            # What stands there may be the key itself.
+            yield f"models.{provider}", "must have as api_key a name that [secrets] holds"
     backend, edge = settings.backend, settings.edge
     yield from _of_wire("backend.grpc", backend.grpc, "backend.tls", backend.tls)
     yield from _of_wire("edge.backend", edge.backend, "edge.backend_tls", edge.backend_tls)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from backend.secrets import SecretError
 from backend.settings import ModelProvider
 from deploy.addresses import Address
 from deploy.failures import CommandFailed
@@ -165,11 +166,42 @@ def test_the_database_is_an_address_without_a_password_or_where_that_is_kept(
     assert "planted" not in repr(told)
 
 
-@pytest.mark.parametrize("value", ["postgresql://app:planted@db/runs", "mysql://app@db/runs", "file:relative", "runs"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "postgresql://app:planted@db/runs",
+        "postgresql://app@db/runs?sslmode=require&password=planted",
+        "postgresql://app@db/runs?sslpassword=planted",
+        "postgresql://app:pla/nted@db/runs",
+        "mysql://app@db/runs",
+        "file:relative",
+        "runs",
+    ],
+)
 def test_another_database_is_refused_and_its_password_not_told(value: str) -> None:
     told = problems({"WORKFLOW_API_BACKEND_DATABASE": value})
     assert list(told) == ["WORKFLOW_API_BACKEND_DATABASE"]
     assert "planted" not in str(told)
+
+
+@pytest.mark.parametrize(
+    "password", ["planted@", "pla/nted", "pla:nted", "pla nted", "pla#nted", "pla?nted", "planted@db:9/"]
+)
+def test_an_address_that_the_driver_would_tell_in_pieces_is_refused(
+    password: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE", f"postgresql://app:{password}@db/runs")
+    settings = read_settings({"WORKFLOW_API_BACKEND_DATABASE": "env:DATABASE"})
+    with pytest.raises(SecretError, match=r"what backend\.database refers to must be an address") as failed:
+        backend_settings(settings, tmp_path)
+    assert "pla" not in str(failed.value)
+
+
+@pytest.mark.parametrize("rest", ["db", "", "db1:5432,db2:5433/runs", "[::1]:5432/runs", "%2Frun%2Fpostgresql/runs"])
+def test_any_address_of_libpq_is_taken(rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE", f"postgresql://app:p%40ss@{rest}?application_name=a")
+    settings = read_settings({"WORKFLOW_API_BACKEND_DATABASE": "env:DATABASE"})
+    assert backend_settings(settings, tmp_path).database == f"postgresql://app:p%40ss@{rest}?application_name=a"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +222,8 @@ def test_another_database_is_refused_and_its_password_not_told(value: str) -> No
         ('[models]\nopenai = "openai"', "models.openai", "must be a table of api_key and base_url"),
         ('[models.openai]\nkey = "openai"', "models.openai", "must be a table of api_key and base_url"),
         ('[models.openai]\nbase_url = "localhost"', "models.openai", "must have as base_url an http"),
-        ('[models.openai]\napi_key = "a"', "models.openai", "must have as api_key a name that [secrets] holds; 'a' is"),
+        ('[models.openai]\napi_key = "sk-1234"', "models.openai", "must have as api_key a name that [secrets] holds"),
+        ('[backend.tls]\nkey_password = "sk-1234"', "backend.tls.key_password", "must be env:VARIABLE or file:/path"),
         ('[models.Open]\napi_key = "a"', "models.Open", "must be named as models name their provider"),
     ],
 )
