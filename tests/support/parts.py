@@ -50,13 +50,11 @@ class Parts:
         (self.folder / part / "ca.pem").write_bytes(authority)
 
     def start_backend(self) -> None:
-        with (self.folder / "backend.log").open("ab") as log:
-            started = served("backend", "--config", str(self.config), log=log)
-            self.backend, _ = self._processes.enter_context(started)
+        started = served("backend", "--config", str(self.config), log=self.folder / "backend.log")
+        self.backend, _ = self._processes.enter_context(started)
 
     def start_edge(self) -> None:
-        with (self.folder / "edge.log").open("ab") as log:
-            _, base = self._processes.enter_context(served("edge", "--config", str(self.config), log=log))
+        _, base = self._processes.enter_context(served("edge", "--config", str(self.config)))
         self.address = address_of(base)
 
     def stop(self) -> None:

@@ -3,10 +3,13 @@
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from tests.support.planted import leaks, watch
 from tests.support.service import COMMAND
 from tests.support.wire import Address
 
@@ -15,25 +18,28 @@ START_SECONDS = 60
 
 
 @contextmanager
-def served(
-    *arguments: str, log: IO[bytes] | None = None, **variables: str
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def served(*arguments: str, log: Path | None = None, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A serving process and its first line; it is killed in the end where a test left it running."""
-    process = subprocess.Popen(
-        [COMMAND, *arguments],
-        env={**os.environ, **variables},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=log,
-        encoding="utf-8",
-    )
-    assert process.stdout
-    try:
-        yield process, process.stdout.readline().rstrip("\n")
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    with TemporaryDirectory() as folder:
+        log = watch(log or Path(folder) / "stderr")
+        with log.open("ab") as said:
+            process = subprocess.Popen(
+                [COMMAND, *arguments],
+                env={"WORKFLOW_API_LOG_LEVEL": "debug", **os.environ, **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                encoding="utf-8",
+            )
+        assert process.stdout
+        try:
+            yield process, process.stdout.readline().rstrip("\n")
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            sys.stderr.write(log.read_text(errors="replace"))
+        assert leaks() == []
 
 
 def refused(*arguments: str, code: int = 1, **variables: str) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from tests.support.admin import Admin, Credentials
 from tests.support.client import Caller, call
+from tests.support.planted import watch
 from tests.support.poll import until
 from tests.support.postgresql import tables_holding
 from tests.support.wire import BASE, Address, Answer
@@ -25,10 +26,11 @@ class Service:
     def __init__(self, folder: Path, *options: str, database: str | None = None) -> None:
         self._data = folder / "data"
         self._said = folder / "stdout"
-        self._log = folder / "stderr"
+        self._log = watch(folder / "stderr")
         self._options = options
         self._database = database
-        self._environment = dict(os.environ)
+        # At the level that logs most: at the end of the tests nothing that was planted may stand in any log.
+        self._environment = {"WORKFLOW_API_LOG_LEVEL": "debug", **os.environ}
         if database is not None:
             self._environment["WORKFLOW_API_BACKEND_DATABASE"] = "env:TEST_DATABASE"
             self._environment["TEST_DATABASE"] = database
