@@ -5,8 +5,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import grpc
 from google.protobuf.descriptor import FileDescriptor
 
+from backend.access import Access
 from backend.clock import Clock, system_clock
 from backend.cursors import Cursors
 from backend.deployment import store as deployment_store
@@ -108,6 +110,7 @@ class Backend:
         self._database = parts.database
         changes = KeyChanges()
         self._runtime = _runtime(settings, parts)
+        self._identities = settings.identities
         self._server: GrpcServer | None = None
         servicers: tuple[tuple[FileDescriptor, object], ...] = (
             (deployment_pb2.DESCRIPTOR, DeploymentServicer(services, changes)),
@@ -129,9 +132,11 @@ class Backend:
         """Starts the runtime: what an earlier process left running is orphaned before anything new runs."""
         self._runtime.start()
 
-    def serve_grpc(self, address: str) -> int:
-        """Serves gRPC on a loopback address and returns the port."""
-        self._server = GrpcServer(self.handlers, self._database, address)
+    def serve_grpc(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
+        """Serves gRPC and returns the port; see `GrpcServer`. With credentials, callers have what `identities` say."""
+        rpcs = {rpc: handler.access for rpc, handler in self.handlers.items()}
+        access = None if credentials is None else Access(rpcs, self._identities)
+        self._server = GrpcServer(self.handlers, self._database, address, credentials, access)
         self._server.start()
         return self._server.port
 

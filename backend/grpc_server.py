@@ -3,18 +3,22 @@
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from backend.access import Access, AccessInterceptor
 from backend.interceptors import Handler, generic_handler
 from backend.storage.database import Database
+from backend.unix_socket import claim_socket
 
-_UNARY_THREADS: Final = 8
+UNARY_THREADS: Final = 8
 _STREAM_THREADS: Final = 64
 _HEALTH_SECONDS: Final = 2.0
+_UNIX: Final = "unix:"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _OPTIONS: Final = (
     ("grpc.so_reuseport", 0),
@@ -22,24 +26,42 @@ _OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
+# A certificate counts when a connection is made: each is made anew in time. What then goes on over it may end.
+_RENEWED: Final = (
+    ("grpc.max_connection_age_ms", 3_600_000),
+    ("grpc.max_connection_age_grace_ms", 4 * 3_600_000),
+)
 
 
 class GrpcServer:
-    """Serves the handlers on a loopback address.
+    """Serves the handlers: plainly on loopback or a Unix socket (`unix:/path`), with credentials on any address.
 
     Raises:
-        ValueError: the address is not loopback, or it cannot be bound.
+        ValueError: the address needs credentials that it was not given, or it cannot be bound.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler], database: Database, address: str) -> None:
-        host = address.rpartition(":")[0]
-        if host not in _LOOPBACK:
-            raise ValueError(f"gRPC listens on loopback only, not on {address}: use 127.0.0.1 and a port.")
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        database: Database,
+        address: str,
+        credentials: grpc.ServerCredentials | None = None,
+        access: Access | None = None,
+    ) -> None:
+        socket = Path(address.removeprefix(_UNIX)) if address.startswith(_UNIX) else None
+        if credentials is None and socket is None and address.rpartition(":")[0] not in _LOOPBACK:
+            raise ValueError(f"Plain gRPC listens on loopback only, not on {address}: give it a certificate.")
+        if socket is not None:
+            claim_socket(socket)
         self._database = database
         self._services = sorted({path.split("/")[1] for path in handlers})
         self._streams = ThreadPoolExecutor(_STREAM_THREADS, thread_name_prefix="grpc-stream")
-        unary = ThreadPoolExecutor(_UNARY_THREADS, thread_name_prefix="grpc")
-        self._server = grpc.server(unary, options=_OPTIONS)
+        unary = ThreadPoolExecutor(UNARY_THREADS, thread_name_prefix="grpc")
+        self._server = grpc.server(
+            unary,
+            interceptors=[] if access is None else [AccessInterceptor(access)],
+            options=_OPTIONS if credentials is None else (*_OPTIONS, *_RENEWED),
+        )
         self._server.add_generic_rpc_handlers((generic_handler(handlers, self._streams),))
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -47,11 +69,17 @@ class GrpcServer:
             (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
         )
         try:
-            self.port = self._server.add_insecure_port(address)
+            self.port = (
+                self._server.add_insecure_port(address)
+                if credentials is None
+                else self._server.add_secure_port(address, credentials)
+            )
         except RuntimeError:
             self.port = 0
         if not self.port:
             raise ValueError(f"The gRPC address {address} is in use or cannot be bound.")
+        if socket is not None:
+            socket.chmod(0o600)
         self._stopping = threading.Event()
         self._watch = threading.Thread(target=self._watch_health, name="grpc-health", daemon=True)
 

@@ -41,6 +41,7 @@ class Handler:
     """One RPC, wrapped: `call(request, context)` never raises and answers an error by status and trailer."""
 
     call: Callable[[Any, grpc.ServicerContext], Any]
+    access: options_pb2.Access.ValueType
     streaming: bool
     point_read: bool
     request_class: type[Message]
@@ -80,6 +81,7 @@ def _handler(servicer: object, method: MethodDescriptor) -> Handler:
             if method.server_streaming
             else _wrap_unary(behaviour, response_class, method.full_name)
         ),
+        access=rules.access,
         streaming=method.server_streaming,
         point_read=rules.point_read,
         request_class=GetMessageClass(method.input_type),

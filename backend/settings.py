@@ -1,6 +1,6 @@
 """What the backend is told at its start; read once by the entry point and passed down."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -61,6 +61,7 @@ class BackendSettings:
             `launch_failed`.
         watch_poll_seconds: How often a watch stream looks for changes made by other processes.
         objects: Where outputs, results and step logs rest.
+        identities: What callers with a certificate may call, by the name that it bears; see `Access`.
         secrets: The secrets that manifests may name.
         models: Defaults by provider, the part before the colon of a model's name.
     """
@@ -77,6 +78,7 @@ class BackendSettings:
     launch_timeout_seconds: float = 300.0
     watch_poll_seconds: float = 0.5
     objects: ObjectSettings = ObjectSettings()
+    identities: Mapping[str, Sequence[str]] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)
     models: Mapping[str, ModelProvider] = field(default_factory=dict)
 

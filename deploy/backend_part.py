@@ -1,6 +1,7 @@
 """The backend as it is served, alone or with the edge in one process."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -12,8 +13,12 @@ from backend.secrets import SecretError
 from backend.storage.database import DatabaseAwayError
 from backend.storage.objects import ObjectStoreError
 from backend.storage.opening import DataFolderError
+from deploy.addresses import Address, GrpcAddress
 from deploy.failures import CommandFailed
-from deploy.settings import Address, Settings, backend_settings
+from deploy.settings import Settings, backend_settings
+from deploy.wires import listening_credentials
+
+_LOG = logging.getLogger(__name__)
 
 _REASONS: Final = (
     *(DataFolderError, ObjectStoreError, SandboxUnavailableError, SecretError, DatabaseAwayError),
@@ -31,19 +36,23 @@ def cannot_start() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def served_backend(settings: Settings, data: Path) -> AsyncIterator[tuple[Backend, Address]]:
+async def served_backend(settings: Settings, data: Path) -> AsyncIterator[tuple[Backend, GrpcAddress]]:
     """Serve the services and the runtime; gives the backend and its gRPC address.
 
     Raises:
-        CommandFailed: the data folder, the database, the objects' bucket, the sandbox or the gRPC address cannot be
-            used; the message says why.
+        CommandFailed: the data folder, the database, the objects' bucket, the sandbox, the certificate or the gRPC
+            address cannot be used; the message says why.
     """
+    address = settings.backend.grpc
+    credentials = listening_credentials(settings.backend.tls)
+    if settings.runtime.network == "full" and credentials is None and isinstance(address, Address):
+        _LOG.warning("Steps with `network: full` can administer this deployment over %s: see docs/security.md", address)
     with cannot_start():
         backend = Backend(backend_settings(settings, data))
     try:
         with cannot_start():
             backend.start()
-            port = backend.serve_grpc(str(settings.backend.grpc))
-        yield backend, Address(settings.backend.grpc.host, port)
+            port = backend.serve_grpc(str(address), credentials)
+        yield backend, Address(address.host, port) if isinstance(address, Address) else address
     finally:
         await asyncio.to_thread(backend.stop)

@@ -9,7 +9,11 @@ from typing import Final, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from deploy.addresses import grpc_address
 from deploy.failures import failure_of
+from deploy.settings import ClientTls
+from deploy.settings_source import read_settings
+from deploy.wires import calling_channel
 from edge.request_id import request_id_from
 from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub
 from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
@@ -58,14 +62,19 @@ class Backend:
 
 
 @contextmanager
-def connected(address: str, actor: str | None = None) -> Iterator[Backend]:
-    """Give the services at `address` (`HOST:PORT`); a call that fails inside raises CommandFailed."""
+def connected(address: str, actor: str | None = None, tls: ClientTls | None = None) -> Iterator[Backend]:
+    """Give the services at `address` (`HOST:PORT` or `unix:/path`); a call that fails inside raises CommandFailed.
+
+    Without `tls`, the certificate to show is what the settings say of administrators.
+    """
     request_id = request_id_from(())
-    with grpc.insecure_channel(address, options=_CHANNEL_OPTIONS) as channel:
+    if tls is None:
+        tls = read_settings(os.environ).admin.backend_tls
+    with calling_channel(grpc_address(address), tls, _CHANNEL_OPTIONS) as channel:
         try:
             yield Backend(channel, actor or os_user(), request_id)
         except grpc.RpcError as error:
-            raise failure_of(error, address, request_id) from None
+            raise failure_of(error, address, request_id, secure=tls.given) from None
 
 
 def os_user() -> str:

@@ -1,5 +1,6 @@
 """The `workflow-api` command: its command groups, and the one place where a failure becomes words and an exit code."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ COMMANDS: Final = (
 
 def main() -> None:
     """Run the command line of this process and exit with its code."""
+    # Every failure that gRPC's core would write between our lines also reaches us as an exception.
+    os.environ["GRPC_VERBOSITY"] = "NONE"
     sys.exit(run(sys.argv[1:]))
 
 

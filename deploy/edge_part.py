@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from backend.secrets import SecretError, Secrets
+from deploy.addresses import Address
 from deploy.failures import CommandFailed
 from deploy.lifecycle import cannot_listen, run_until_stopped
 from deploy.redis_address import redis_address
-from deploy.settings import Address, Settings, edge_settings
+from deploy.settings import Settings, edge_settings
+from deploy.wires import serving_channel
 from edge.channel import Channel
 from edge.rate_limit import LocalRateLimiter, RateLimiter
 from edge.routes import BASE
@@ -22,12 +24,9 @@ _REACHED_ON: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 def serve_edge(settings: Settings, on_ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT in front of a backend elsewhere; `on_ready` gets the base address."""
-    from grpc.aio import insecure_channel
-
-    from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
 
     async def serve(stop: asyncio.Event) -> None:
-        channel = RemoteChannel(insecure_channel(str(settings.edge.backend), options=CHANNEL_OPTIONS))
+        channel = serving_channel(settings.edge.backend, settings.edge.backend_tls)
         async with served_edge(settings, channel) as base_address:
             on_ready(base_address)
             await stop.wait()

@@ -16,9 +16,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from deploy.addresses import Address
 from deploy.failures import CommandFailed
 from deploy.lifecycle import cannot_listen, run_until_stopped
-from deploy.settings import Address, Settings
+from deploy.settings import Settings
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.addresses import GrpcAddress
 from deploy.backend_part import served_backend
 from deploy.edge_part import served_edge
 from deploy.lifecycle import run_until_stopped
-from deploy.settings import Address, Settings
+from deploy.settings import Settings
 from edge.channel.in_process import InProcessChannel
 
 
@@ -17,7 +18,7 @@ class Ready:
     """Where a deployment is served."""
 
     base_address: str
-    grpc: Address
+    grpc: GrpcAddress
     data: Path
 
 

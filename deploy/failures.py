@@ -45,22 +45,28 @@ class CommandFailed(Exception):  # noqa: N818 - it ends the command as `typer.Ex
         return json.dumps({"error": error}, ensure_ascii=False)
 
 
-def failure_of(error: "grpc.RpcError", address: str, request_id: str) -> CommandFailed:
-    """Return what a failed call of the backend at `address` means for the person who made it by this request id."""
+def failure_of(error: "grpc.RpcError", address: str, request_id: str, *, secure: bool = False) -> CommandFailed:
+    """Return what a failed call of the backend at `address` means for the person who made it by this request id.
+
+    Over a secure channel, gRPC's own words tell a certificate that does not fit from a backend that is away.
+    """
     import grpc
     from grpc_status import rpc_status
 
     from edge.errors import refusal_from_status
 
-    if error.code() is grpc.StatusCode.UNAVAILABLE:
-        return CommandFailed(
-            f"No backend answers at {address}: is `workflow-api serve` running, and is that its gRPC address?",
-            code="runtime_unreachable",
-        )
     try:
         status = rpc_status.from_call(error)
     except ValueError:
         status = None
+    if status is None and error.code() is grpc.StatusCode.UNAVAILABLE:
+        return CommandFailed(
+            f"No backend answers at {address}: is `workflow-api serve` running, and is that its gRPC address?"
+            + (f" gRPC says: {error.details()}" if secure else ""),
+            code="runtime_unreachable",
+        )
+    if status is None and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return CommandFailed(f"The backend at {address} did not answer in time.", code="runtime_unreachable")
     if status is None:
         return CommandFailed(
             f"The backend answered {error.code().name}: {error.details()}", code="runtime_error", request_id=request_id

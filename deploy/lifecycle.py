@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from deploy.addresses import Address
 from deploy.failures import CommandFailed
-from deploy.settings import Address, Settings
+from deploy.settings import Settings
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -33,8 +34,6 @@ def prepare_process(settings: Settings) -> None:
 
     # Steps are processes, and gRPC's fork handlers would stop the world for each of them.
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-    # Every failure that gRPC's core would write between our lines also reaches us as an exception.
-    os.environ["GRPC_VERBOSITY"] = "NONE"
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     sys.setrecursionlimit(_RECURSION_LIMIT)
     log_to_stderr(settings.log_level)

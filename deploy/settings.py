@@ -2,16 +2,16 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
 
-from backend import secrets
 from backend.secrets import Secrets
 from backend.settings import BackendSettings, ModelProvider, ObjectSettings
+from deploy.addresses import DEFAULT_GRPC, Address, GrpcAddress, address, grpc_address
 from deploy.redis_address import redis_url
+from deploy.references import database_of, database_url, reference, secret_source
 from edge.settings import EdgeSettings, viewer_header
 
 # The parts state their own defaults.
@@ -24,52 +24,17 @@ CHECK: Final = "check"
 TABLE: Final = "table"
 """Key of a field's metadata, for a table of the file whose names are free: as `CHECK`, of one (name, value)."""
 
-_DATABASE: Final = re.compile(r"postgres(ql)?://[^/?]*/[^/?]+(\?[!-~]*)?")
-_ADDRESS: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):(?P<port>[0-9]{1,5})")
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where something listens: a host and a port; port 0 takes a free one."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
-        return self.host in {"127.0.0.1", "localhost", "::1"}
-
-
-DEFAULT_GRPC: Final = Address("127.0.0.1", 9090)
-"""Where a backend listens, and so where everybody looks for it."""
-
-
-def address(value: Address | str) -> Address:
-    """Read `HOST:PORT`, as `127.0.0.1:8080` or `[::1]:8080`."""
-    if isinstance(value, Address):
-        return value
-    match = _ADDRESS.fullmatch(value)
-    if match is None or int(match["port"]) > 65535:
-        raise ValueError("must be HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080")
-    return Address(match["host"].strip("[]"), int(match["port"]))
-
-
-def loopback_address(value: Address | str) -> Address:
-    """Read `HOST:PORT` that only this machine can reach: gRPC is plain, and a call over it has no limits."""
-    read = address(value)
-    if not read.is_loopback:
-        raise ValueError(f"must be a loopback address, such as 127.0.0.1:9090: gRPC on {read.host} would need mTLS")
-    return read
-
 
 def client_address(value: str) -> str:
     """Read where the caller's address comes from (DECISIONS.md, Source address)."""
     viewer_header(value)
+    return value
+
+
+def host_name(value: str) -> str:
+    """Read the name that a certificate is issued to."""
+    if not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", value):
+        raise ValueError("must be a host's name, such as backend.plant-7.internal")
     return value
 
 
@@ -108,17 +73,6 @@ def http_url(value: str) -> str:
     return value
 
 
-def database_url(value: str) -> str:
-    """Read where the data rests: the address of a PostgreSQL database, or where that address is kept."""
-    if value.startswith((secrets.ENVIRONMENT, secrets.FILE)):
-        return secret_source("database", value)
-    if not _DATABASE.fullmatch(value) or urlsplit(value).password is not None:
-        raise ValueError(
-            "must be postgresql://user@host/name without a password, or env:VARIABLE or file:/path that holds it all"
-        )
-    return value
-
-
 def one_of(*allowed: str) -> Callable[[str], str]:
     """Make a check that takes one of a few words."""
 
@@ -141,18 +95,6 @@ def between(least: float, most: float) -> Callable[[float], float]:
     return check
 
 
-def secret_source(name: str, value: object) -> str:
-    """Read where a secret is kept; its value is none of the settings."""
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
-        raise ValueError("must have a name of 1 to 64 of A-Z a-z 0-9 _ -")
-    if isinstance(value, str):
-        if value.startswith(secrets.ENVIRONMENT) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value[4:]):
-            return value
-        if value.startswith(secrets.FILE) and Path(value[5:]).is_absolute() and "\0" not in value:
-            return value
-    raise ValueError("must be env:VARIABLE or file:/path")
-
-
 def model_provider(name: str, value: object) -> ModelProvider:
     """Read what agents get for the models of one provider, where they do not say it themselves."""
     if not re.fullmatch(r"[a-z0-9-]{1,64}", name):
@@ -171,12 +113,44 @@ def model_provider(name: str, value: object) -> ModelProvider:
     return ModelProvider(**given)
 
 
+def identity(name: str, value: object) -> tuple[str, ...]:
+    """Read what callers with a certificate of that name may call; the backend knows what there is."""
+    if not re.fullmatch(r"dns:[a-z0-9._*-]{1,253}|uri:[!-~]{1,2048}", name):
+        raise ValueError("must be named dns:<name in lower case> or uri:<URI>, as the certificate's alternative name")
+    if not isinstance(value, list) or not all(isinstance(given, str) for given in value):
+        raise ValueError('must be a list of what it may call, such as ["edge"]')
+    return tuple(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """What one side of gRPC shows, and the authorities that the other side's certificate must come from."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    ca: Path | None = None
+    key_password: str | None = field(default=None, metadata={CHECK: reference})
+
+    @property
+    def given(self) -> bool:
+        """Whether there is anything of it; the whole of it, once the settings are read."""
+        return any((self.certificate, self.key, self.key_password, self.ca))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls(ServerTls):
+    """The same towards the backend, with the name that its certificate must bear if not the address's."""
+
+    server_name: str | None = field(default=None, metadata={CHECK: host_name})
+
+
 @dataclass(frozen=True, slots=True)
 class Edge:
     """The HTTP side."""
 
     http: Address = field(default=Address(_EDGE.host, _EDGE.port), metadata={CHECK: address})
-    backend: Address = field(default=DEFAULT_GRPC, metadata={CHECK: address})
+    backend: GrpcAddress = field(default=DEFAULT_GRPC, metadata={CHECK: grpc_address})
+    backend_tls: ClientTls = field(default_factory=ClientTls)
     app_domain: str = _EDGE.app_domain
     client_address: str = field(default=_EDGE.client_address, metadata={CHECK: client_address})
     processes: int = field(default=1, metadata={CHECK: between(1, 64)})
@@ -193,10 +167,18 @@ class Edge:
 class Backend:
     """The gRPC services."""
 
-    grpc: Address = field(default=DEFAULT_GRPC, metadata={CHECK: loopback_address})
+    grpc: GrpcAddress = field(default=DEFAULT_GRPC, metadata={CHECK: grpc_address})
+    tls: ServerTls = field(default_factory=ServerTls)
     database: str | None = field(default=_BACKEND.database, metadata={CHECK: database_url})
     database_connections: int = field(default=_BACKEND.database_connections, metadata={CHECK: between(2, 1000)})
     watch_poll_seconds: float = field(default=_BACKEND.watch_poll_seconds, metadata={CHECK: between(0.05, 30)})
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    """The administrator's commands."""
+
+    backend_tls: ClientTls = field(default_factory=ClientTls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +220,10 @@ class Settings:
     log_level: str = field(default="warning", metadata={CHECK: one_of("debug", "info", "warning", "error")})
     edge: Edge = field(default_factory=Edge)
     backend: Backend = field(default_factory=Backend)
+    admin: Admin = field(default_factory=Admin)
     runtime: Runtime = field(default_factory=Runtime)
     objects: Objects = field(default_factory=Objects)
+    identities: Mapping[str, Sequence[str]] = field(default_factory=dict, metadata={TABLE: identity})
     secrets: Mapping[str, str] = field(default_factory=dict, metadata={TABLE: secret_source})
     models: Mapping[str, ModelProvider] = field(default_factory=dict, metadata={TABLE: model_provider})
 
@@ -258,7 +242,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
     return BackendSettings(
         # Steps are started from another folder.
         data=data.absolute(),
-        database=_database(settings.backend.database, environment),
+        database=database_of(settings.backend.database, environment),
         database_connections=settings.backend.database_connections,
         deployment_id=settings.deployment_id,
         sandbox=runtime.sandbox,
@@ -269,17 +253,8 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         launch_timeout_seconds=runtime.launch_timeout_seconds,
         watch_poll_seconds=settings.backend.watch_poll_seconds,
         objects=ObjectSettings(**{name: getattr(settings.objects, name) for name in Objects.__slots__}),
+        identities=settings.identities,
         # A dict, for the process that sweeps for personal data is handed the secrets, and os.environ cannot be.
         secrets=Secrets(settings.secrets, environment),
         models=settings.models,
     )
-
-
-def _database(where: str | None, environment: Mapping[str, str]) -> str | None:
-    """Look up the address of the database where it is kept elsewhere. Raises SecretError or ValueError."""
-    if where is None or not where.startswith((secrets.ENVIRONMENT, secrets.FILE)):
-        return where
-    url = Secrets({"backend.database": where}, environment).get("backend.database")
-    if not _DATABASE.fullmatch(url):
-        raise ValueError(f"backend.database: {where} must hold an address as postgresql://user:password@host/name")
-    return url

@@ -166,7 +166,9 @@ class Connection(RequestHandler):
         return True
 
     def _malformed(self, error: _ErrInfo, request: HttpRequest) -> Answer:
-        _LOG.info("malformed request from %s, request %s: %s", self.peername, request.request_id, error.message)
+        # The parser's own words quote the request, a credential among its headers.
+        kind = type(error.exc).__name__
+        _LOG.info("malformed request from %s, request %s: %s", self.peername, request.request_id, kind)
         try:
             request.check_length()
         except Refusal as too_large:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from contextlib import aclosing
+from time import monotonic
 from typing import Final, cast
 
 from edge.channel import Channel
@@ -50,10 +51,13 @@ class KeyMirrorFollower:
         while True:
             try:
                 request = WatchKeysRequest(heartbeat_seconds=heartbeat)
+                until = monotonic() + self._settings.mirror_renewal_seconds
                 async with aclosing(self._channel.stream(_WATCH, request, _METADATA, 3 * heartbeat)) as mirrors:
                     async for mirror in mirrors:
                         pause = _FIRST_PAUSE
                         await self._take(cast("KeyMirror", mirror), self._keyring.now())
+                        if monotonic() >= until:
+                            break
                 _LOG.info("the watch of the keys ended")
             except Exception as error:  # noqa: BLE001 - whatever breaks, the keys are followed on
                 _LOG.warning("the watch of the keys broke: %s", error, exc_info=not isinstance(error, Refusal))

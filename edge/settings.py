@@ -26,6 +26,7 @@ class EdgeSettings:
         mirror_first_seconds: How long the start waits for the first copy of the keys before it listens without one.
         mirror_poll_seconds: Pause between polls of the keys while their watch stream is broken.
         mirror_retry_seconds: Longest pause before the watch stream is opened again.
+        mirror_renewal_seconds: How long a watch stream lasts before it is opened anew, on the connection of that time.
         mirror_heartbeat_seconds: Longest silence of a living watch stream; three of them count as a broken one.
         mirror_limit_seconds: Age at which a copy of the keys admits nobody any more.
         usage_flush_seconds: Pause between batches of usage records.
@@ -48,6 +49,7 @@ class EdgeSettings:
     mirror_first_seconds: float = 5.0
     mirror_poll_seconds: float = 30.0
     mirror_retry_seconds: float = 5.0
+    mirror_renewal_seconds: float = 3600.0
     mirror_heartbeat_seconds: float = 5.0
     mirror_limit_seconds: float = 120.0
     usage_flush_seconds: float = 1.0

@@ -3,9 +3,11 @@
 The process is started at the first sweep, and again after it died; it ends with this one.
 """
 
+import logging
 import multiprocessing
 import os
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -105,6 +107,9 @@ def _processes(pool: ProcessPoolExecutor) -> list[Any]:
 def _begin(models: Models) -> None:
     global _models  # noqa: PLW0603 - a process of a pool has no other place for what it is given once
     _models = models
+    # Nobody reads what libraries say of a sweep, and they may quote what is swept.
+    logging.getLogger().addHandler(logging.NullHandler())
+    warnings.simplefilter("ignore")
     _end_with_parent()
 
 

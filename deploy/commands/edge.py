@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.commands.options import GRPC_VARIABLE, Config, HttpListen, Json, listening_address
+from deploy.commands.options import GRPC_VARIABLE, Config, HttpListen, Json, grpc_address
 from deploy.lifecycle import prepare_process
 from deploy.printing import print_json_line
 from deploy.settings_source import read_settings
@@ -18,8 +18,8 @@ def command(
         typer.Option(
             "--grpc",
             envvar=GRPC_VARIABLE,
-            metavar="HOST:PORT",
-            callback=listening_address,
+            metavar="HOST:PORT|unix:/PATH",
+            callback=grpc_address,
             help="Where the backend's gRPC services listen.",
         ),
     ] = None,

@@ -7,16 +7,11 @@ from typing import Annotated, Final
 
 import typer
 
-from deploy import settings
+from deploy import addresses
 from deploy.settings_source import CONFIG_VARIABLE
 
 GRPC_VARIABLE: Final = "WORKFLOW_API_GRPC"
-DEFAULT_GRPC: Final = str(settings.DEFAULT_GRPC)
-
-Grpc = Annotated[
-    str,
-    typer.Option("--grpc", envvar=GRPC_VARIABLE, metavar="HOST:PORT", help="Where the backend's gRPC services listen."),
-]
+DEFAULT_GRPC: Final = str(addresses.DEFAULT_GRPC)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
@@ -33,12 +28,12 @@ _DURATION: Final = re.compile(r"([0-9]{1,6})([hd])")
 
 def listening_address(value: str | None) -> str | None:
     """Check an address to listen on."""
-    return _checked(value, settings.address)
+    return _checked(value, addresses.address)
 
 
-def loopback_address(value: str | None) -> str | None:
-    """Check an address to listen on that only this machine can reach."""
-    return _checked(value, settings.loopback_address)
+def grpc_address(value: str | None) -> str | None:
+    """Check an address of the gRPC services."""
+    return _checked(value, addresses.grpc_address)
 
 
 def _checked(value: str | None, check: Callable[[str], object]) -> str | None:
@@ -50,6 +45,16 @@ def _checked(value: str | None, check: Callable[[str], object]) -> str | None:
     return value
 
 
+Grpc = Annotated[
+    str,
+    typer.Option(
+        "--grpc",
+        envvar=GRPC_VARIABLE,
+        metavar="HOST:PORT|unix:/PATH",
+        callback=grpc_address,
+        help="Where the backend's gRPC services listen.",
+    ),
+]
 Config = Annotated[
     Path | None,
     typer.Option("--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="TOML file with settings."),
@@ -61,7 +66,12 @@ HttpListen = Annotated[
 ]
 GrpcListen = Annotated[
     str | None,
-    typer.Option("--grpc", metavar="HOST:PORT", callback=loopback_address, help="Where gRPC listens; loopback only."),
+    typer.Option(
+        "--grpc",
+        metavar="HOST:PORT|unix:/PATH",
+        callback=grpc_address,
+        help="Where gRPC listens; off this machine with a certificate only.",
+    ),
 ]
 
 

@@ -9,6 +9,7 @@ from deploy.commands.options import Config, Data, GrpcListen, HttpListen, Json
 from deploy.failures import CommandFailed
 from deploy.lifecycle import default_data, prepare_process
 from deploy.printing import print_json_line
+from deploy.settings import ClientTls
 from deploy.settings_source import read_settings
 
 if TYPE_CHECKING:
@@ -38,13 +39,13 @@ def command(
     from deploy.embedded import serve_embedded
 
     def on_ready(ready: "Ready") -> None:
-        announce(ready, demo=demo, as_json=as_json)
+        announce(ready, settings.admin.backend_tls if demo else None, as_json=as_json)
 
     serve_embedded(settings, folder, on_ready)
 
 
-def announce(ready: "Ready", *, demo: bool, as_json: bool) -> None:
-    """Say where the deployment is served; load the demonstration first where there is to be one."""
+def announce(ready: "Ready", demo: ClientTls | None, *, as_json: bool) -> None:
+    """Say where the deployment is served; load the demonstration first where there is a way to do so."""
     record: dict[str, str] = {
         "base_address": ready.base_address,
         "grpc": str(ready.grpc),
@@ -55,8 +56,8 @@ def announce(ready: "Ready", *, demo: bool, as_json: bool) -> None:
         f"gRPC for `workflow-api` commands: {ready.grpc}",
         f"Data: {ready.data}",
     ]
-    if demo:
-        shown, script = demonstrate(ready)
+    if demo is not None:
+        shown, script = demonstrate(ready, demo)
         record |= shown
         lines += ["", "Paste any of this into another shell, from the top:", "", *script]
     if as_json:
@@ -65,14 +66,14 @@ def announce(ready: "Ready", *, demo: bool, as_json: bool) -> None:
         print("\n".join(lines), flush=True)
 
 
-def demonstrate(ready: "Ready") -> tuple[dict[str, str], list[str]]:
+def demonstrate(ready: "Ready", tls: ClientTls) -> tuple[dict[str, str], list[str]]:
     """Load the examples; return the credentials where this start made them, and the calls to paste."""
     from deploy.demo.examples import examples_folder
     from deploy.demo.paste import Script
     from deploy.demo.setup import prepare_demonstration
 
     examples, grpc = examples_folder(), str(ready.grpc)
-    demonstration = prepare_demonstration(grpc, examples)
+    demonstration = prepare_demonstration(grpc, examples, tls)
     made = demonstration.credentials
     shown = {"key": made.key_value, "external_id": made.external_id} if made else {}
     return shown, Script(ready.base_address, grpc, examples, demonstration).lines()

@@ -9,6 +9,7 @@ from deploy.client import Backend, connected
 from deploy.commands.apply import read_manifests
 from deploy.commands.keys import SCOPES
 from deploy.demo.examples import MANIFESTS
+from deploy.settings import ClientTls
 from workflow_api.v1 import keys_pb2, workflows_pb2
 
 ACTOR: Final = "demo"
@@ -24,9 +25,9 @@ class Demonstration:
     credentials: keys_pb2.KeyCredentials | None
 
 
-def prepare_demonstration(address: str, examples: Path) -> Demonstration:
+def prepare_demonstration(address: str, examples: Path, tls: ClientTls) -> Demonstration:
     """Apply the examples through the backend at `address`, and make a key unless an earlier start did."""
-    with connected(address, ACTOR) as backend:
+    with connected(address, ACTOR, tls) as backend:
         files = read_manifests([str(examples / name) for name in MANIFESTS])
         applied = backend.call(backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=files))
         workflows = {resource.name: resource.id for resource in applied.items if resource.kind == "Workflow"}

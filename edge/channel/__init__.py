@@ -1,12 +1,15 @@
 """How the edge reaches the services: over gRPC, or by a plain call where both run in one process."""
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from google.protobuf.message import Message
 
 Messages = AsyncGenerator[Message, None]
 Metadata = Sequence[tuple[str, str]]
+
+LONGEST_STREAM_SECONDS: Final = 4 * 3600.0
+"""Deadline of a streaming RPC as a whole."""
 
 
 class Channel(Protocol):
@@ -21,10 +24,10 @@ class Channel(Protocol):
         """
         ...
 
-    def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float | None) -> Messages:
+    def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
         """Return the messages of a server-streaming RPC; closing the iterator ends the RPC.
 
-        `seconds` bounds the wait for each message; None waits for ever. Raises as `unary` does.
+        `seconds` bounds the wait for each message. Raises as `unary` does.
         """
         ...
 

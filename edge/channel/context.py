@@ -15,7 +15,7 @@ from edge.errors import Refusal
 class InProcessContext(grpc.ServicerContext):
     """Holds what a servicer sets, and tells it when nobody waits for it any more."""
 
-    def __init__(self, metadata: Metadata, seconds: float | None) -> None:
+    def __init__(self, metadata: Metadata, seconds: float) -> None:
         self._metadata = tuple(metadata)
         self._seconds = seconds
         self._began = monotonic()
@@ -64,9 +64,9 @@ class InProcessContext(grpc.ServicerContext):
         """Return whether anybody waits for the answer."""
         return self._active
 
-    def time_remaining(self) -> Any:
-        """Return the seconds left, None without a deadline."""
-        return None if self._seconds is None else max(0.0, self._seconds - (monotonic() - self._began))
+    def time_remaining(self) -> float:
+        """Return the seconds left until the deadline."""
+        return max(0.0, self._seconds - (monotonic() - self._began))
 
     def cancel(self) -> bool:
         """End the call: the servicer is told through its callbacks, once."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from google.protobuf.message import Message
 
-from edge.channel import Messages, Metadata
+from edge.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
 from edge.channel.context import InProcessContext
 from edge.errors import Refusal
 
@@ -67,9 +67,9 @@ class InProcessChannel:
             raise refusal
         return answer
 
-    async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float | None) -> Messages:
+    async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
         """Yield the messages of a server-streaming RPC; see `Channel`."""
-        context = InProcessContext(metadata, None)
+        context = InProcessContext(metadata, LONGEST_STREAM_SECONDS)
         loop = asyncio.get_running_loop()
         messages: Iterator[Message] = self._handlers[rpc].call(request, context)
         # One context for all steps of the generator, whichever thread takes them.
@@ -79,7 +79,7 @@ class InProcessChannel:
         try:
             while True:
                 taken = loop.run_in_executor(self._stream_threads, step, next, messages, _END)
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(min(seconds, context.time_remaining())):
                     message = await asyncio.shield(taken)
                 if message is _END:
                     break

@@ -1,6 +1,9 @@
 """The channel to a backend in another process, over gRPC."""
 
 import asyncio
+import logging
+from collections.abc import Callable
+from time import monotonic
 from typing import Any, Final
 
 import grpc
@@ -9,7 +12,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from edge.channel import Messages, Metadata
+from edge.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
 from edge.channel.trailer import STATUS_TRAILER, refusal_from_trailer
 from edge.errors import Refusal
 from edge.services import METHODS
@@ -31,52 +34,110 @@ CHANNEL_OPTIONS: Final = (
 )
 """What a grpc.aio channel to the backend should be opened with."""
 
+_RENEWAL_SECONDS: Final = 1.0
 _UNANSWERED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+
+_LOG = logging.getLogger(__name__)
+
+
+class _Connection:
+    """An open grpc.aio channel and the calls on it; once retired it closes with the last of them."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.channel = channel
+        self.calls: dict[str, Any] = {rpc: _multicallable(channel, rpc, method) for rpc, method in METHODS.items()}
+        self._open = 0
+        self._retired = False
+        self._closing: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> dict[str, Any]:
+        self._open += 1
+        return self.calls
+
+    def __exit__(self, *_: object) -> None:
+        self._open -= 1
+        self._close_when_done()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has closed after it was retired."""
+        return self._closing is not None and self._closing.done()
+
+    def retire(self) -> None:
+        """Take no new call."""
+        self._retired = True
+        self._close_when_done()
+
+    def _close_when_done(self) -> None:
+        if self._retired and not self._open:
+            self._closing = asyncio.ensure_future(self.channel.close())
 
 
 class RemoteChannel:
-    """A `Channel` over an open grpc.aio channel, which it closes."""
+    """A `Channel` over an open grpc.aio channel, which it closes.
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._channel = channel
-        self._calls: dict[str, Any] = {rpc: self._multicallable(rpc, method) for rpc, method in METHODS.items()}
+    `renewed` is asked at most once a second; it gives a channel that new calls are to take, None for no change.
+    """
+
+    def __init__(
+        self, channel: grpc.aio.Channel, renewed: Callable[[], grpc.aio.Channel | None] = lambda: None
+    ) -> None:
+        self._connection = _Connection(channel)
+        self._former: list[_Connection] = []
+        self._renewed = renewed
+        self._asked_at = monotonic()
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Return the answer of a unary RPC; see `Channel`."""
-        try:
-            answer: Message | None = await self._calls[rpc](request, metadata=metadata, timeout=seconds)
-        except grpc.aio.AioRpcError as error:
-            raise _refusal(error) from error
+        with self._current() as calls:
+            try:
+                answer: Message | None = await calls[rpc](request, metadata=metadata, timeout=seconds)
+            except grpc.aio.AioRpcError as error:
+                raise _refusal(error) from error
         return _readable(answer)
 
-    async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float | None) -> Messages:
+    async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
         """Yield the messages of a server-streaming RPC; see `Channel`."""
-        call = self._calls[rpc](request, metadata=metadata)
-        try:
-            while True:
-                async with asyncio.timeout(seconds):
-                    message = await call.read()
-                if message is grpc.aio.EOF:
-                    return
-                yield _readable(message)
-        except grpc.aio.AioRpcError as error:
-            raise _refusal(error) from error
-        except TimeoutError:
-            raise Refusal("runtime_unreachable") from None
-        finally:
-            call.cancel()
+        with self._current() as calls:
+            call = calls[rpc](request, metadata=metadata, timeout=LONGEST_STREAM_SECONDS)
+            try:
+                while True:
+                    async with asyncio.timeout(seconds):
+                        message = await call.read()
+                    if message is grpc.aio.EOF:
+                        return
+                    yield _readable(message)
+            except grpc.aio.AioRpcError as error:
+                raise _refusal(error) from error
+            except TimeoutError:
+                raise Refusal("runtime_unreachable") from None
+            finally:
+                call.cancel()
 
     async def close(self) -> None:
-        """Close the grpc channel."""
-        await self._channel.close()
+        """Close the grpc channel, and former ones on which a call still goes on."""
+        for connection in (*self._former, self._connection):
+            await connection.channel.close()
 
-    def _multicallable(self, rpc: str, method: MethodDescriptor) -> Any:
-        make = self._channel.unary_stream if method.server_streaming else self._channel.unary_unary
-        return make(
-            rpc,
-            request_serializer=GetMessageClass(method.input_type).SerializeToString,
-            response_deserializer=GetMessageClass(method.output_type).FromString,
-        )
+    def _current(self) -> _Connection:
+        now = monotonic()
+        if now - self._asked_at >= _RENEWAL_SECONDS:
+            self._asked_at = now
+            channel = self._renewed()
+            if channel is not None:
+                self._connection.retire()
+                self._former = [former for former in (*self._former, self._connection) if not former.closed]
+                self._connection = _Connection(channel)
+        return self._connection
+
+
+def _multicallable(channel: grpc.aio.Channel, rpc: str, method: MethodDescriptor) -> Any:
+    make = channel.unary_stream if method.server_streaming else channel.unary_unary
+    return make(
+        rpc,
+        request_serializer=GetMessageClass(method.input_type).SerializeToString,
+        response_deserializer=GetMessageClass(method.output_type).FromString,
+    )
 
 
 def _readable(message: Message | None) -> Message:
@@ -88,5 +149,8 @@ def _readable(message: Message | None) -> Message:
 def _refusal(error: grpc.aio.AioRpcError) -> Refusal:
     trailer = error.trailing_metadata().get(STATUS_TRAILER)
     if trailer is None and error.code() in _UNANSWERED:
+        _LOG.info("no answer: %s", error.details())
         return Refusal("runtime_unreachable")
+    if trailer is None:
+        _LOG.warning("the backend answered %s", error.code().name)
     return refusal_from_trailer(trailer)

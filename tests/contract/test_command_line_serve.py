@@ -1,13 +1,11 @@
 """Serving processes: what they print, how they end, and how their start fails."""
 
 import json
-import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +14,8 @@ import pytest
 from deploy.demo.paste import BEGIN, END
 from tests.support.client import call
 from tests.support.part import COMMAND, address_of, refused
+from tests.support.processes import FREE, served
 from tests.support.wire import BASE, Address
-
-FREE = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
-
-
-@contextmanager
-def served(*arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A serving process and its first line; it is killed in the end where a test left it running."""
-    process = subprocess.Popen(
-        [COMMAND, *arguments],
-        env={**os.environ, **variables},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-    )
-    assert process.stdout
-    try:
-        yield process, process.stdout.readline().rstrip("\n")
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def health(address: Address) -> Any:
@@ -72,6 +50,29 @@ def test_the_parts_serve_apart(tmp_path: Path) -> None:
         assert backend_process.wait(timeout=60) == 0
 
 
+def test_the_parts_meet_on_a_socket_that_is_their_users_alone(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "grpc.sock"
+    backend = ("backend", "--data", str(tmp_path / "data"), "--grpc", f"unix:{path}", "--json")
+    for sign in (signal.SIGKILL, signal.SIGTERM):
+        with served(*backend) as (process, line):
+            assert json.loads(line)["grpc"] == f"unix:{path}"
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+            assert "in use" in refused(*backend[:2], str(tmp_path / "other"), *backend[3:])
+            listed = subprocess.run(
+                [COMMAND, "keys", "list", "--json"],
+                env={"WORKFLOW_API_GRPC": f"unix:{path}"},
+                capture_output=True,
+                check=True,
+            )
+            assert json.loads(listed.stdout) == {"items": []}
+            with served("edge", "--http", "127.0.0.1:0", "--grpc", f"unix:{path}") as (_, base_address):
+                assert health(address_of(base_address))["status"] == "ok"
+            process.send_signal(sign)
+            process.wait(timeout=60)
+    assert not path.exists()
+
+
 def test_an_edge_starts_before_its_backend() -> None:
     with served("edge", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:1") as (_, base_address):
         answer = call(address_of(base_address), "GET", f"{BASE}/me")
@@ -93,9 +94,16 @@ def test_a_grpc_address_in_use_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:9090"])
-def test_grpc_off_loopback_is_refused(tmp_path: Path, address: str) -> None:
-    line = refused("serve", "--data", str(tmp_path), "--grpc", address, code=2)
-    assert "loopback" in line
+def test_grpc_off_loopback_is_refused_without_a_certificate(tmp_path: Path, address: str) -> None:
+    line = refused("serve", "--data", str(tmp_path), "--grpc", address)
+    assert line.startswith("backend.grpc: must be on this machine")
+
+
+def test_a_plain_channel_off_loopback_is_refused() -> None:
+    line = refused("edge", "--http", "127.0.0.1:0", "--grpc", "192.0.2.1:9090")
+    assert line.startswith("edge.backend: must be on this machine")
+    line = refused("keys", "list", "--grpc", "192.0.2.1:9090")
+    assert line.startswith("The backend's address 192.0.2.1:9090 must be on this machine")
 
 
 def test_a_data_folder_that_is_a_file_is_one_sentence(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from tests.support.planted import plant, plant_within
 from tests.support.poll import until
 from tests.support.wire import BASE, Address, Answer
 
@@ -41,6 +42,9 @@ class Caller:
     key: str
     external_id: str
 
+    def __post_init__(self) -> None:
+        plant(self.key.partition(".")[2], self.external_id)
+
     @property
     def credentials(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.key}", "X-Service-Key-External-Id": self.external_id}
@@ -73,6 +77,7 @@ class Caller:
 
     def start(self, workflow_id: str, idempotency_key: str | None = None, **fields: Any) -> Answer:
         """Starts a run; without an idempotency key, under a fresh one."""
+        plant_within(fields)
         return self.call(
             "POST",
             f"/workflows/{workflow_id}/runs",

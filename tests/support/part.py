@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from tests.support.planted import watch
 from tests.support.poll import until
 from tests.support.wire import BASE, Address
 
@@ -24,7 +25,7 @@ class Part:
     def __init__(self, folder: Path, *command: str, variables: Mapping[str, str] | None = None) -> None:
         """Takes the folder for what it says; the command gets `--json` in addition."""
         self._said = folder / "stdout"
-        self._log = folder / "stderr"
+        self._log = watch(folder / "stderr")
         self._command = command
         self._variables = variables or {}
         self._process: subprocess.Popen[bytes] | None = None
@@ -36,7 +37,8 @@ class Part:
         with self._said.open("wb") as said, self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [COMMAND, *self._command, "--json"],
-                env={**os.environ, **self._variables},
+                # At the level that logs most: at the end of the tests nothing that was planted may stand in any log.
+                env={"WORKFLOW_API_LOG_LEVEL": "debug", **os.environ, **self._variables},
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=log,

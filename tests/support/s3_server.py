@@ -10,6 +10,8 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from tests.support.planted import plant
+
 _SERVE = """
 from moto.server import ThreadedMotoServer
 server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
@@ -61,6 +63,7 @@ class S3Server:
         self._iam.create_user(UserName=name)
         self._iam.put_user_policy(UserName=name, PolicyName="may", PolicyDocument=_policy(actions))
         made = self._iam.create_access_key(UserName=name)["AccessKey"]
+        plant(made["SecretAccessKey"])
         return made["AccessKeyId"], made["SecretAccessKey"]
 
     def forbid(self, name: str) -> None:

@@ -142,7 +142,7 @@ class Publisher:
         except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
             for row in rows:
                 self._postpone(row)
-            _LOG.warning("What run %s published is still to be removed: %s", rows[0].run_id, _reason(error))
+            _LOG.warning("What run %s published is still to be removed", rows[0].run_id, exc_info=error)
             return
         self._database.write(lambda tx: store.removed(tx, [(row.run_id, row.graph_id) for row in removed]))
 

@@ -47,6 +47,7 @@ class FakeBackend(grpc.GenericRpcHandler):
 
         def answer(request: Message, context: grpc.ServicerContext) -> Message:
             self.requests.append((name, request))
+            assert context.time_remaining() < 3600, "a call without a deadline"
             self.metadata = {key: str(value) for key, value in context.invocation_metadata()}
             given = self.answers[name]
             if isinstance(given, list):

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.addresses import Address
 from deploy.backend_part import served_backend
 from deploy.failures import CommandFailed
-from deploy.settings import Address, Backend, Objects, Settings
+from deploy.settings import Backend, Objects, Settings
 from tests.support.s3_server import S3Server
 
 

@@ -1,3 +1,4 @@
+import socket
 import subprocess
 import sys
 from importlib import metadata
@@ -61,6 +62,15 @@ def test_no_backend_is_one_clear_line() -> None:
 
 def test_no_backend_is_json_for_machines() -> None:
     assert command("keys", "list", "--grpc", "127.0.0.1:1", "--json").error["code"] == "runtime_unreachable"
+
+
+def test_a_late_answer_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deploy.client.TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        late = command("keys", "list", "--grpc", f"127.0.0.1:{silent.getsockname()[1]}", "--json")
+    assert late.code == 1
+    assert late.error["code"] == "runtime_unreachable"
+    assert late.error["message"].endswith("did not answer in time.")
 
 
 def test_an_answer_that_is_not_ours_is_told(backend: FakeBackend) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.addresses import Address
 from deploy.lifecycle import cannot_listen, default_data, run_until_stopped
-from deploy.settings import Address
 
 
 def test_data_is_kept_where_the_system_says() -> None:

@@ -6,12 +6,15 @@ import pytest
 
 from backend.secrets import SecretError, Secrets
 from backend.settings import ModelProvider
+from deploy.addresses import Address
 from deploy.failures import CommandFailed
 from deploy.redis_address import redis_address
-from deploy.settings import Address, Settings, backend_settings, edge_settings
+from deploy.settings import Settings, backend_settings, edge_settings
 from deploy.settings_source import TABLES, Setting, known_settings, read_settings
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "settings.md").read_text(encoding="utf-8")
+
+TLS = {f"WORKFLOW_API_BACKEND_TLS_{name}": "/f" for name in ("CERTIFICATE", "KEY", "CA")}
 
 
 def problems(
@@ -66,8 +69,10 @@ def test_reserved_variables_are_no_settings(variable: str) -> None:
     [
         ("EDGE_HTTP", "8080", "must be HOST:PORT"),
         ("EDGE_HTTP", "localhost:65536", "must be HOST:PORT"),
-        ("BACKEND_GRPC", "0.0.0.0:9090", "must be a loopback address"),
-        ("BACKEND_GRPC", "10.0.0.1:9090", "must be a loopback address"),
+        ("BACKEND_GRPC", "unix:grpc.sock", "must be unix: and an absolute path"),
+        ("BACKEND_GRPC", f"unix:/{'a' * 107}", "must be unix: and an absolute path of at most 107 bytes"),
+        ("EDGE_BACKEND", "backend", "must be HOST:PORT"),
+        ("EDGE_BACKEND_TLS_SERVER_NAME", "a/b", "must be a host's name"),
         ("EDGE_CLIENT_ADDRESS", "header:", "must be peer, load_balancer or header:<Name>"),
         ("EDGE_PROCESSES", "0", "must be from 1 to 64"),
         ("EDGE_REDIS_URL", "localhost:6379", "must be redis://HOST:PORT"),
@@ -93,6 +98,43 @@ def test_reserved_variables_are_no_settings(variable: str) -> None:
 def test_a_value_that_is_not_allowed_names_what_is(variable: str, value: str, reason: str) -> None:
     told = problems({f"WORKFLOW_API_{variable}": value})
     assert told[f"WORKFLOW_API_{variable}"].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "reason"),
+    [
+        ({"BACKEND_GRPC": "0.0.0.0:9090"}, "backend.grpc", "must be on this machine"),
+        ({"BACKEND_GRPC": "10.0.0.1:9090"}, "backend.grpc", "must be on this machine"),
+        ({"EDGE_BACKEND": "backend.internal:9090"}, "edge.backend", "must be on this machine"),
+        ({"BACKEND_TLS_CERTIFICATE": "/c"}, "backend.tls.key", "must be given too"),
+        ({"EDGE_BACKEND_TLS_CERTIFICATE": "/c", "EDGE_BACKEND_TLS_KEY": "/k"}, "edge.backend_tls.ca", "must be given"),
+        ({"ADMIN_BACKEND_TLS_CA": "/a"}, "admin.backend_tls.certificate", "must be given too"),
+    ],
+)
+def test_grpc_leaves_this_machine_with_a_whole_certificate_only(given: dict[str, str], name: str, reason: str) -> None:
+    told = problems({f"WORKFLOW_API_{variable}": value for variable, value in given.items()})
+    assert told[name].startswith(reason)
+
+
+@pytest.fixture
+def identities(tmp_path: Path) -> Path:
+    file = tmp_path / "identities.toml"
+    file.write_text('[identities]\n"dns:edge.internal" = ["edge"]\n')
+    return file
+
+
+def test_a_socket_and_a_certificate_do_not_go_together(identities: Path) -> None:
+    assert list(problems({"WORKFLOW_API_BACKEND_GRPC": "unix:/run/grpc.sock", **TLS}, identities)) == ["backend.grpc"]
+
+
+def test_with_a_certificate_and_identities_grpc_may_listen_anywhere(identities: Path) -> None:
+    settings = read_settings({"WORKFLOW_API_BACKEND_GRPC": "0.0.0.0:9090", **TLS}, config=identities)
+    assert settings.backend.grpc == Address("0.0.0.0", 9090)
+    assert settings.identities == {"dns:edge.internal": ("edge",)}
+
+
+def test_a_certificate_without_identities_would_let_nobody_call() -> None:
+    assert list(problems(TLS)) == ["identities"]
 
 
 @pytest.mark.parametrize("line", ["step_slots = true", "step_slots = 1.0", "step_slots = []", "sandbox = 1"])
@@ -131,12 +173,42 @@ def test_the_database_is_an_address_without_a_password_or_where_that_is_kept(
 
 
 @pytest.mark.parametrize(
-    "value", ["postgresql://app:planted@db/runs", "mysql://app@db/runs", "postgresql://app@db", "file:relative", "runs"]
+    "value",
+    [
+        "postgresql://app:planted@db/runs",
+        "postgresql://app@db/runs?sslmode=require&password=planted",
+        "postgresql://app@db/runs?sslpassword=planted",
+        "postgresql://app:pla/nted@db/runs",
+        "mysql://app@db/runs",
+        "postgresql://app@db",
+        "file:relative",
+        "runs",
+    ],
 )
 def test_another_database_is_refused_and_its_password_not_told(value: str) -> None:
     told = problems({"WORKFLOW_API_BACKEND_DATABASE": value})
     assert list(told) == ["WORKFLOW_API_BACKEND_DATABASE"]
     assert "planted" not in str(told)
+
+
+@pytest.mark.parametrize(
+    "password", ["planted@", "pla/nted", "pla:nted", "pla nted", "pla#nted", "pla?nted", "planted@db:9/"]
+)
+def test_an_address_that_the_driver_would_tell_in_pieces_is_refused(
+    password: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE", f"postgresql://app:{password}@db/runs")
+    settings = read_settings({"WORKFLOW_API_BACKEND_DATABASE": "env:DATABASE"})
+    with pytest.raises(SecretError, match=r"what backend\.database refers to must be an address") as failed:
+        backend_settings(settings, tmp_path)
+    assert "pla" not in str(failed.value)
+
+
+@pytest.mark.parametrize("rest", ["db", "", "db1:5432,db2:5433/runs", "[::1]:5432/runs", "%2Frun%2Fpostgresql/runs"])
+def test_any_address_of_libpq_is_taken(rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE", f"postgresql://app:p%40ss@{rest}?application_name=a")
+    settings = read_settings({"WORKFLOW_API_BACKEND_DATABASE": "env:DATABASE"})
+    assert backend_settings(settings, tmp_path).database == f"postgresql://app:p%40ss@{rest}?application_name=a"
 
 
 @pytest.mark.parametrize(
@@ -148,11 +220,18 @@ def test_another_database_is_refused_and_its_password_not_told(value: str) -> No
         ("[secrets]\na.b = 1", "secrets.a", "must be env:VARIABLE or file:/path"),
         ('[secrets]\n"a b" = "env:A"', "secrets.a b", "must have a name of"),
         ("secrets = 1", "secrets", "must be a table: [secrets]"),
+        ('[identities]\n"edge" = ["edge"]', "identities.edge", "must be named dns:<name in lower case> or uri:<URI>"),
+        ('[identities]\n"dns:Edge" = ["edge"]', "identities.dns:Edge", "must be named dns:<name in lower case>"),
+        ('[identities]\n"uri:" = ["edge"]', "identities.uri:", "must be named"),
+        ('[identities]\n"dns:edge" = "edge"', "identities.dns:edge", "must be a list of what it may call"),
+        ('[identities]\n"dns:edge" = [1]', "identities.dns:edge", "must be a list of what it may call"),
+        ('[identities]\n"dns:edge" = ["edge"]', "identities", "must not be given without backend.tls"),
         ('[models]\nopenai = "openai"', "models.openai", "must be a table of api_key and base_url"),
         ('[models.openai]\nkey = "openai"', "models.openai", "must be a table of api_key and base_url"),
         ('[models.openai]\nbase_url = "localhost"', "models.openai", "must have as base_url an http"),
-        ('[models.openai]\napi_key = "a"', "models.openai", "must have as api_key a name that [secrets] holds; 'a' is"),
-        ('[edge]\nredis_url = "secret:a"', "edge.redis_url", "must name a secret that [secrets] holds; 'a' is none"),
+        ('[models.openai]\napi_key = "sk-1234"', "models.openai", "must have as api_key a name that [secrets] holds"),
+        ('[backend.tls]\nkey_password = "sk-1234"', "backend.tls.key_password", "must be env:VARIABLE or file:/path"),
+        ('[edge]\nredis_url = "secret:a"', "edge.redis_url", "must name a secret that [secrets] holds"),
         ("[edge]\nprocesses = 2", "edge.processes", "must be 1, or edge.redis_url must name a Redis"),
         ('[models.Open]\napi_key = "a"', "models.Open", "must be named as models name their provider"),
     ],

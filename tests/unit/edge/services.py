@@ -100,7 +100,7 @@ class MemoryChannel:
             raise Refusal("runtime_unreachable")
         return self.answers[rpc](request)
 
-    async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float | None) -> Messages:
+    async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
         self.calls.append((rpc, request, dict(metadata)))
         self.open_streams.append(rpc)
         try:

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
-from edge.channel import Channel
+from edge.channel import LONGEST_STREAM_SECONDS, Channel
 from edge.channel.in_process import InProcessChannel
 from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
 from edge.channel.trailer import STATUS_TRAILER
@@ -251,6 +251,61 @@ def test_a_backend_that_comes_back_is_found() -> None:
     assert asyncio.run(call()) == ApiKey(key_id="ak_1")
 
 
+def test_new_calls_take_a_renewed_channel_and_calls_under_way_end_on_the_former(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("edge.channel.remote._RENEWAL_SECONDS", 0)
+    servicers = Servicers()
+    former = Grpc({WATCH: Handler(servicers.watch)})
+    latter = Grpc({GET_ME: Handler(servicers.get_me)})
+
+    async def call() -> None:
+        first, second = (
+            grpc.aio.insecure_channel(f"127.0.0.1:{server.port}", options=CHANNEL_OPTIONS)
+            for server in (former, latter)
+        )
+        coming = [None, second]
+        channel = RemoteChannel(first, lambda: coming.pop(0) if coming else None)
+        async with aclosing(channel.stream(WATCH, WatchKeysRequest(), (), 5)) as mirrors:
+            await anext(mirrors)
+            assert await get_me()(channel) == ApiKey(key_id="ak_1")
+            before: Any = await anext(mirrors)
+            after: Any = await anext(mirrors)
+            assert after.revision == before.revision + 1
+        await asyncio.to_thread(wait_until, lambda: first.get_state() is grpc.ChannelConnectivity.SHUTDOWN)
+        assert await get_me()(channel) == ApiKey(key_id="ak_1")
+        await channel.close()
+
+    try:
+        asyncio.run(call())
+    finally:
+        former.stop()
+        latter.stop()
+
+
+def test_closing_ends_calls_on_a_former_channel_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edge.channel.remote._RENEWAL_SECONDS", 0)
+    servicers = Servicers()
+    server = Grpc({WATCH: Handler(servicers.watch), GET_ME: Handler(servicers.get_me)})
+
+    async def call() -> None:
+        first, second = (grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") for _ in range(2))
+        coming = [None, second]
+        channel = RemoteChannel(first, lambda: coming.pop(0) if coming else None)
+        mirrors = channel.stream(WATCH, WatchKeysRequest(), (), 5)
+        await anext(mirrors)
+        await get_me()(channel)
+        await channel.close()
+        assert {first.get_state(), second.get_state()} == {grpc.ChannelConnectivity.SHUTDOWN}
+        await mirrors.aclose()
+
+    try:
+        asyncio.run(call())
+        assert servicers.closed.wait(10)
+    finally:
+        server.stop()
+
+
 def test_an_answer_that_cannot_be_read_is_a_runtime_error() -> None:
     class Garbage:
         def SerializeToString(self) -> bytes:
@@ -349,6 +404,41 @@ def test_a_silent_stream_is_unreachable(run: Run) -> None:
     assert refused.value.code == "runtime_unreachable"
 
 
+def test_every_call_has_a_deadline(run: Run) -> None:
+    left: dict[str, float] = {}
+
+    def get(_: Message, context: grpc.ServicerContext) -> ApiKey:
+        left[GET_ME] = context.time_remaining()
+        return ApiKey()
+
+    def watch(_: Message, context: grpc.ServicerContext) -> Iterator[KeyMirror]:
+        left[WATCH] = context.time_remaining()
+        yield KeyMirror()
+
+    async def use(channel: Channel) -> None:
+        await get_me(5.0)(channel)
+        async for _ in channel.stream(WATCH, WatchKeysRequest(), (), 5):
+            pass
+
+    run({GET_ME: Handler(get), WATCH: Handler(watch)}, use)
+    # grpc rounds up what it sends.
+    assert left[GET_ME] <= 1.1 * 5.0
+    assert left[WATCH] <= 1.1 * LONGEST_STREAM_SECONDS
+
+
+def test_a_stream_that_goes_on_past_its_deadline_is_unreachable(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("in_process", "remote"):
+        monkeypatch.setattr(f"edge.channel.{module}.LONGEST_STREAM_SECONDS", 0.3)
+
+    async def use(channel: Channel) -> None:
+        async for _ in channel.stream(WATCH, WatchKeysRequest(), (), 60):
+            pass
+
+    with pytest.raises(Refusal) as refused:
+        run({WATCH: Handler(Servicers().watch)}, use)
+    assert refused.value.code == "runtime_unreachable"
+
+
 def test_point_reads_run_on_the_loop_and_everything_else_beside_it() -> None:
     servicers = Servicers()
     threads = []
@@ -369,7 +459,7 @@ def test_a_call_in_process_is_told_when_nobody_waits_any_more() -> None:
         told.set()
 
     async def use(channel: Channel) -> None:
-        stream = channel.stream(WATCH, WatchKeysRequest(), (), None)
+        stream = channel.stream(WATCH, WatchKeysRequest(), (), 5)
         await anext(stream)
         waiting = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0)

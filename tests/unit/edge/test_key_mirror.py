@@ -64,6 +64,15 @@ def test_a_broken_stream_is_opened_again() -> None:
     follow(MemoryChannel, use, mirror_first_seconds=5.0)
 
 
+def test_a_living_stream_is_opened_anew_in_time() -> None:
+    async def use(channel: MemoryChannel, keyring: Keyring) -> None:
+        await until(lambda: len(channel.closed_streams) > 2)
+        assert admits(keyring)
+        assert channel.called(KEYS + "GetKeyMirror") == []
+
+    follow(MemoryChannel, use, mirror_first_seconds=5.0, mirror_renewal_seconds=0.0, mirror_poll_seconds=5.0)
+
+
 async def _broken(_: Any) -> AsyncIterator[Message]:
     raise ValueError
     yield mirror()

@@ -1,0 +1,70 @@
+"""Where something listens, as settings and options write it."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+UNIX: Final = "unix:"
+
+_ADDRESS: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):(?P<port>[0-9]{1,5})")
+# The kernel's bound on a socket's path, less the zero at its end.
+_LONGEST_PATH_BYTES: Final = 107
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A host and a port; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        return self.host in {"127.0.0.1", "localhost", "::1"}
+
+
+@dataclass(frozen=True, slots=True)
+class UnixSocket:
+    """A socket in the file system, which only its owner can open."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"{UNIX}{self.path}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        return True
+
+
+GrpcAddress = Address | UnixSocket
+
+DEFAULT_GRPC: Final = Address("127.0.0.1", 9090)
+"""Where a backend listens, and so where everybody looks for it."""
+
+
+def address(value: Address | str) -> Address:
+    """Read `HOST:PORT`, as `127.0.0.1:8080` or `[::1]:8080`."""
+    if isinstance(value, Address):
+        return value
+    match = _ADDRESS.fullmatch(value)
+    if match is None or int(match["port"]) > 65535:
+        raise ValueError("must be HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080")
+    return Address(match["host"].strip("[]"), int(match["port"]))
+
+
+def grpc_address(value: GrpcAddress | str) -> GrpcAddress:
+    """Read `HOST:PORT` or `unix:/path`."""
+    if not isinstance(value, str) or not value.startswith(UNIX):
+        return value if isinstance(value, UnixSocket) else address(value)
+    path = value.removeprefix(UNIX)
+    if not path.startswith("/") or "\0" in path or len(path.encode()) > _LONGEST_PATH_BYTES:
+        raise ValueError(f"must be {UNIX} and an absolute path of at most {_LONGEST_PATH_BYTES} bytes")
+    return UnixSocket(Path(path))

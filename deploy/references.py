@@ -1,0 +1,80 @@
+"""Sensitive values by reference: a setting says where one is kept, and it is looked up when it is needed."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qsl
+
+from backend.secrets import ENVIRONMENT, FILE, SecretError, Secrets
+
+_HOST: Final = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.%-]+)?(?::[0-9]+)?"
+# Strict, for what libpq cannot make out it tells in pieces, and a password may be among them.
+_DATABASE: Final = re.compile(
+    r"postgres(?:ql)?://(?:[^@/?#:]+(?P<password>:[^@/?#:]*)?@)?"
+    rf"{_HOST}(?:,{_HOST})*/[^@?#/]+(?:\?(?P<query>[^@#]*))?"
+)
+_SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword"})
+
+
+def reference(value: object) -> str:
+    """Read where a sensitive value is kept; the value itself is none of the settings."""
+    if isinstance(value, str):
+        if value.startswith(ENVIRONMENT) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value.removeprefix(ENVIRONMENT)):
+            return value
+        if value.startswith(FILE) and Path(value.removeprefix(FILE)).is_absolute() and "\0" not in value:
+            return value
+    raise ValueError("must be env:VARIABLE or file:/path")
+
+
+def secret_source(name: str, value: object) -> str:
+    """Read where a secret with a name is kept."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+        raise ValueError("must have a name of 1 to 64 of A-Z a-z 0-9 _ -")
+    return reference(value)
+
+
+def database_url(value: str) -> str:
+    """Read where the data rests: the address of a PostgreSQL database, or where that address is kept."""
+    if value.startswith((ENVIRONMENT, FILE)):
+        return reference(value)
+    if _holds_password(value) is not False:
+        raise ValueError(
+            "must be postgresql://user@host/name without a password, or env:VARIABLE or file:/path that holds it all"
+        )
+    return value
+
+
+def database_of(where: str | None, environment: Mapping[str, str]) -> str | None:
+    """Look up the address of the database where it is kept elsewhere.
+
+    Raises:
+        SecretError: it cannot be had, or is no address; the text holds nothing of it.
+    """
+    if where is None or not where.startswith((ENVIRONMENT, FILE)):
+        return where
+    url = revealed("backend.database", where, environment)
+    if _holds_password(url) is None:
+        raise SecretError(
+            "what backend.database refers to must be an address such as postgresql://user:password@host/name, with the "
+            "special characters of the password as %XX"
+        )
+    return url
+
+
+def revealed(setting: str, where: str, environment: Mapping[str, str]) -> str:
+    """Look up the value that a setting refers to.
+
+    Raises:
+        SecretError: it cannot be had.
+    """
+    return Secrets({setting: where}, environment).get(setting)
+
+
+def _holds_password(url: str) -> bool | None:
+    """Whether there is a password in the address of a database; None where it is no such address."""
+    found = _DATABASE.fullmatch(url) if re.fullmatch(r"[!-~]+", url) else None
+    if found is None:
+        return None
+    parameters = {name for name, _ in parse_qsl(found["query"] or "", keep_blank_values=True)}
+    return bool(found["password"] or parameters & _SECRET_PARAMETERS)

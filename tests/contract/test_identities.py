@@ -1,0 +1,172 @@
+"""What each identity may call, at a backend that asks for certificates."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from tests.support.authority import ADMIN, EDGE
+from tests.support.part import refused
+from tests.support.parts import IDENTITIES, Parts
+from workflow_api.v1 import (
+    deployment_pb2,
+    deployment_pb2_grpc,
+    keys_pb2,
+    keys_pb2_grpc,
+    runs_pb2,
+    runs_pb2_grpc,
+    workflows_pb2,
+    workflows_pb2_grpc,
+)
+
+REPORTS, BILLING, NOBODY = "reports.test", "billing.test", "nobody.test"
+IN_NAME_OF_A_KEY = (("workflow-api-key-id", "ak_0123456789ab"),)
+
+Call = Callable[[grpc.Channel], Any]
+GET_RUN = runs_pb2.GetRunRequest(run_id="run_unknown")
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+    identities = (
+        f'{IDENTITIES}"dns:{REPORTS}" = ["/workflow_api.v1.RunsService/GetRun", "grpc.health.v1.Health"]\n'
+        f'"dns:{BILLING}" = ["act-for-keys", "workflow_api.v1.KeysService"]\n'
+    )
+    parts = Parts(tmp_path_factory.mktemp("identities"), identities)
+    try:
+        parts.start_backend()
+        yield parts
+    finally:
+        parts.stop()
+
+
+def get_run(channel: grpc.Channel) -> Any:
+    return runs_pb2_grpc.RunsServiceStub(channel).GetRun(GET_RUN)
+
+
+def get_run_for_a_key(channel: grpc.Channel) -> Any:
+    return runs_pb2_grpc.RunsServiceStub(channel).GetRun(GET_RUN, metadata=IN_NAME_OF_A_KEY)
+
+
+def get_run_for_a_key_and_none(channel: grpc.Channel) -> Any:
+    metadata = (*IN_NAME_OF_A_KEY, ("workflow-api-key-id", ""))
+    return runs_pb2_grpc.RunsServiceStub(channel).GetRun(GET_RUN, metadata=metadata)
+
+
+def get_me(channel: grpc.Channel) -> Any:
+    return keys_pb2_grpc.KeysServiceStub(channel).GetMe(keys_pb2.GetMeRequest())
+
+
+def get_me_for_a_key(channel: grpc.Channel) -> Any:
+    return keys_pb2_grpc.KeysServiceStub(channel).GetMe(keys_pb2.GetMeRequest(), metadata=IN_NAME_OF_A_KEY)
+
+
+def get_health(channel: grpc.Channel) -> Any:
+    return deployment_pb2_grpc.DeploymentServiceStub(channel).GetHealth(deployment_pb2.GetHealthRequest())
+
+
+def get_mirror(channel: grpc.Channel) -> Any:
+    return keys_pb2_grpc.KeysServiceStub(channel).GetKeyMirror(keys_pb2.GetKeyMirrorRequest())
+
+
+def watch_keys(channel: grpc.Channel) -> Any:
+    return next(keys_pb2_grpc.KeysServiceStub(channel).WatchKeys(keys_pb2.WatchKeysRequest(heartbeat_seconds=1)))
+
+
+def list_keys(channel: grpc.Channel) -> Any:
+    return keys_pb2_grpc.KeysServiceStub(channel).ListKeys(keys_pb2.ListKeysRequest())
+
+
+def list_graphs(channel: grpc.Channel) -> Any:
+    stub = workflows_pb2_grpc.WorkflowsServiceStub(channel)
+    return stub.ListKnowledgeGraphs(workflows_pb2.ListKnowledgeGraphsRequest())
+
+
+def check_health(channel: grpc.Channel) -> Any:
+    return health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+
+
+def reflect(channel: grpc.Channel) -> Any:
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    return next(stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")])))
+
+
+def allowed(channel: grpc.Channel, call: Call) -> bool:
+    """Whether the call got past the certificate; what the service says of it is another matter."""
+    try:
+        call(channel)
+    except grpc.RpcError as error:
+        code, words = error.code(), error.details() or ""
+    else:
+        return True
+    assert code is not grpc.StatusCode.UNAVAILABLE, words
+    return not (code is grpc.StatusCode.PERMISSION_DENIED and words.startswith("The certificate's identity "))
+
+
+CALLS: tuple[Call, ...] = (
+    get_run,
+    get_run_for_a_key,
+    get_run_for_a_key_and_none,
+    get_me,
+    get_me_for_a_key,
+    get_health,
+    get_mirror,
+    watch_keys,
+    list_keys,
+    list_graphs,
+    check_health,
+    reflect,
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "may"),
+    [
+        ([EDGE], {get_run_for_a_key, get_me_for_a_key, get_health, get_mirror, watch_keys}),
+        ([ADMIN], {get_run, get_run_for_a_key_and_none, list_keys, list_graphs}),
+        ([REPORTS], {get_run, get_run_for_a_key_and_none, check_health}),
+        ([BILLING], {get_me_for_a_key, get_mirror, watch_keys, list_keys}),
+        ([NOBODY], set()),
+        ([EDGE.upper()], {get_run_for_a_key, get_me_for_a_key, get_health, get_mirror, watch_keys}),
+        (["uri:" + EDGE, "dns:" + EDGE], set()),
+        ([NOBODY, REPORTS], {get_run, get_run_for_a_key_and_none, check_health}),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, list) else "",
+)
+def test_an_identity_may_call_what_it_was_given_and_nothing_else(
+    parts: Parts, names: list[str], may: set[Call]
+) -> None:
+    with parts.channel(*names) as channel:
+        assert {call.__name__ for call in CALLS if allowed(channel, call)} == {call.__name__ for call in may}
+
+
+def test_an_edge_does_not_administer(parts: Parts) -> None:
+    edges = {
+        "WORKFLOW_API_ADMIN_BACKEND_TLS_CERTIFICATE": f"{parts.folder}/edge/certificate.pem",
+        "WORKFLOW_API_ADMIN_BACKEND_TLS_KEY": f"{parts.folder}/edge/key.pem",
+    }
+    told = parts.refusal("keys", "create", "--name", "a", "--scopes", "runs:read", **edges)
+    assert "PERMISSION_DENIED" in told["message"]
+
+
+def test_a_refusal_is_logged_with_who_and_what_and_no_more(parts: Parts) -> None:
+    with parts.channel("someone.test") as channel:
+        assert not allowed(channel, get_me_for_a_key)
+    lines = [line for line in (parts.folder / "backend.log").read_text().splitlines() if "someone.test" in line]
+    assert len(lines) == 1
+    assert "dns:someone.test was refused" in lines[0]
+    assert "/workflow_api.v1.KeysService/GetMe" in lines[0]
+    assert IN_NAME_OF_A_KEY[0][1] not in lines[0]
+
+
+def test_what_does_not_exist_cannot_be_given(parts: Parts) -> None:
+    wrong = parts.folder / "wrong.toml"
+    text = parts.config.read_text().replace(f'data = "{parts.folder}/data"', f'data = "{parts.folder}/wrong"')
+    wrong.write_text(f'{text}"dns:typo.test" = ["/workflow_api.v1.RunsService/GetRuns"]\n')
+    line = refused("backend", "--config", str(wrong), "--grpc", "127.0.0.1:0")
+    assert line == (
+        "The identity dns:typo.test is given '/workflow_api.v1.RunsService/GetRuns', which is no service, RPC or role."
+    )

@@ -1,0 +1,96 @@
+"""A backend and an edge as processes of their own, with certificates between them."""
+
+import json
+import socket
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from tests.support.authority import ADMIN, BACKEND, EDGE, Authority, Issued
+from tests.support.client import Caller
+from tests.support.part import COMMAND, address_of
+from tests.support.poll import until
+from tests.support.processes import served
+from tests.support.wire import Address
+
+IDENTITIES = f'"dns:{EDGE}" = ["edge"]\n"uri:{ADMIN}" = ["administration"]\n'
+
+
+class Parts:
+    """The parts on one folder, with their certificates below it; commands run as an administrator's."""
+
+    def __init__(self, folder: Path, identities: str = IDENTITIES) -> None:
+        self.folder = folder
+        self.trusted = Authority("first")
+        self._processes = ExitStack()
+        self.address: Address = ("127.0.0.1", 0)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.grpc = f"127.0.0.1:{free.getsockname()[1]}"
+        for part, name in (("backend", BACKEND), ("edge", EDGE), ("admin", ADMIN)):
+            self.certify(part, self.trusted.issue(name), self.trusted.pem)
+        self.config = folder / "settings.toml"
+        self.config.write_text(
+            f'data = "{folder}/data"\n[backend]\ngrpc = "{self.grpc}"\n[backend.tls]\n{self._files("backend")}'
+            f'[edge]\nhttp = "127.0.0.1:0"\nbackend = "{self.grpc}"\n[edge.backend_tls]\n{self._files("edge")}'
+            f'server_name = "{BACKEND}"\n[admin.backend_tls]\n{self._files("admin")}server_name = "{BACKEND}"\n'
+            f"[identities]\n{identities}"
+        )
+
+    def _files(self, part: str) -> str:
+        names = {"certificate": "certificate.pem", "key": "key.pem", "ca": "ca.pem"}
+        return "".join(f'{name} = "{self.folder}/{part}/{file}"\n' for name, file in names.items())
+
+    def certify(self, part: str, issued: Issued, authority: bytes) -> None:
+        issued.write(self.folder / part, authority)
+
+    def trust(self, part: str, authority: bytes) -> None:
+        (self.folder / part / "ca.pem").write_bytes(authority)
+
+    def start_backend(self) -> None:
+        started = served("backend", "--config", str(self.config), log=self.folder / "backend.log")
+        self.backend, _ = self._processes.enter_context(started)
+
+    def start_edge(self) -> None:
+        _, base = self._processes.enter_context(served("edge", "--config", str(self.config)))
+        self.address = address_of(base)
+
+    def stop(self) -> None:
+        self._processes.close()
+
+    def channel(self, *names: str) -> grpc.Channel:
+        """A channel of whoever has a certificate with these names."""
+        issued = self.trusted.issue(*names)
+        credentials = grpc.ssl_channel_credentials(self.trusted.pem, issued.key, issued.certificate)
+        return grpc.secure_channel(self.grpc, credentials, options=(("grpc.ssl_target_name_override", BACKEND),))
+
+    def done(self, *arguments: str) -> Any:
+        """What a command printed that succeeded."""
+        ended = self._command(*arguments)
+        assert ended.returncode == 0, ended.stderr
+        return json.loads(ended.stdout)
+
+    def refusal(self, *arguments: str, **variables: str) -> Any:
+        """How a command failed."""
+        ended = self._command(*arguments, **variables)
+        assert ended.returncode == 1, ended
+        return json.loads(ended.stderr)["error"]
+
+    def _command(self, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [COMMAND, *arguments, "--grpc", self.grpc, "--json"],
+            env={"WORKFLOW_API_CONFIG": str(self.config), **variables},
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+
+    def caller(self) -> Caller:
+        """A caller with a fresh key, once the edge knows it."""
+        made = self.done("keys", "create", "--name", "parts", "--scopes", "runs:read", "--rpm", "10000")
+        caller = Caller(self.address, made["key_id"], made["key"], made["external_id"])
+        until(lambda: caller.get("/me").status == 200, "the edge to know the key")
+        return caller
