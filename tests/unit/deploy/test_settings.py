@@ -204,8 +204,8 @@ def test_an_address_that_the_driver_would_tell_in_pieces_is_refused(
     assert "pla" not in str(failed.value)
 
 
-@pytest.mark.parametrize("rest", ["db", "", "db1:5432,db2:5433/runs", "[::1]:5432/runs", "%2Frun%2Fpostgresql/runs"])
-def test_any_address_of_libpq_is_taken(rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rest", ["db1:5432,db2:5433/runs", "[::1]:5432/runs", "%2Frun%2Fpostgresql/runs"])
+def test_any_address_that_names_a_database_is_taken(rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE", f"postgresql://app:p%40ss@{rest}?application_name=a")
     settings = read_settings({"WORKFLOW_API_BACKEND_DATABASE": "env:DATABASE"})
     assert backend_settings(settings, tmp_path).database == f"postgresql://app:p%40ss@{rest}?application_name=a"
