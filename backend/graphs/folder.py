@@ -149,7 +149,9 @@ class FolderGraph:
 
     def _remove_leftovers(self, name: str | None) -> None:
         for found in self._folder.iterdir():
-            if found.is_dir() and found.name != name and not (self._store and found.name.startswith("copy_")):
+            # A store without triples is false.
+            queried = self._store is not None and found.name.startswith("copy_")
+            if found.is_dir() and found.name != name and not queried:
                 shutil.rmtree(found, ignore_errors=True)
 
 

@@ -8,6 +8,7 @@ from pyoxigraph import Literal, NamedNode, Triple
 
 from backend.graphs.folder import FolderGraph
 from backend.graphs.graph import Bounds, GraphRefusedError, GraphUnavailableError, Part
+from backend.graphs.query_run import run_query
 
 SECRET = "a text that is too long to stand in a key of the database"
 RUN = "urn:workflow-api:run:run_1"
@@ -71,6 +72,17 @@ def test_what_is_removed_is_gone_from_the_files_as_well(folder: FolderGraph, tmp
     assert not files_with(tmp_path, SECRET)
     assert files_with(tmp_path, SECRET[::-1])
     assert count(folder) == 2
+
+
+def test_rewriting_an_empty_graph_spares_what_is_being_queried(
+    folder: FolderGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rewritten_meanwhile(copy: Path, text: str, bounds: Bounds) -> Iterator[Part]:
+        folder.forget_removed()
+        return run_query(copy, text, bounds)
+
+    monkeypatch.setattr("backend.graphs.folder.run_query", rewritten_meanwhile)
+    assert count(folder) == 0
 
 
 def test_a_graph_outlives_its_process_and_a_crash_amid_rewriting(folder: FolderGraph, tmp_path: Path) -> None:
