@@ -74,6 +74,43 @@ def test_what_is_removed_is_gone_from_the_files_as_well(folder: FolderGraph, tmp
     assert count(folder) == 2
 
 
+@pytest.mark.parametrize("part", ["_all", "_make_current"])
+def test_a_rewriting_that_fails_leaves_no_half_database(
+    folder: FolderGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    folder.replace(RUN, triples("a"))
+    before = set((tmp_path / "graph").iterdir())
+    with monkeypatch.context() as fault:
+        fault.setattr(folder, part, full)
+        for _ in range(3):
+            with pytest.raises(GraphUnavailableError):
+                folder.forget_removed()
+    assert set((tmp_path / "graph").iterdir()) == before
+    folder.replace(OTHER, triples("b"))
+    assert count(folder) == 2
+
+
+def test_a_rewritten_database_is_the_current_one_though_it_was_not_synced(
+    folder: FolderGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Path) -> None:
+        raise OSError("the disk does not answer")
+
+    folder.replace(RUN, triples("a"))
+    with monkeypatch.context() as fault:
+        fault.setattr("backend.graphs.folder._sync", broken)
+        with pytest.raises(GraphUnavailableError):
+            folder.forget_removed()
+    folder.replace(OTHER, triples("b"))
+    folder.close()
+    again = FolderGraph(tmp_path / "graph")
+    assert count(again) == 2
+    again.close()
+
+
 def test_rewriting_an_empty_graph_spares_what_is_being_queried(
     folder: FolderGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
