@@ -37,7 +37,7 @@ class Away:
 @pytest.fixture
 def away(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Away:
     caplog.set_level(logging.CRITICAL)
-    monkeypatch.setattr(patience, "PAUSES", (0.0,) * 6)
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.0)
     return Away(monkeypatch)
 
 
@@ -48,15 +48,22 @@ def test_what_a_step_left_is_stored_when_the_store_is_back(live: Live, away: Awa
     assert (row.status, row.outputs_count) == ("completed", 3)
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_step_whose_files_cannot_be_stored_fails_and_leaves_none(live: Live, away: Away) -> None:
     away.left = 1_000
     run_id = live.run("Loses", [agent_step("write", "writer")])
     row = live.until_ended(run_id)
     assert (row.status, row.error_code, row.outputs_count) == ("failed", "node_failed", 0)
     assert live.steps(run_id)["write"].error.message == "what the step left could not be stored"
-    assert away.asked == 7
+    assert away.asked == 1
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_result_that_cannot_be_stored_fails_the_run(live: Live, away: Away) -> None:
     away.left = 1_000
     run_id = live.run("Speaks", [agent_step("say")], workflow={"result": {"step": "say"}})
@@ -69,7 +76,8 @@ def test_a_result_that_cannot_be_stored_fails_the_run(live: Live, away: Away) ->
 def test_a_cancel_ends_the_wait_for_the_store(
     live: Live, away: Away, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PAUSES", (3600.0,))
+    for name in ("SECONDS", "FIRST_PAUSE", "LONGEST_PAUSE"):
+        monkeypatch.setattr(patience, name, 3600.0)
     away.left = 1_000
     run_id = live.run("Waits", [agent_step("one", agent)], workflow={"result": {"step": "one"}})
     until(lambda: away.asked, "the first try")
