@@ -1,6 +1,5 @@
 """Carries out one agent step: runs its agent in the sandbox and makes what it leaves durable."""
 
-import asyncio
 import logging
 import shutil
 import threading
@@ -183,17 +182,11 @@ class StepWork:
     async def _store_outputs(self, folder: Path) -> list[NewOutput]:
         """Of a step that is cancelled meanwhile nothing stays stored."""
         halt = threading.Event()
-        storing = self.means.in_thread(
-            lambda: store_outputs(self.means.objects, self.run_id, self.step.step, folder, halt)
+        return await self.means.in_thread_to_its_end(
+            lambda: store_outputs(self.means.objects, self.run_id, self.step.step, folder, halt),
+            undo=lambda outputs: discard(self.means.objects, outputs),
+            halt=halt,
         )
-        try:
-            return await asyncio.shield(storing)
-        except asyncio.CancelledError:
-            halt.set()
-            await asyncio.wait({storing})
-            if storing.exception() is None:
-                await self.means.in_thread(lambda: discard(self.means.objects, storing.result()))
-            raise
 
     def _keep(self, folder: Path, outputs: list[NewOutput]) -> None:
         if self.keep_files and outputs:
