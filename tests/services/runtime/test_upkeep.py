@@ -7,13 +7,15 @@ import pytest
 from sqlalchemy import text
 
 from backend.clock import DAY_MS
-from backend.runtime import upkeep_store
+from backend.runtime import final_sweep_store, upkeep_store
 from backend.runtime.launcher import Launcher
+from backend.runtime.publishing import store as publishing_store
 from backend.runtime.sweeper import Sweeper
 from backend.runtime.upkeep import Upkeep
 from backend.services import Services
+from backend.storage.database import Tx
 from backend.storage.object_keys import object_key
-from backend.storage.statements import sql
+from backend.storage.statements import Statement, sql
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 from workflow_api.v1 import deployment_pb2
@@ -319,22 +321,26 @@ def test_folders_of_runs_that_ended_elsewhere_are_removed(world: World, rounds: 
     assert list(rounds.work.iterdir()) == []
 
 
-def test_rounds_with_nothing_to_do_read_by_index(world: World) -> None:
-    """A round comes twice a second, so it must not look at runs that have finished."""
-    statements = (
-        upkeep_store._WAITING,
-        upkeep_store._TAKEN,
-        upkeep_store._RUNNING_SEGMENTS,
-        upkeep_store._NOT_LAUNCHED,
-        upkeep_store._OVERDUE,
-    )
-    for statement in statements:
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        (upkeep_store._WAITING, "ix_segments_open"),
+        (upkeep_store._TAKEN, "ix_segments_open"),
+        (upkeep_store._RUNNING_SEGMENTS, "ix_segments_open"),
+        (upkeep_store._NOT_LAUNCHED, "ix_segments_open"),
+        (upkeep_store._OVERDUE, "ix_runs_active"),
+        (final_sweep_store._WAITING, "ix_runs_unswept"),
+        (publishing_store._ANY_OPEN, "ix_publications_open"),
+    ],
+)
+def test_rounds_with_nothing_to_do_read_by_index(world: World, statement: Statement, index: str) -> None:
+    """A round comes every two seconds or oftener, so it must look at nothing that is over."""
 
-        def plan(tx: object, statement: object = statement) -> str:
-            text_, arguments = statement.prepare(tx._dialect, {"now": 0, "before": 0, "most_of_a_key": 1})  # type: ignore[attr-defined]
-            rows = tx._connection.execute("EXPLAIN QUERY PLAN " + text_, arguments).fetchall()  # type: ignore[attr-defined]
-            return "\n".join(row[3] for row in rows)
+    def plan(tx: Tx) -> list[str]:
+        told, arguments = statement.prepare(tx._dialect, {"now": 0, "before": 0, "most_of_a_key": 1})
+        return [row[3] for row in tx._connection.execute(f"EXPLAIN QUERY PLAN {told}", arguments).fetchall()]
 
-        told = world.services.database.read(plan)
-        assert "SCAN runs\n" not in told + "\n", told
-        assert "SCAN segments\n" not in told + "\n", told
+    tables = {"runs", "segments", "publications"}
+    read = [step for step in world.services.database.read(plan) if step.split()[1] in tables]
+    assert f" INDEX {index}" in read[0], read
+    assert all(" INDEX " in step for step in read), read
