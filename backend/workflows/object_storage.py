@@ -21,6 +21,10 @@ class CredentialsError(ValueError):
     """A connector's credentials could not be had; the message says why, and never holds a secret."""
 
 
+class RoleError(CredentialsError):
+    """A connector's role could not be assumed, which may pass."""
+
+
 def s3_client(connector: Mapping[str, Any], secrets: Secrets) -> "S3Client":
     """A client with the connector's credentials: its secret's, else the process's own, and with them its role's.
 
@@ -97,7 +101,7 @@ def _assume(role: str, endpoint: aws.Endpoint, credentials: aws.AccessKey | None
             RoleArn=role, RoleSessionName="workflow-api", DurationSeconds=_ROLE_SECONDS
         )["Credentials"]
     except ClientError as error:
-        raise CredentialsError(f"the role {role} could not be assumed: {error}") from error
+        raise RoleError(f"the role {role} could not be assumed: {error}") from error
     return aws.SessionKey(
         assumed["AccessKeyId"],
         assumed["SecretAccessKey"],
