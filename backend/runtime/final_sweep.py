@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from backend import json_text
 from backend.clock import Clock
@@ -22,13 +22,12 @@ from backend.runtime.pauses import Pauses
 from backend.runtime.redaction import Counts
 from backend.runtime.redactor import Redactor
 from backend.runtime.result import RESULT_PATH, inline_result, summary_of
+from backend.runtime.run_redaction import OUTPUTS
 from backend.storage.database import Database, Tx
 from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
 
 _LOG = logging.getLogger(__name__)
-
-_STAGE: Final = "outputs"
 
 
 @dataclass(slots=True)
@@ -90,14 +89,14 @@ class FinalSweeps:
         )
         sweep = _Sweep(row, policy)
         outputs: list[Any] = []
-        if _STAGE in policy["stages"]:
+        if OUTPUTS in policy["stages"]:
             outputs = self._database.read(lambda tx: outputs_of(tx, run_id))
             if sweep.redacts:
                 keys = [_swept_key(output) for output in outputs]
                 self._database.write(lambda tx: store.announce(tx, keys))
             self._sweep_texts(sweep)
             self._sweep_outputs(sweep, outputs)
-        manifest = redaction_manifest.with_counts(row.pii_redaction, _STAGE, sweep.counts.as_dict())
+        manifest = redaction_manifest.with_counts(row.pii_redaction, OUTPUTS, sweep.counts.as_dict())
         sweep.columns["pii_redaction"] = redaction_manifest.completed(manifest)
         originals = [output.object_key for output in outputs] if sweep.redacts else []
 
