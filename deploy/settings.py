@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from backend import secrets
+from backend.addresses import HTTP_ADDRESS
 from backend.secrets import Secrets
 from backend.settings import BackendSettings, ModelProvider, ObjectSettings
 from edge.settings import EdgeSettings, viewer_header
@@ -122,7 +123,7 @@ def between(least: float, most: float) -> Callable[[float], float]:
 
 def secret_source(name: str, value: object) -> str:
     """Read where a secret is kept; its value is none of the settings."""
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+    if not secrets.NAME.fullmatch(name):
         raise ValueError("must have a name of 1 to 64 of A-Z a-z 0-9 _ -")
     if isinstance(value, str):
         if value.startswith(secrets.ENVIRONMENT) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value[4:]):
@@ -138,14 +139,14 @@ def model_provider(name: str, value: object) -> ModelProvider:
         raise ValueError("must be named as models name their provider: openai for openai:gpt-5")
     given: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"": value}
     checks = {
-        "api_key": (r"[A-Za-z0-9_-]{1,64}", "the name of a secret"),
-        "base_url": (r"https?://[A-Za-z0-9.:\[\]-]+(/[!-~]*)?", "an http or https address"),
+        "api_key": (secrets.NAME, "the name of a secret"),
+        "base_url": (HTTP_ADDRESS, "an http or https address"),
     }
     for field_name, content in given.items():
         if field_name not in checks:
             raise ValueError("must be a table of api_key and base_url")
         pattern, meaning = checks[field_name]
-        if not isinstance(content, str) or not re.fullmatch(pattern, content):
+        if not isinstance(content, str) or not pattern.fullmatch(content):
             raise ValueError(f"must have as {field_name} {meaning}")
     return ModelProvider(**given)
 
