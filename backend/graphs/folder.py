@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from backend.graphs.graph import Bounds, GraphUnavailableError, Part
 from backend.graphs.query_run import run_query
 from backend.ids import new_id
+from backend.storage.durable import sync_folder
 
 if TYPE_CHECKING:
     from pyoxigraph import Quad, Store, Triple
@@ -83,7 +84,7 @@ class FolderGraph:
                 with self._opening:
                     self._make_current(name)
                     self._store = fresh
-                _sync(self._folder)
+                sync_folder(self._folder)
             except BaseException:
                 # Closes it, unless it is the current one already.
                 fresh = None
@@ -137,7 +138,7 @@ class FolderGraph:
                     store = Store(self._folder / name)
                     store.flush()
                     self._make_current(name)
-                    _sync(self._folder)
+                    sync_folder(self._folder)
                 else:
                     store = Store(self._folder / name)
                 self._store = store
@@ -162,14 +163,6 @@ class FolderGraph:
             queried = self._store is not None and found.name.startswith("copy_")
             if found.is_dir() and found.name != name and not queried:
                 shutil.rmtree(found, ignore_errors=True)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextlib.contextmanager

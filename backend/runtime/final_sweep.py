@@ -26,6 +26,7 @@ from backend.runtime.run_redaction import OUTPUTS
 from backend.storage.database import Database, Tx
 from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
+from backend.storage.objects.reading import copy_to_file
 
 _LOG = logging.getLogger(__name__)
 
@@ -128,8 +129,7 @@ class FinalSweeps:
 
     def _sweep_file(self, sweep: _Sweep, output: Any, name: str) -> None:
         source, target = self._folder / "source", self._folder / "target"
-        with source.open("wb") as file:
-            file.writelines(self._parts(output))
+        copy_to_file(self._objects, output.object_key, output.size_bytes, source)
         outcome, counts = self._redactor.file(sweep.policy, source, target, output.path)
         sweep.add(counts)
         if outcome.withheld:
@@ -141,7 +141,7 @@ class FinalSweeps:
             target.unlink()
 
     def _sweep_result(self, sweep: _Sweep, output: Any) -> None:
-        value = json_text.parse(b"".join(self._parts(output)))
+        value = json_text.parse(b"".join(self._objects.open_range(output.object_key, 0, output.size_bytes)))
         (swept,), counts = self._redactor.values(sweep.policy, [value])
         sweep.add(counts)
         if not sweep.redacts:
@@ -156,9 +156,6 @@ class FinalSweeps:
             "result_sha256": sha256,
             "summary_markdown": summary_of(swept),
         }
-
-    def _parts(self, output: Any) -> Iterator[bytes]:
-        return self._objects.open_range(output.object_key, 0, output.size_bytes)
 
     def _remove(self, keys: Iterable[str]) -> None:
         """Removes objects that no row names; one that a store keeps holds up neither others nor any sweep."""

@@ -101,7 +101,7 @@ def test_a_rewritten_database_is_the_current_one_though_it_was_not_synced(
 
     folder.replace(RUN, triples("a"))
     with monkeypatch.context() as fault:
-        fault.setattr("backend.graphs.folder._sync", broken)
+        fault.setattr("backend.graphs.folder.sync_folder", broken)
         with pytest.raises(GraphUnavailableError):
             folder.forget_removed()
     folder.replace(OTHER, triples("b"))
