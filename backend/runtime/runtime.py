@@ -53,8 +53,6 @@ class LocalRuntime:
         self._publisher = publisher
         self._work = settings.data / "work"
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="runtime")
-        self._launching = Ticker("launcher", self._launch, _TICK_SECONDS)
-        self._sweeping = Ticker("sweeper", self._sweep, _TICK_SECONDS)
         self._removals = Removals(services.database, objects, self._remove_left)
         self._removing = Ticker("removals", self._removals.round, _UPKEEP_SECONDS)
         self._upkeep = Upkeep(services, self, self._work)
@@ -64,6 +62,8 @@ class LocalRuntime:
         self._opening = Ticker("final-sweep", sweeps.round, _TICK_SECONDS)
         self._sandbox: Sandbox | None = None
         self._engine: LocalEngine | None = None
+        self._launching: Ticker | None = None
+        self._sweeping: Ticker | None = None
 
     def start(self) -> None:
         """Ends what an earlier process left running, before anything new runs; then takes up what is queued.
@@ -81,8 +81,9 @@ class LocalRuntime:
 
     def stop(self) -> None:
         """Takes nothing new, lets steps go on for a short grace, and ends the rest as orphaned; again is harmless."""
-        self._launching.stop()
-        self._sweeping.stop()
+        for ticker in (self._launching, self._sweeping):
+            if ticker is not None:
+                ticker.stop()
         self._upkeep.halt()
         self._keeping.stop()
         self._removals.halt()
@@ -101,11 +102,13 @@ class LocalRuntime:
 
     def wake(self) -> None:
         """Tells that a segment was queued; see `Runtime.wake`."""
-        self._launching.wake()
+        if self._launching is not None:
+            self._launching.wake()
 
     def cancel(self, run_id: str) -> None:  # noqa: ARG002 - the run's row says it all, and survives a crash
         """Tells that a running run shall end; see `Runtime.cancel`."""
-        self._sweeping.wake()
+        if self._sweeping is not None:
+            self._sweeping.wake()
 
     def forget(self, run_id: str) -> None:  # noqa: ARG002 - its order is in the tables, and survives a crash
         """Tells that a run was erased; see `Runtime.forget`."""
@@ -136,12 +139,14 @@ class LocalRuntime:
             publisher=self._publisher,
             redactor=self._redactor,
         )
-        self._engine = LocalEngine(means, on_free=self._launching.wake)
+        self._engine = LocalEngine(means, on_free=self.wake)
         most = _SEGMENTS_PER_SLOT * settings.step_slots
-        self._launcher = Launcher(services.database, services.clock, self._engine, most)
+        launcher = Launcher(services.database, services.clock, self._engine, most)
         timeout_ms = int(settings.launch_timeout_seconds * 1000)
-        self._sweeper = Sweeper(services.database, services.clock, self._engine, timeout_ms)
-        self._sweeper.recover()
+        sweeper = Sweeper(services.database, services.clock, self._engine, timeout_ms)
+        sweeper.recover()
+        self._launching = Ticker("launcher", launcher.launch, _TICK_SECONDS)
+        self._sweeping = Ticker("sweeper", sweeper.sweep, _TICK_SECONDS)
         self._publisher.start()
         self._engine.start()
         self._launching.start()
@@ -154,9 +159,3 @@ class LocalRuntime:
         """Removes what an erased run left in knowledge graphs and on disk."""
         self._publisher.remove(run_id)
         shutil.rmtree(self._work / run_id, ignore_errors=True)
-
-    def _launch(self) -> None:
-        self._launcher.launch()
-
-    def _sweep(self) -> None:
-        self._sweeper.sweep()
