@@ -42,7 +42,10 @@ class Kept:
         """Keeps a value in place of an older one; one that is larger than all may be together is not kept."""
         with self._lock:
             before = self._entries.pop(name, None)
+            self._size -= before.size if before else 0
+            if size > self._most:
+                return
             self._entries[name] = _Entry(revision, value, size)
-            self._size += size - (before.size if before else 0)
+            self._size += size
             while self._size > self._most:
                 self._size -= self._entries.popitem(last=False)[1].size

@@ -1,5 +1,6 @@
 """Secrets by name: where each is kept is a setting, and its value is looked up at each use and kept nowhere."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Final
 
 ENVIRONMENT: Final = "env:"
 FILE: Final = "file:"
+
+NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 _LARGEST_FILE_BYTES: Final = 64 * 1024
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl
 
-from backend.secrets import ENVIRONMENT, FILE, SecretError, Secrets
+from backend.secrets import ENVIRONMENT, FILE, NAME, SecretError, Secrets
 
 _HOST: Final = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.%-]+)?(?::[0-9]+)?"
 # Strict, for what libpq cannot make out it tells in pieces, and a password may be among them.
@@ -29,7 +29,7 @@ def reference(value: object) -> str:
 
 def secret_source(name: str, value: object) -> str:
     """Read where a secret with a name is kept."""
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+    if not NAME.fullmatch(name):
         raise ValueError("must have a name of 1 to 64 of A-Z a-z 0-9 _ -")
     return reference(value)
 

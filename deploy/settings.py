@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from backend.addresses import HTTP_ADDRESS
+from backend.secrets import NAME as SECRET_NAME
 from backend.secrets import Secrets
 from backend.settings import BackendSettings, ModelProvider, ObjectSettings
 from deploy.addresses import DEFAULT_GRPC, Address, GrpcAddress, address, grpc_address
@@ -101,14 +103,14 @@ def model_provider(name: str, value: object) -> ModelProvider:
         raise ValueError("must be named as models name their provider: openai for openai:gpt-5")
     given: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"": value}
     checks = {
-        "api_key": (r"[A-Za-z0-9_-]{1,64}", "the name of a secret"),
-        "base_url": (r"https?://[A-Za-z0-9.:\[\]-]+(/[!-~]*)?", "an http or https address"),
+        "api_key": (SECRET_NAME, "the name of a secret"),
+        "base_url": (HTTP_ADDRESS, "an http or https address"),
     }
     for field_name, content in given.items():
         if field_name not in checks:
             raise ValueError("must be a table of api_key and base_url")
         pattern, meaning = checks[field_name]
-        if not isinstance(content, str) or not re.fullmatch(pattern, content):
+        if not isinstance(content, str) or not pattern.fullmatch(content):
             raise ValueError(f"must have as {field_name} {meaning}")
     return ModelProvider(**given)
 

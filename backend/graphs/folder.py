@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from backend.graphs.graph import Bounds, GraphUnavailableError, Part
 from backend.graphs.query_run import run_query
 from backend.ids import new_id
+from backend.storage.durable import sync_folder
 
 if TYPE_CHECKING:
     from pyoxigraph import Quad, Store, Triple
@@ -75,12 +76,21 @@ class FolderGraph:
         with self._writing, _as_unavailable():
             store = self._open()
             name = new_id("db")
-            fresh = Store(self._folder / name)
-            fresh.bulk_extend(self._all(store))
-            fresh.flush()
-            with self._opening:
-                self._make_current(name)
-                self._store = fresh
+            fresh: Store | None = None
+            try:
+                fresh = Store(self._folder / name)
+                fresh.bulk_extend(self._all(store))
+                fresh.flush()
+                with self._opening:
+                    self._make_current(name)
+                    self._store = fresh
+                sync_folder(self._folder)
+            except BaseException:
+                # Closes it, unless it is the current one already.
+                fresh = None
+                if self._current() != name:
+                    shutil.rmtree(self._folder / name, ignore_errors=True)
+                raise
             # The last reference: this closes it.
             del store
             self._remove_leftovers(name)
@@ -89,11 +99,11 @@ class FolderGraph:
         """Queries a copy of the present state, made of hard links; see `Graph`."""
         with _as_unavailable():
             self._open()
-            copy = self._folder / new_id("copy")
-            with self._opening:
+        copy = self._folder / new_id("copy")
+        try:
+            with _as_unavailable(), self._opening:
                 assert self._store is not None, "it was opened"
                 self._store.backup(copy)
-        try:
             yield from run_query(copy, text, bounds)
         finally:
             shutil.rmtree(copy, ignore_errors=True)
@@ -121,35 +131,37 @@ class FolderGraph:
             self._go_on()
             if self._store is None:
                 self._folder.mkdir(parents=True, exist_ok=True)
-                current = self._folder / _CURRENT
-                name = current.read_text() if current.exists() else None
+                name = self._current()
                 self._remove_leftovers(name)
                 if name is None:
                     name = new_id("db")
                     store = Store(self._folder / name)
                     store.flush()
                     self._make_current(name)
+                    sync_folder(self._folder)
                 else:
                     store = Store(self._folder / name)
                 self._store = store
             return self._store
 
+    def _current(self) -> str | None:
+        current = self._folder / _CURRENT
+        return current.read_text() if current.exists() else None
+
     def _make_current(self, name: str) -> None:
+        """Durable once the folder is synced."""
         new = self._folder / f"{_CURRENT}.new"
         with new.open("w") as file:
             file.write(name)
             file.flush()
             os.fsync(file.fileno())
         new.replace(self._folder / _CURRENT)
-        handle = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
     def _remove_leftovers(self, name: str | None) -> None:
         for found in self._folder.iterdir():
-            if found.is_dir() and found.name != name and not (self._store and found.name.startswith("copy_")):
+            # A store without triples is false.
+            queried = self._store is not None and found.name.startswith("copy_")
+            if found.is_dir() and found.name != name and not queried:
                 shutil.rmtree(found, ignore_errors=True)
 
 

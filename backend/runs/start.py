@@ -22,7 +22,8 @@ from backend.workflows.known_terms import load_terms
 from backend.workflows.terms import WorkflowTerms
 from workflow_api.v1 import errors_pb2, runs_pb2
 
-_RECORD_LIFE_MS: Final = DAY_MS
+RECORD_LIFE_MS: Final = DAY_MS
+"""How long an idempotency key stays bound. (SPEC.md, Request and payload bounds)"""
 
 Row = dict[str, Any]
 
@@ -134,7 +135,7 @@ def claim_of(key_id: str, idempotency_key: str) -> str:
 
 def _is_bound(record: Any, at: int) -> bool:
     """Whether an idempotency record still holds: for 24 h from its first use."""
-    return record.fingerprint is not None and at - record.first_used_at < _RECORD_LIFE_MS
+    return record.fingerprint is not None and at - record.first_used_at < RECORD_LIFE_MS
 
 
 def _new_run(run_id: str, attempt: Attempt, terms: WorkflowTerms, inputs: Inputs) -> Row:

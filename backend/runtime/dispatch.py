@@ -35,8 +35,8 @@ class Dispatch:
     ) -> None:
         launcher = Launcher(services.database, services.clock, engine, most)
         self.launching = Ticker("launcher", launcher.launch, _TICK_SECONDS)
-        self._removals = Removals(services.database, objects, forget)
-        self.removing = Ticker("removals", self._removals.round, _UPKEEP_SECONDS)
+        self.removals = Removals(services.database, objects, forget)
+        self.removing = Ticker("removals", self.removals.round, _UPKEEP_SECONDS)
         self._upkeep = Upkeep(services, runtime)
         self._keeping = Ticker("upkeep", self._upkeep.round, _UPKEEP_SECONDS)
 
@@ -50,7 +50,7 @@ class Dispatch:
         self.launching.stop()
         self._upkeep.halt()
         self._keeping.stop()
-        self._removals.halt()
+        self.removals.halt()
         self.removing.stop()
 
     def upkeep(self) -> dict[str, int]:

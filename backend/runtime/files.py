@@ -12,6 +12,7 @@ from backend.runtime.means import Means
 from backend.runtime.run_redaction import STEPS, RunRedaction
 from backend.storage.database import Database
 from backend.storage.objects import ObjectStore
+from backend.storage.objects.reading import copy_to_file
 
 
 def keep_files(means: Means, run_id: str, step: str, folder: Path, redaction: RunRedaction | None) -> None:
@@ -75,12 +76,7 @@ def _restore(
         for path, key, size in outputs:
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            reader = objects.open_range(key, 0, size)
-            try:
-                with target.open("xb") as file:
-                    file.writelines(reader)
-            finally:
-                reader.close()
+            copy_to_file(objects, key, size, target)
         _sweep(folder / kept.name, redaction)
         # Whole or not at all: a step beside this one may need the same files, and may have been faster.
         if not kept.exists():

@@ -1,7 +1,8 @@
 """The final sweep: what a finished run leaves is given out only once it was swept. (DECISIONS.md, 5 and 6).
 
 Nothing is opened before all of it is swept and stored, in one transaction. A sweep that fails, or dies with the
-process, leaves everything closed and is tried again from the beginning.
+process, leaves everything closed and is tried again from the beginning. What it stored until then is removed, for it
+was announced before; so is what an erasure came before.
 """
 
 import logging
@@ -10,25 +11,24 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from backend import json_text
 from backend.clock import Clock
 from backend.outputs.store import outputs_of
 from backend.runs import redaction_manifest
 from backend.runtime import final_sweep_store as store
+from backend.runtime.pauses import Pauses
 from backend.runtime.redaction import Counts
 from backend.runtime.redactor import Redactor
 from backend.runtime.result import RESULT_PATH, inline_result, summary_of
+from backend.runtime.run_redaction import OUTPUTS
 from backend.storage.database import Database, Tx, run_of
-from backend.storage.object_keys import object_key, run_prefix
+from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
+from backend.storage.objects.reading import copy_to_file
 
 _LOG = logging.getLogger(__name__)
-
-_STAGE: Final = "outputs"
-_FIRST_PAUSE_MS: Final = 1_000
-_LONGEST_PAUSE_MS: Final = 300_000
 
 
 @dataclass(slots=True)
@@ -58,20 +58,18 @@ class FinalSweeps:
         self, database: Database, clock: Clock, objects: ObjectStore, redactor: Redactor, folder: Path
     ) -> None:
         self._database = database
-        self._clock = clock
         self._objects = objects
         self._redactor = redactor
         self._folder = folder
-        self._pauses: dict[str, tuple[int, int]] = {}
+        self._pauses = Pauses(clock)
 
     def round(self) -> None:
         """Sweeps every finished run that waits for it, and removes the originals of those that were."""
-        self._remove_originals()
-        waiting = self._database.read(store.waiting)
-        self._pauses = {run_id: pause for run_id, pause in self._pauses.items() if run_id in waiting}
+        waiting, unnamed = self._database.snapshot(store.to_do)
+        self._pauses.keep({*waiting, *unnamed})
+        self._remove(unnamed)
         for run_id in waiting:
-            _, until = self._pauses.get(run_id, (0, 0))
-            if self._clock() >= until:
+            if self._pauses.over(run_id):
                 with self._database.hold(f"final sweep {run_id}") as mine:
                     if mine:
                         self._try(run_id)
@@ -81,11 +79,10 @@ class FinalSweeps:
             with self._copies():
                 self._sweep(run_id)
         except Exception:  # noqa: BLE001 - its outputs stay closed, and other runs must not wait for it
-            pause = min(2 * self._pauses.get(run_id, (_FIRST_PAUSE_MS // 2, 0))[0], _LONGEST_PAUSE_MS)
-            self._pauses[run_id] = pause, self._clock() + pause
-            _LOG.exception("The final sweep of run %s failed and is tried again in %d s", run_id, pause // 1000)
+            pause = self._pauses.begin(run_id)
+            _LOG.exception("The final sweep of run %s failed and is tried again in %d s", run_id, pause)
         else:
-            self._remove_originals()
+            self._remove(self._database.snapshot(store.to_do)[1])
 
     def _sweep(self, run_id: str) -> None:
         row = self._database.read(lambda tx: store.run(tx, run_id))
@@ -98,20 +95,21 @@ class FinalSweeps:
         )
         sweep = _Sweep(row, policy)
         outputs: list[Any] = []
-        if _STAGE in policy["stages"]:
+        if OUTPUTS in policy["stages"]:
             outputs = self._database.read(lambda tx: outputs_of(tx, run_id))
+            if sweep.redacts:
+                keys = [_swept_key(output) for output in outputs]
+                self._database.write(lambda tx: store.announce(tx, keys))
             self._sweep_texts(sweep)
             self._sweep_outputs(sweep, outputs)
-        manifest = redaction_manifest.with_counts(row.pii_redaction, _STAGE, sweep.counts.as_dict())
+        manifest = redaction_manifest.with_counts(row.pii_redaction, OUTPUTS, sweep.counts.as_dict())
         sweep.columns["pii_redaction"] = redaction_manifest.completed(manifest)
         originals = [output.object_key for output in outputs] if sweep.redacts else []
 
         def finish(tx: Tx) -> bool:
             return store.finish(tx, row, sweep.changed, sweep.withheld, originals, **sweep.columns)
 
-        if not self._database.write(finish, of=run_of(run_id)):
-            # Erased meanwhile: what this sweep has stored may have come after the removal.
-            self._objects.delete_prefix(run_prefix(run_id))
+        self._database.write(finish, of=run_of(run_id))
 
     def _sweep_texts(self, sweep: _Sweep) -> None:
         """What the run itself says: why it failed, what did not land, what its result lacks."""
@@ -136,8 +134,7 @@ class FinalSweeps:
 
     def _sweep_file(self, sweep: _Sweep, output: Any, name: str) -> None:
         source, target = self._folder / "source", self._folder / "target"
-        with source.open("wb") as file:
-            file.writelines(self._parts(output))
+        copy_to_file(self._objects, output.object_key, output.size_bytes, source)
         outcome, counts = self._redactor.file(sweep.policy, source, target, output.path)
         sweep.add(counts)
         if outcome.withheld:
@@ -149,7 +146,7 @@ class FinalSweeps:
             target.unlink()
 
     def _sweep_result(self, sweep: _Sweep, output: Any) -> None:
-        value = json_text.parse(b"".join(self._parts(output)))
+        value = json_text.parse(b"".join(self._objects.open_range(output.object_key, 0, output.size_bytes)))
         (swept,), counts = self._redactor.values(sweep.policy, [value])
         sweep.add(counts)
         if not sweep.redacts:
@@ -165,15 +162,20 @@ class FinalSweeps:
             "summary_markdown": summary_of(swept),
         }
 
-    def _parts(self, output: Any) -> Iterator[bytes]:
-        return self._objects.open_range(output.object_key, 0, output.size_bytes)
-
-    def _remove_originals(self) -> None:
-        keys = self._database.read(store.deletions)
+    def _remove(self, keys: Iterable[str]) -> None:
+        """Removes objects that no row names; one that a store keeps holds up neither others nor any sweep."""
+        removed = []
         for key in keys:
-            self._objects.delete(key)
-        if keys:
-            self._database.write(lambda tx: store.deleted(tx, keys))
+            if not self._pauses.over(key):
+                continue
+            try:
+                self._objects.delete(key)
+            except OSError:
+                _LOG.exception("%s is still to be removed; next try in %d s", key, self._pauses.begin(key))
+            else:
+                removed.append(key)
+        if removed:
+            self._database.write(lambda tx: store.deleted(tx, removed))
 
     @contextmanager
     def _copies(self) -> Iterator[None]:

@@ -1,11 +1,12 @@
 """SQL of the final sweep: which runs wait for it, and what it leaves."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from sqlalchemy import BindParameter, bindparam, delete, func, insert, literal_column, select, update
 
 from backend.storage.database import Tx
+from backend.storage.object_keys import run_of
 from backend.storage.statements import sql
 from backend.storage.tables.outputs import outputs, pending_deletions
 from backend.storage.tables.runs import runs
@@ -57,9 +58,14 @@ _DELETIONS = sql(select(pending_deletions.c.object_key))
 _DELETED = sql(delete(pending_deletions).where(pending_deletions.c.object_key == bindparam("of_object_key")))
 
 
-def waiting(tx: Tx) -> list[str]:
-    """Finished runs whose outputs nobody may see yet, in the order in which they finished."""
-    return [row.run_id for row in tx.all(_WAITING)]
+def to_do(tx: Tx) -> tuple[list[str], list[str]]:
+    """Finished runs whose outputs nobody may see yet, as they finished, and the objects that are to be removed.
+
+    Both of one snapshot: what was announced for a run that waits will be stored again, or get its name.
+    """
+    waiting = [row.run_id for row in tx.all(_WAITING)]
+    still = set(waiting)
+    return waiting, [row.object_key for row in tx.all(_DELETIONS) if run_of(row.object_key) not in still]
 
 
 def run(tx: Tx, run_id: str) -> Any:
@@ -82,6 +88,7 @@ def finish(
     """
     # The unswept result must not stay readable in the database's files.
     tx.leaves_no_trace = True
+    changed = list(changed)
     tx.many(
         _CHANGE_OUTPUT,
         [
@@ -94,13 +101,15 @@ def finish(
     values = {f"new_{name}": columns.get(name, getattr(row, name)) for name in _COLUMNS}
     if tx.run(_FINISH, of_run_id=row.run_id, **values) != 1:
         return False
+    tx.many(_DELETED, [{"of_object_key": output["object_key"]} for output in changed])
     tx.many(_ADD_DELETION, [{"object_key": key} for key in originals])
     return True
 
 
-def deletions(tx: Tx) -> list[str]:
-    """Objects that are still to be removed."""
-    return [row.object_key for row in tx.all(_DELETIONS)]
+def announce(tx: Tx, keys: Collection[str]) -> None:
+    """Has objects that are about to be stored removed should `finish` never name them, as after an erasure."""
+    deleted(tx, keys)
+    tx.many(_ADD_DELETION, [{"object_key": key} for key in keys])
 
 
 def deleted(tx: Tx, keys: Iterable[str]) -> None:

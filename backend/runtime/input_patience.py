@@ -38,18 +38,21 @@ class Patience:
         Raises:
             CopyError, EndedError: as `check`, also while it waits.
         """
-        for seconds in patience.PAUSES:
+        end: float | None = None
+        pause = patience.FIRST_PAUSE
+        while True:
             self.check()
             try:
                 return ask()
             except Exception as error:
-                if not may_pass(error):
+                now = time.monotonic()
+                end = now + patience.SECONDS if end is None else end
+                if now >= end or not may_pass(error):
                     raise
-                _LOG.warning("%s: %s, next try in about %g s", what, str(error)[:500], seconds)
+                _LOG.warning("%s: %s, tried again for %.0f s", what, str(error)[:500], end - now)
             # Threads that were throttled together do not come back together.
-            self._wait(seconds * random.uniform(0.75, 1.25))  # noqa: S311 - no secret
-        self.check()
-        return ask()
+            self._wait(min(pause, end - now) * random.uniform(0.75, 1.25))  # noqa: S311 - no secret
+            pause = min(2 * pause, patience.LONGEST_PAUSE)
 
     def check(self) -> None:
         """Raises where nothing is to go on.

@@ -1,6 +1,7 @@
 """What every segment of this process works with; made once by the runtime."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -51,13 +52,22 @@ class Means:
         """Runs blocking work beside the loop."""
         return asyncio.get_running_loop().run_in_executor(self.threads, work)
 
-    async def in_thread_to_its_end(self, work: Callable[[], T]) -> T:
-        """As `in_thread`, for what must not go on behind its caller's back: a cancellation waits until it has ended."""
+    async def in_thread_to_its_end(
+        self, work: Callable[[], T], *, undo: Callable[[T], object] | None = None, halt: threading.Event | None = None
+    ) -> T:
+        """As `in_thread`, for what must not go on behind its caller's back.
+
+        A cancellation sets `halt`, waits until the work has ended, and has `undo` take back what it gave.
+        """
         running = self.in_thread(work)
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
+            if halt is not None:
+                halt.set()
             await asyncio.wait({running})
+            if undo is not None and running.exception() is None:
+                await self.in_thread(lambda: undo(running.result()))
             raise
 
     def folder_of_run(self, run_id: str) -> Path:

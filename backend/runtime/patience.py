@@ -1,28 +1,39 @@
 """Patience with an object store that is away, or full, for a while."""
 
-import asyncio
 import logging
+from asyncio import sleep
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-PAUSES: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-"""Seconds between the tries."""
+SECONDS: Final = 60.0
+"""How long after its first failure something is tried again."""
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 30.0
 
 _LOG = logging.getLogger(__name__)
 
 
-async def patiently(store: Callable[[], Awaitable[T]], what: str) -> T:
-    """What `store` gives, tried again about a minute long; `what` names it in the log.
+async def patiently(work: Callable[[], Awaitable[T]], what: str) -> T:
+    """What `work` gives, which begins anew until it succeeds or a minute is over; `what` names it in the log.
+
+    A store that is silent, where others refuse, makes each try itself take long: the last one begins within the minute.
 
     Raises:
         OSError: the last try failed too.
     """
-    for seconds in PAUSES:
+    end: float | None = None
+    pause = FIRST_PAUSE
+    while True:
         try:
-            return await store()
+            return await work()
         except OSError:
-            _LOG.warning("%s could not be stored, next try in %g s", what, seconds, exc_info=True)
-        await asyncio.sleep(seconds)
-    return await store()
+            now = monotonic()
+            end = now + SECONDS if end is None else end
+            if now >= end:
+                raise
+            _LOG.warning("%s: the object store failed and is tried again for %.0f s", what, end - now, exc_info=True)
+        await sleep(min(pause, end - now))
+        pause = min(2 * pause, LONGEST_PAUSE)

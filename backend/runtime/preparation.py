@@ -115,6 +115,6 @@ class _Preparation:
         return Seen(parameters, input_text)
 
     def _clean_up_after(self, work: asyncio.Future[Any]) -> None:
-        """The run ends now; the thread that works for it notices soon, and what it still wrote goes after it."""
+        """The run ends now, and the thread that works for it later: what it still writes goes after it."""
         means, run_id = self._means, self._begun.run_id
         work.add_done_callback(lambda done: (done.exception(), means.in_thread(lambda: remove_folder(means, run_id))))

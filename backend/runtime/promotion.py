@@ -1,5 +1,6 @@
 """Stores what a step wrote into its output folder, so that its outputs can be recorded. (DECISIONS.md, 5)."""
 
+import logging
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,8 @@ from backend.runtime.media_types import media_type
 from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
 
+_LOG = logging.getLogger(__name__)
+
 
 def store_outputs(objects: ObjectStore, run_id: str, step: str, folder: Path, halt: threading.Event) -> list[NewOutput]:
     """Stores every file below `folder`, durable on return; one output for each, by path.
@@ -17,7 +20,7 @@ def store_outputs(objects: ObjectStore, run_id: str, step: str, folder: Path, ha
     No file is begun once `halt` is set.
 
     Raises:
-        OSError: the store could not take a file; then it keeps none of them.
+        OSError: the store could not take a file; those before it are discarded.
     """
     stored: list[NewOutput] = []
     try:
@@ -32,9 +35,16 @@ def store_outputs(objects: ObjectStore, run_id: str, step: str, folder: Path, ha
 
 
 def discard(objects: ObjectStore, outputs: Iterable[NewOutput]) -> None:
-    """Removes the bytes of outputs that are not to be recorded."""
+    """Removes the bytes of outputs that no row will name; what the store keeps goes with the run's erasure."""
     for output in outputs:
-        objects.delete(output.object_key)
+        try:
+            objects.delete(output.object_key)
+        except OSError:
+            # One that is silent must not be waited for once more for each of the rest.
+            _LOG.exception(
+                "Object %s and what comes after it stay stored, though nothing names them", output.object_key
+            )
+            return
 
 
 def _store(objects: ObjectStore, run_id: str, step: str, file: Path, relative: str) -> NewOutput:

@@ -66,7 +66,4 @@ class Recording:
 
     async def discard(self, outputs: Sequence[NewOutput]) -> None:
         """Removes the bytes of outputs that no row will name."""
-        try:
-            await self._means.in_thread(lambda: discard(self._means.objects, outputs))
-        except OSError:
-            _LOG.exception("Outputs of run %s stay stored though nothing names them", self._run_id)
+        await self._means.in_thread(lambda: discard(self._means.objects, outputs))

@@ -20,7 +20,7 @@ def schema_mismatch(schema: Any, value: Any, what: str = "result") -> str | None
         error = best_match(validator.iter_errors(value))
     except RecursionError:
         return f"The {what} is nested too deeply to be judged by the schema."
-    except ValueError as unreadable:
+    except Exception as unreadable:  # noqa: BLE001 - as a number beyond a double; no run may fail for it
         return f"The {what} cannot be judged by the schema: {unreadable}"[:_LONGEST_MESSAGE]
     if error is None:
         return None

@@ -19,6 +19,7 @@ from backend.runtime.files import drop_files
 from backend.runtime.means import Means
 from backend.runtime.patience import patiently
 from backend.runtime.preparation import Seen, inputs_folder, prepare, remove_folder
+from backend.runtime.promotion import discard
 from backend.runtime.publishing.stage import publish
 from backend.runtime.recording import Recording
 from backend.runtime.result import make_result
@@ -214,8 +215,9 @@ class _Execution:
         means, begun = self._means, self._begun
         storing = asyncio.ensure_future(
             patiently(
-                lambda: means.in_thread(
-                    lambda: make_result(means.objects, begun.run_id, value, begun.terms.result_schema)
+                lambda: means.in_thread_to_its_end(
+                    lambda: make_result(means.objects, begun.run_id, value, begun.terms.result_schema),
+                    undo=lambda made: discard(means.objects, [made[1]]),
                 ),
                 f"The result of run {begun.run_id}",
             )
@@ -224,6 +226,8 @@ class _Execution:
             return await self._stopping.or_result(storing)
         except StoppedError:
             storing.cancel()
+            # Once the run is closed it may be erased, and nothing may be stored for it after that.
+            await asyncio.wait({storing})
             raise
 
     async def _wait_for_publication(self, outcome: asyncio.Future[Any], seconds: float) -> None:

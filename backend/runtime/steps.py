@@ -1,6 +1,5 @@
 """Carries out one agent step: runs its agent in the sandbox and makes what it leaves durable."""
 
-import asyncio
 import logging
 import shutil
 import threading
@@ -95,7 +94,7 @@ class StepWork:
             reason = "its environment asks for the network, which this deployment allows no step (runtime.network)"
             raise StepFailed("NetworkNotAllowed", reason, final=True)
         folder = self.means.folder_of_run(self.run_id) / "outputs" / f"{self.step.step}-{self.attempt}"
-        files = await self.means.in_thread(lambda: files_of(self.means, self.run_id, self.step.needs, self.redaction))
+        files = await self._files()
         request = StepRequest(
             step=self.step.step,
             agent=agent,
@@ -116,6 +115,20 @@ class StepWork:
         if folder.exists():
             outputs = await self._take_over(folder)
         return Completed(json_text.write(value), outputs, redacted)
+
+    async def _files(self) -> Mapping[str, Path]:
+        """What the steps that it needs left, made anew from the objects where a run went on after it waited."""
+        what = f"What step {self.step.step} of run {self.run_id} needs"
+        try:
+            return await patiently(
+                lambda: self.means.in_thread(
+                    lambda: files_of(self.means, self.run_id, self.step.needs, self.redaction)
+                ),
+                what,
+            )
+        except OSError as error:
+            _LOG.exception("%s could not be read", what)
+            raise StepFailed("FilesNotRead", "the files of the steps that it needs could not be read") from error
 
     async def _failed(self, failure: StepFailed) -> Failed:
         try:
@@ -169,17 +182,11 @@ class StepWork:
     async def _store_outputs(self, folder: Path) -> list[NewOutput]:
         """Of a step that is cancelled meanwhile nothing stays stored."""
         halt = threading.Event()
-        storing = self.means.in_thread(
-            lambda: store_outputs(self.means.objects, self.run_id, self.step.step, folder, halt)
+        return await self.means.in_thread_to_its_end(
+            lambda: store_outputs(self.means.objects, self.run_id, self.step.step, folder, halt),
+            undo=lambda outputs: discard(self.means.objects, outputs),
+            halt=halt,
         )
-        try:
-            return await asyncio.shield(storing)
-        except asyncio.CancelledError:
-            halt.set()
-            await asyncio.wait({storing})
-            if storing.exception() is None:
-                await self.means.in_thread(lambda: discard(self.means.objects, storing.result()))
-            raise
 
     def _keep(self, folder: Path, outputs: list[NewOutput]) -> None:
         if self.keep_files and outputs:

@@ -9,12 +9,13 @@ from typing import Final
 from backend.clock import DAY_MS, HOUR_MS
 from backend.runs.retention import Retention
 from backend.runs.runtime_port import Runtime
+from backend.runs.start import RECORD_LIFE_MS
 from backend.runtime import upkeep_store as store
 from backend.services import Services
 
 # SPEC.md, Request and payload bounds, and Workflow and resource limits of the product.
 KEPT_MS: Final[Mapping[str, int]] = {
-    "idempotency_records": DAY_MS,
+    "idempotency_records": RECORD_LIFE_MS,
     "usage_records": 90 * DAY_MS,
     "usage_hours": 400 * DAY_MS,
     "audit_records": 400 * DAY_MS,

@@ -6,6 +6,11 @@ def run_prefix(run_id: str) -> str:
     return f"runs/{run_id}/"
 
 
+def run_of(key: str) -> str:
+    """The run whose object has this key."""
+    return key.split("/")[1]
+
+
 def object_key(run_id: str, name: str) -> str:
     """The key of one object of a run; `name` is an id of our own, as an output id.
 

@@ -9,8 +9,7 @@ from backend.errors import ApiError, invalid
 from backend.graphs.graph import Bounds, Graph, GraphRefusedError, GraphUnavailableError, check_query
 from workflow_api.v1 import errors_pb2, workflows_pb2
 
-_DEFAULT_ROWS: Final = 1_000
-_DEFAULT_SECONDS: Final = 30
+_DEFAULT: Final = Bounds()
 
 
 def knowledge_graph_message(row: Any) -> workflows_pb2.KnowledgeGraph:
@@ -35,7 +34,7 @@ def answer(
     Raises:
         ApiError: `invalid_request`, the query cannot be evaluated; `runtime_error`, its store does not answer.
     """
-    bounds = Bounds(rows=request.limit or _DEFAULT_ROWS, seconds=request.timeout_seconds or _DEFAULT_SECONDS)
+    bounds = Bounds(rows=request.limit or _DEFAULT.rows, seconds=request.timeout_seconds or _DEFAULT.seconds)
     try:
         check_query(request.query)
         for part in graph.query(request.query, bounds):

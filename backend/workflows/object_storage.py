@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backend.secrets import SecretError, Secrets
 from backend.storage import aws
-from backend.workflows.store_answers import CredentialsError, NoStoreError, explain, failures, list_page
+from backend.workflows.store_answers import CredentialsError, NoStoreError, RoleError, explain, failures, list_page
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
@@ -22,7 +22,8 @@ def s3_client(connector: Mapping[str, Any], secrets: Secrets, attempts: int = 2)
     raised where the client is used.
 
     Raises:
-        CredentialsError: the secret cannot be used, or the role could not be assumed.
+        CredentialsError: the secret cannot be used.
+        RoleError: the role could not be assumed.
         botocore.exceptions.BotoCoreError: the process's own credentials cannot be looked for.
     """
     endpoint = aws.Endpoint(connector["endpoint_url"], attempts=attempts)
@@ -73,7 +74,7 @@ def _assume(
     except failures() as error:
         # It is not the role that asked.
         why = explain(error, {**connector, "role_arn": None})
-        raise CredentialsError(f"the role {role} could not be assumed: {why}") from error
+        raise RoleError(f"the role {role} could not be assumed: {why}") from error
 
 
 def _session_key(role: str, endpoint: aws.Endpoint, credentials: aws.AccessKey | None) -> aws.SessionKey:

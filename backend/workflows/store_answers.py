@@ -24,6 +24,10 @@ class CredentialsError(ValueError):
     """A connector's credentials could not be had; the message says why, and never holds a secret."""
 
 
+class RoleError(CredentialsError):
+    """A connector's role could not be assumed, which may pass."""
+
+
 class NoStoreError(ValueError):
     """Something answered that is no object storage."""
 

@@ -87,6 +87,9 @@ class _Conversation:
         except Exception as error:
             if self._progress_error is not None:
                 raise self._progress_error from error
+            if isinstance(error, StepFailed):
+                # A tool found that the step cannot go on.
+                raise
             raise self._failure(error, late=clock.expired()) from error
         return _kept(answer)
 

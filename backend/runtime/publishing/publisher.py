@@ -131,6 +131,8 @@ class Publisher:
 
     def _remove(self, rows: list[Any]) -> None:
         """Removes what was ordered; it counts as removed only when nothing of it stays readable."""
+        if not rows:
+            return
         removed = []
         try:
             for row in rows:

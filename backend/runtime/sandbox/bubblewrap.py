@@ -1,6 +1,7 @@
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -78,9 +79,12 @@ class Bubblewrap(Layer):
         if own:
             for folder in (*([readable.inputs] if readable.inputs else ()), *readable.files.values()):
                 open_to_readers(folder)
-        user = self._users.take() if own else None
-        # Its own offset: each step's bubblewrap reads the filter from the beginning.
-        filter_fd = os.open(f"/proc/self/fd/{self._filters[limits.network]}", os.O_RDONLY)
+        with ExitStack() as undo:
+            # Its own offset: each step's bubblewrap reads the filter from the beginning.
+            filter_fd = os.open(f"/proc/self/fd/{self._filters[limits.network]}", os.O_RDONLY)
+            undo.callback(os.close, filter_fd)
+            user = self._users.take() if own else None
+            undo.pop_all()
         argv = [*self._wrapper, self._program, *NAMESPACES, "--die-with-parent", "--hostname", "step"]
         argv += ["--info-fd", str(link), "--seccomp", str(filter_fd), *self._user]
         argv += self._host

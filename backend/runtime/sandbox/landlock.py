@@ -2,6 +2,7 @@ import ctypes
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -52,8 +53,14 @@ class Landlock(Layer):
     ) -> Launch:
         """Wrap `command`, with one folder for all that it writes."""
         users = self._users
-        user = None if users is None else users.take()
-        scratch, layout = scratch_layout(readable, user)
+        with ExitStack() as undo:
+            program = os.dup(self._program)
+            undo.callback(os.close, program)
+            user = None if users is None else users.take()
+            if users is not None and user is not None:
+                undo.callback(users.give_back, user)
+            scratch, layout = scratch_layout(readable, user)
+            undo.pop_all()
         paths = {**self._host, "own": [str(scratch / folder) for folder in ("workspace", "outputs", "files", "tmp")]}
         paths["read"] = [layout.inputs, *(str(folder.resolve()) for folder in readable.files.values())]
         if limits.network == "full":
@@ -71,7 +78,6 @@ class Landlock(Layer):
                 limits.network, own_user=user is not None, scoped_signals=self._abi >= NEWEST_ABI
             ).hex(),
         }
-        program = os.dup(self._program)
         wrapper = [self._python, *interpreter.FLAGS, f"/proc/self/fd/{program}", json.dumps(options)]
         return Launch(
             argv=[*wrapper, *command],

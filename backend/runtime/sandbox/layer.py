@@ -141,12 +141,16 @@ def scratch_layout(readable: Readable, user: int | None = None) -> tuple[Path, L
         files=str(scratch / "files"),
         temporary=str(scratch / "tmp"),
     )
-    for folder in ("workspace", "outputs", "inputs", "files", "tmp"):
-        (scratch / folder).mkdir()
-        if user is not None:
-            os.chown(scratch / folder, user, user)
-    for step, files in readable.files.items():
-        (scratch / "files" / step).symlink_to(files.resolve())
+    try:
+        for folder in ("workspace", "outputs", "inputs", "files", "tmp"):
+            (scratch / folder).mkdir()
+            if user is not None:
+                os.chown(scratch / folder, user, user)
+        for step, files in readable.files.items():
+            (scratch / "files" / step).symlink_to(files.resolve())
+    except BaseException:
+        _remove(scratch)
+        raise
     return scratch, layout
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from backend.storage.durable import sync_folder
 from backend.storage.objects.interface import PART_BYTES, ObjectReader, checked_key, folder_key
 
 
@@ -44,7 +45,7 @@ class FolderObjects:
         path = self._path(key)
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
 
     def delete_prefix(self, prefix: str) -> None:
         """Removes every object below a prefix; see `ObjectStore`."""
@@ -55,7 +56,7 @@ class FolderObjects:
             # Another removal of the same objects may be at work beside this one.
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(folder)
-        _sync_folder(folder.parent)
+        sync_folder(folder.parent)
 
     def _path(self, key: str) -> Path:
         return self._objects / checked_key(key)
@@ -79,7 +80,7 @@ class FolderObjects:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         return size, digest.hexdigest()
 
     def _make_folder(self, folder: Path) -> None:
@@ -87,7 +88,7 @@ class FolderObjects:
         if not folder.is_dir():
             self._make_folder(folder.parent)
             folder.mkdir(exist_ok=True)
-            _sync_folder(folder.parent)
+            sync_folder(folder.parent)
 
 
 class _Range(Iterator[bytes]):
@@ -119,11 +120,3 @@ class _Range(Iterator[bytes]):
 def _parts(file: BinaryIO) -> Iterator[bytes]:
     while part := file.read(PART_BYTES):
         yield part
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

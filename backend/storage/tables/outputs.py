@@ -22,7 +22,8 @@ outputs = Table(
     UniqueConstraint("run_id", "path"),
 )
 
-# Single objects that still have to be removed: written with the change that left them without a name.
+# Single objects that still have to be removed: written with the change that left them without a name, or before they
+# are stored and get one.
 pending_deletions = Table(
     "pending_deletions",
     METADATA,

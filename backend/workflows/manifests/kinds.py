@@ -8,6 +8,8 @@ from backend.workflows.manifests.publishing import GRAPH_STORES, PUBLICATION_FIE
 from backend.workflows.manifests.python_code import PythonCode
 from backend.workflows.manifests.result_schema import check_answer_schema, check_result_schema
 from backend.workflows.manifests.shapes import (
+    HTTP_ADDRESS,
+    SECRET_NAME,
     Anything,
     Checked,
     Field,
@@ -32,11 +34,7 @@ _NAME: Final = Text(
     must_be="one line of text without blanks around it",
 )
 _LONG_TEXT: Final = Text(100_000)
-_HTTP_ADDRESS: Final = Text(
-    2_048, pattern=re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[!-~]*)?"), must_be="an http or https address"
-)
 _HANDLE: Final = Text(128, pattern=re.compile(r"[a-z0-9-]+"), must_be="lowercase letters, digits and dashes")
-_SECRET_NAME: Final = Text(64, pattern=re.compile(r"[A-Za-z0-9_-]+"), must_be="the name of a secret")
 
 
 def _hours(value: object) -> float:
@@ -87,9 +85,9 @@ _S3_CONNECTOR: Final = Record(
             ),
             default=[],
         ),
-        "endpoint_url": Field(_HTTP_ADDRESS),
+        "endpoint_url": Field(HTTP_ADDRESS),
         # Whose content is an access key; without one the process's own credentials are used.
-        "secret": Field(_SECRET_NAME),
+        "secret": Field(SECRET_NAME),
         "role_arn": Field(Text(2_048, 20, re.compile(r"arn:[a-z-]+:iam::[0-9]{12}:role/[!-~]+"), "the ARN of a role")),
     }
 )
@@ -103,8 +101,8 @@ AGENT_TYPES: Final[Mapping[str, Record]] = {
                 Text(200, pattern=re.compile(r"[a-z0-9-]+:[!-~]+"), must_be="a model as openai:gpt-5"), required=True
             ),
             "instructions": Field(_LONG_TEXT, required=True),
-            "api_key": Field(_SECRET_NAME),
-            "base_url": Field(_HTTP_ADDRESS),
+            "api_key": Field(SECRET_NAME),
+            "base_url": Field(HTTP_ADDRESS),
             "output_schema": Field(Checked(check_answer_schema)),
             "tools": Field(ListOf(OneOf("inputs", "files", "connectors"), most=3, unique=True), default=[]),
             "max_tokens": Field(Whole(1, 1_000_000)),

@@ -4,7 +4,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from backend.workflows.manifests.shapes import Checked, Either, Field, MapOf, OneOf, Record, Text
+from backend.workflows.manifests.shapes import (
+    HTTP_ADDRESS,
+    SECRET_NAME,
+    Checked,
+    Either,
+    Field,
+    MapOf,
+    OneOf,
+    Record,
+    Text,
+)
 
 RDF_ENDINGS: Final = (".ttl", ".nt", ".nq", ".trig", ".jsonld")
 ROW_ENDINGS: Final = (".csv", ".jsonl")
@@ -26,12 +36,6 @@ def _template(value: object) -> str:
     raise ValueError("must be an absolute IRI with columns in braces, as https://example.org/invoice/{id}")
 
 
-def _address() -> Text:
-    return Text(
-        2_048, pattern=re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[!-~]*)?"), must_be="an http or https address"
-    )
-
-
 def _iri() -> Text:
     return Text(2_048, pattern=_IRI, must_be="an absolute IRI")
 
@@ -51,9 +55,9 @@ GRAPH_STORES: Final[Mapping[str, Record]] = {
     "sparql": Record(
         {
             **_BASE,
-            "endpoint_url": Field(_address(), required=True),
-            "update_url": Field(_address(), required=True),
-            "secret": Field(Text(64, pattern=re.compile(r"[A-Za-z0-9_-]+"), must_be="the name of a secret")),
+            "endpoint_url": Field(HTTP_ADDRESS, required=True),
+            "update_url": Field(HTTP_ADDRESS, required=True),
+            "secret": Field(SECRET_NAME),
             "auth": Field(OneOf("bearer", "basic"), default="bearer"),
         }
     ),

@@ -1,7 +1,7 @@
 """The JSON Schema of a workflow's result, and of a model's answer (SPEC.md, product limits: 32 KB)."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
@@ -35,6 +35,10 @@ def check_result_schema(schema: Any) -> Any:
         why = str(error.cause or error.message)[:200]
         raise ValueError(f"must be a JSON Schema: {where or 'schema'}: {why}") from None
     resolver = _resolver(schema)
+    for inner in _with_ids(schema.values()):
+        if any(_references(inner)):
+            # There a $ref beginning with # means that part alone.
+            raise ValueError("must have no $ref in a part with an $id of its own")
     for reference in _references(schema):
         if not reference.startswith("#"):
             raise ValueError("must refer to nothing outside of itself: $ref begins with #")
@@ -70,6 +74,17 @@ def _resolver(schema: Any) -> Any:
 def _is_pattern(value: object) -> bool:
     """Of what the schemas of schemas want to be a regular expression: raises ValueError as `check_pattern` does."""
     return not isinstance(value, str) or check_pattern(value) == value
+
+
+def _with_ids(parts: Iterable[Any]) -> Iterator[Any]:
+    """What below these has an id by the words of any draft."""
+    for part in parts:
+        if isinstance(part, dict):
+            if isinstance(part.get("$id", part.get("id")), str):
+                yield part
+            yield from _with_ids(part.values())
+        elif isinstance(part, list):
+            yield from _with_ids(part)
 
 
 def _references(schema: Any) -> Iterator[str]:

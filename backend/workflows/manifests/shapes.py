@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from backend import addresses, secrets
 from backend.workflows.manifests.nodes import Node, Problem, member
 
 INVALID: Final = None
@@ -42,6 +43,10 @@ class Text:
             return value
         problems.append(Problem(node.line, name, reason))
         return INVALID
+
+
+HTTP_ADDRESS: Final = Text(2_048, pattern=addresses.HTTP_ADDRESS, must_be="an http or https address")
+SECRET_NAME: Final = Text(64, pattern=secrets.NAME, must_be="the name of a secret")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_a_cancelled_run_keeps_the_outputs_of_its_completed_steps(live: Live) ->
 
 
 class Gate:
-    """Holds up the storing of a step's files until it is opened."""
+    """Holds up what is to be stored until it is opened."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -106,15 +107,15 @@ class Gate:
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Gate:
     held = Gate()
-    put_file = FolderObjects.put_file
+    for method in ("put_file", "put_bytes"):
+        put = getattr(FolderObjects, method)
 
-    def put_and_wait(objects: FolderObjects, key: str, source: Path) -> tuple[int, str]:
-        stored = put_file(objects, key, source)
-        held.reached.set()
-        assert held.opened.wait(30)
-        return stored
+        def put_and_wait(objects: FolderObjects, key: str, content: Any, put: Any = put) -> Any:
+            held.reached.set()
+            assert held.opened.wait(30)
+            return put(objects, key, content)
 
-    monkeypatch.setattr(FolderObjects, "put_file", put_and_wait)
+        monkeypatch.setattr(FolderObjects, method, put_and_wait)
     return held
 
 
@@ -122,16 +123,21 @@ def _stored(live: Live) -> list[str]:
     return [path.name for path in (live.work.parent.parent / "objects").rglob("*") if path.is_file()]
 
 
-def test_a_step_that_is_cancelled_while_its_files_are_stored_leaves_none(live: Live, held: Gate) -> None:
-    run_id = live.run("Late", [agent_step("write", "writer")])
+@pytest.mark.parametrize("agent", ["writer", "echo"])
+def test_a_run_that_is_cancelled_while_files_or_its_result_are_stored_leaves_none(
+    live: Live, held: Gate, agent: str
+) -> None:
+    run_id = live.run("Late", [agent_step("main", agent)], workflow={"result": {"step": "main"}})
     assert held.reached.wait(30)
     engine = live.live._execution._engine
     assert engine is not None
     segment = next(iter(engine._segments.values()))
     live.cancel(run_id)
     until(segment._stop.is_set, "the segment to hear of it")
+    assert live.status(run_id) == "running", "it may be erased only once nothing is stored any more"
     held.opened.set()
     row = live.until_ended(run_id)
+    assert _stored(live) == []
     live.live.stop()
     assert (row.status, row.outputs_count) == ("cancelled", 0)
     assert _stored(live) == []

@@ -1,5 +1,6 @@
 """An object store that is away while a run has something to keep."""
 
+import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -8,28 +9,28 @@ import pytest
 
 from backend.runtime import patience
 from backend.storage.objects import FolderObjects
-from tests.services.runtime.conftest import Live, agent_step
+from tests.services.runtime.conftest import Live, agent_step, gate
 from tests.support.poll import until
 
 
 class Away:
-    """Takes nothing that is stored so, as often as it is told."""
+    """Does nothing of what it is asked, as often as it is told."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *methods: str) -> None:
         self.left = 0
         self.asked = 0
-        for method in ("put_file", "put_bytes"):
+        for method in methods:
             monkeypatch.setattr(FolderObjects, method, self._refusing(method))
 
-    def _refusing(self, method: str) -> Callable[[FolderObjects, str, Any], Any]:
-        put = getattr(FolderObjects, method)
+    def _refusing(self, method: str) -> Callable[..., Any]:
+        whole = getattr(FolderObjects, method)
 
-        def refuse(objects: FolderObjects, key: str, content: Any) -> Any:
+        def refuse(objects: FolderObjects, *arguments: Any) -> Any:
             self.asked += 1
             if self.left:
                 self.left -= 1
                 raise OSError("the store is away")
-            return put(objects, key, content)
+            return whole(objects, *arguments)
 
         return refuse
 
@@ -37,8 +38,8 @@ class Away:
 @pytest.fixture
 def away(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Away:
     caplog.set_level(logging.CRITICAL)
-    monkeypatch.setattr(patience, "PAUSES", (0.0,) * 6)
-    return Away(monkeypatch)
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.0)
+    return Away(monkeypatch, "put_file", "put_bytes")
 
 
 def test_what_a_step_left_is_stored_when_the_store_is_back(live: Live, away: Away) -> None:
@@ -48,15 +49,54 @@ def test_what_a_step_left_is_stored_when_the_store_is_back(live: Live, away: Awa
     assert (row.status, row.outputs_count) == ("completed", 3)
 
 
+@pytest.fixture
+def lost(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Away:
+    """Away from readers."""
+    caplog.set_level(logging.CRITICAL)
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.0)
+    return Away(monkeypatch, "open_range")
+
+
+def _approved(live: Live) -> str:
+    steps = [agent_step("write", "writer"), gate("look", "write"), agent_step("read", "reader", "write", "look")]
+    run_id = live.run("Approved", steps, workflow={"result": {"step": "read"}}, input_text="one two")
+    live.until_status(run_id, "waiting_for_approval")
+    live.decide(live.approvals(run_id)["look"], True)
+    return run_id
+
+
+def test_files_are_read_after_an_approval_when_the_store_is_back(live: Live, lost: Away) -> None:
+    lost.left = 5
+    row = live.until_ended(_approved(live))
+    assert row.status == "completed"
+    assert json.loads(row.result)["files"] == {"write/notes/a.txt": "one two", "write/table.csv": "a,b"}
+    assert lost.left == 0
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_step_whose_files_cannot_be_stored_fails_and_leaves_none(live: Live, away: Away) -> None:
     away.left = 1_000
     run_id = live.run("Loses", [agent_step("write", "writer")])
     row = live.until_ended(run_id)
     assert (row.status, row.error_code, row.outputs_count) == ("failed", "node_failed", 0)
     assert live.steps(run_id)["write"].error.message == "what the step left could not be stored"
-    assert away.asked == 7
+    assert away.asked == 1
 
 
+@pytest.mark.usefixtures("impatient")
+def test_files_that_cannot_be_read_after_an_approval_fail_the_step(live: Live, lost: Away) -> None:
+    lost.left = 1_000
+    run_id = _approved(live)
+    assert live.until_ended(run_id).error_code == "node_failed"
+    assert live.steps(run_id)["read"].error.message == "the files of the steps that it needs could not be read"
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_result_that_cannot_be_stored_fails_the_run(live: Live, away: Away) -> None:
     away.left = 1_000
     run_id = live.run("Speaks", [agent_step("say")], workflow={"result": {"step": "say"}})
@@ -69,7 +109,8 @@ def test_a_result_that_cannot_be_stored_fails_the_run(live: Live, away: Away) ->
 def test_a_cancel_ends_the_wait_for_the_store(
     live: Live, away: Away, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PAUSES", (3600.0,))
+    for name in ("SECONDS", "FIRST_PAUSE", "LONGEST_PAUSE"):
+        monkeypatch.setattr(patience, name, 3600.0)
     away.left = 1_000
     run_id = live.run("Waits", [agent_step("one", agent)], workflow={"result": {"step": "one"}})
     until(lambda: away.asked, "the first try")

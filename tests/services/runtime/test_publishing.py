@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from backend.graphs.graph import Bounds
+from backend.runtime.publishing import store
 from tests.services.runtime.conftest import Live, agent_step
 from tests.support.poll import until
 from tests.support.sparql_server import SparqlServer, sparql_server
@@ -109,6 +110,14 @@ def test_triples_land_in_a_named_graph_of_the_run(live: Live) -> None:
     assert types.index("publish.completed") < types.index("run.completed")
     assert published(live) == {name: 2}
     until_landed(live)
+
+
+def test_a_round_without_removals_writes_none(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    removals: list[object] = []
+    monkeypatch.setattr(store, "removed", lambda _, keys: removals.append(keys))
+    apply(live, FOLDER)
+    assert warnings(live, run(live)) == []
+    assert removals == []
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,7 @@ def test_an_erasure_ends_the_sweep(idle: Live, tmp_path: Path) -> None:
     erasing.works = True
     FinalSweeps(live.services.database, live.services.clock, live.objects, erasing, tmp_path / "sweeps").round()
     erasing.close()
+    live.live._dispatch.removals.round()
     assert live.row(run_id).data_purged_at is not None
     assert stored(live, run_id) == b""
 

@@ -20,9 +20,11 @@ def test_what_is_kept_is_bounded_by_size_and_the_last_used_stays() -> None:
     assert [kept.get("a", 2), kept.get("c", 1), kept.get("d", 1)] == ["larger", None, "d"]
 
 
-def test_what_is_larger_than_all_may_be_together_is_not_kept() -> None:
+def test_what_is_larger_than_all_may_be_together_is_not_kept_and_takes_no_others_place() -> None:
     kept = Kept(most=30)
-    kept.put("a", 1, "huge", 31)
-    assert kept.get("a", 1) is None
-    kept.put("b", 1, "b", 30)
-    assert kept.get("b", 1) == "b"
+    for name in ("a", "b"):
+        kept.put(name, 1, name, 10)
+    kept.put("a", 2, "huge", 31)
+    assert [kept.get("a", 1), kept.get("a", 2), kept.get("b", 1)] == [None, None, "b"]
+    kept.put("c", 1, "c", 20)
+    assert [kept.get(name, 1) for name in ("b", "c")] == ["b", "c"]

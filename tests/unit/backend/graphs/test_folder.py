@@ -8,6 +8,7 @@ from pyoxigraph import Literal, NamedNode, Triple
 
 from backend.graphs.folder import FolderGraph
 from backend.graphs.graph import Bounds, GraphRefusedError, GraphUnavailableError, Part
+from backend.graphs.query_run import run_query
 
 SECRET = "a text that is too long to stand in a key of the database"
 RUN = "urn:workflow-api:run:run_1"
@@ -71,6 +72,54 @@ def test_what_is_removed_is_gone_from_the_files_as_well(folder: FolderGraph, tmp
     assert not files_with(tmp_path, SECRET)
     assert files_with(tmp_path, SECRET[::-1])
     assert count(folder) == 2
+
+
+@pytest.mark.parametrize("part", ["_all", "_make_current"])
+def test_a_rewriting_that_fails_leaves_no_half_database(
+    folder: FolderGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    folder.replace(RUN, triples("a"))
+    before = set((tmp_path / "graph").iterdir())
+    with monkeypatch.context() as fault:
+        fault.setattr(folder, part, full)
+        for _ in range(3):
+            with pytest.raises(GraphUnavailableError):
+                folder.forget_removed()
+    assert set((tmp_path / "graph").iterdir()) == before
+    folder.replace(OTHER, triples("b"))
+    assert count(folder) == 2
+
+
+def test_a_rewritten_database_is_the_current_one_though_it_was_not_synced(
+    folder: FolderGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Path) -> None:
+        raise OSError("the disk does not answer")
+
+    folder.replace(RUN, triples("a"))
+    with monkeypatch.context() as fault:
+        fault.setattr("backend.graphs.folder.sync_folder", broken)
+        with pytest.raises(GraphUnavailableError):
+            folder.forget_removed()
+    folder.replace(OTHER, triples("b"))
+    folder.close()
+    again = FolderGraph(tmp_path / "graph")
+    assert count(again) == 2
+    again.close()
+
+
+def test_rewriting_an_empty_graph_spares_what_is_being_queried(
+    folder: FolderGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rewritten_meanwhile(copy: Path, text: str, bounds: Bounds) -> Iterator[Part]:
+        folder.forget_removed()
+        return run_query(copy, text, bounds)
+
+    monkeypatch.setattr("backend.graphs.folder.run_query", rewritten_meanwhile)
+    assert count(folder) == 0
 
 
 def test_a_graph_outlives_its_process_and_a_crash_amid_rewriting(folder: FolderGraph, tmp_path: Path) -> None:

@@ -131,7 +131,12 @@ def test_an_object_of_another_size_than_listed_is_refused(bucket: Bucket, tmp_pa
 
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "PAUSES", (0.0,) * 6)
+    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.0)
+
+
+@pytest.fixture
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("no_pauses")
@@ -140,9 +145,14 @@ def test_an_object_that_breaks_off_is_copied_again(bucket: Bucket, tmp_path: Pat
     bucket.answers = {"in/a": [(b"as li", 9), (b"", 9)] * 3}
     _copy(bucket, tmp_path)
     assert (tmp_path / "documents" / "a").read_bytes() == b"as listed"
-    bucket.answers = {"in/a": [(b"as li", 9)] * 7}
+
+
+@pytest.mark.usefixtures("no_patience")
+def test_an_object_that_always_breaks_off_is_named(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.objects = {"in/a": b"as listed"}
+    bucket.answers = {"in/a": [(b"as li", 9)] * 2}
     with pytest.raises(InputError, match=r"'in/a' failed: the store does not answer, or breaks off \(Incomplete"):
-        _copy(bucket, tmp_path / "again")
+        _copy(bucket, tmp_path)
 
 
 @pytest.mark.usefixtures("no_pauses")
@@ -168,7 +178,7 @@ def test_a_store_that_throttles_or_fails_for_a_while_is_waited_for(
     assert (tmp_path / "documents" / "a").read_bytes() == b"a"
 
 
-@pytest.mark.usefixtures("no_pauses")
+@pytest.mark.usefixtures("no_patience")
 def test_an_object_that_the_store_keeps_refusing_is_named_with_the_code_alone(
     bucket: Bucket, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -271,7 +281,8 @@ def test_copying_ends_soon_in_all_threads_when_the_run_is_stopped(bucket: Bucket
 def test_waiting_for_the_store_ends_when_the_run_is_stopped(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
-    monkeypatch.setattr(patience, "PAUSES", (3600.0,))
+    for name in ("SECONDS", "FIRST_PAUSE", "LONGEST_PAUSE"):
+        monkeypatch.setattr(patience, name, 3600.0)
     bucket.objects = {"in/a": b"a"}
     bucket.failing = {failing: 1}
     halt = threading.Event()
@@ -294,7 +305,8 @@ def test_waiting_for_the_store_ends_when_the_run_is_stopped(
 def test_waiting_for_the_store_ends_when_another_object_failed(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "PAUSES", (3600.0,))
+    for name in ("SECONDS", "FIRST_PAUSE", "LONGEST_PAUSE"):
+        monkeypatch.setattr(patience, name, 3600.0)
     bucket.objects = {"in/a": b"a", "in/b": b"b"}
     bucket.failing = {"in/a": 1}
     bucket.answers = {"in/b": [(b"longer", 6)]}

@@ -1,3 +1,4 @@
+import logging
 import threading
 from pathlib import Path
 
@@ -36,6 +37,27 @@ def test_a_fault_at_one_file_leaves_none_stored(tmp_path: Path, folder: Path) ->
     with pytest.raises(OSError, match="full"):
         store_outputs(Full(tmp_path / "objects"), "run_1", "write", folder, threading.Event())
     assert stored(tmp_path) == 0
+
+
+def test_a_store_that_keeps_what_is_discarded_is_asked_once_and_the_fault_is_told(
+    tmp_path: Path, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "c.txt").write_text("C")
+    asked: list[str] = []
+
+    class Away(FolderObjects):
+        def put_file(self, key: str, source: Path) -> tuple[int, str]:
+            if source.name == "a.txt":
+                raise OSError("full")
+            return super().put_file(key, source)
+
+        def delete(self, key: str) -> None:
+            asked.append(key)
+            raise OSError("away")
+
+    with pytest.raises(OSError, match="full"), caplog.at_level(logging.CRITICAL):
+        store_outputs(Away(tmp_path / "objects"), "run_1", "write", folder, threading.Event())
+    assert len(asked) == 1
 
 
 def test_no_file_is_begun_after_a_halt(tmp_path: Path, folder: Path) -> None:

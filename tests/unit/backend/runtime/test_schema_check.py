@@ -43,6 +43,20 @@ def test_no_pattern_of_a_schema_takes_more_than_linear_time(draft: str, schema: 
     assert (schema_mismatch({"$schema": draft, **schema}, value) is None) == fits
 
 
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"$defs": {"n": {}}, "items": {"$id": "https://example.org/n", "$ref": "#/$defs/n"}}, [1]),
+        ({"multipleOf": 0.5}, 10**400),
+    ],
+    ids=["a reference", "a number"],
+)
+def test_a_schema_that_cannot_judge_a_value_is_told_as_a_mismatch(schema: Any, value: Any) -> None:
+    told = schema_mismatch(schema, value)
+    assert told is not None
+    assert told.startswith("The result cannot be judged by the schema: ")
+
+
 def test_a_pattern_that_cannot_be_read_judges_nothing() -> None:
     told = schema_mismatch({"pattern": "(?=a)b"}, "ab")
     assert told is not None

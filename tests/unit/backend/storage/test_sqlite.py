@@ -13,6 +13,7 @@ from backend.errors import ApiError
 from backend.storage.database import Tx
 from backend.storage.sqlite import SqliteDatabase
 from backend.storage.statements import sql
+from tests.support.poll import until
 from workflow_api.v1 import errors_pb2
 
 CATALOGUE = MetaData()
@@ -162,13 +163,18 @@ def test_a_snapshot_does_not_see_what_is_committed_meanwhile(database: SqliteDat
 
 def test_closing_commits_what_has_queued(path: Path) -> None:
     database = SqliteDatabase(path)
-    gate = threading.Event()
-    holder = threading.Thread(target=lambda: database.write(lambda _tx: gate.wait(5)))
+    begun, gate = threading.Event(), threading.Event()
+
+    def hold(_: Tx) -> None:
+        begun.set()
+        gate.wait(60)
+
+    holder = threading.Thread(target=lambda: database.write(hold))
     holder.start()
+    assert begun.wait(60)
     writer = threading.Thread(target=add, args=(database, 7))
     writer.start()
-    while database._queue.empty():
-        pass
+    until(lambda: not database._queue.empty(), "the change behind it")
     gate.set()
     database.close()
     holder.join()

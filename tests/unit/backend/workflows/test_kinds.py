@@ -359,11 +359,24 @@ def test_a_result_schema_has_at_most_32_kb() -> None:
         {"$ref": "https://example.com/schema.json"},
         {"properties": {"a": {"$ref": "other.json#/x"}}},
         {"$ref": "#/$defs/none"},
+        {"$defs": {"n": {}}, "items": {"$id": "https://example.com/n", "$ref": "#/$defs/n"}},
+        {"$defs": {"n": {}}, "items": {"$id": "https://example.com/n", "allOf": [{"not": {"$ref": "#/$defs/n"}}]}},
         ["object"],
     ],
 )
 def test_a_result_schema_is_sound_and_refers_only_to_itself(schema: Any) -> None:
     assert problem_fields(workflow(steps=[{"step": "a"}], result={"step": "a", "schema": schema})) == ["result.schema"]
+
+
+def test_a_result_schema_may_have_ids_where_nothing_refers() -> None:
+    fields = {"id": {"type": "string"}, "n": {"$ref": "#/$defs/n"}}
+    schema = {
+        "$id": "https://example.com/result",
+        "$defs": {"n": {"$id": "https://example.com/n", "type": "integer"}},
+        "properties": fields,
+        "examples": [{"id": "a"}],
+    }
+    assert problem_fields(workflow(steps=[{"step": "a"}], result={"step": "a", "schema": schema})) == []
 
 
 def test_a_result_schema_may_refer_to_itself() -> None:

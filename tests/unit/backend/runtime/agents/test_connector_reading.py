@@ -1,10 +1,14 @@
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
+from backend.runtime.agents import StepFailed
 from backend.runtime.agents.connector_reading import OUTSIDE, list_objects, read_object
 from backend.runtime.agents.reading import READ_BYTES
 from backend.secrets import Secrets
+from backend.workflows.store_answers import RoleError
 from tests.unit.backend.runtime.bucket import Bucket, serve_bucket
 
 __all__ = ["serve_bucket"]
@@ -49,6 +53,42 @@ def test_nothing_outside_the_prefix_is_asked_for(connectors: Connectors, key: st
 def test_only_connectors_of_the_step_are_there(connectors: Connectors) -> None:
     error = {"error": "the step declares no such connector (declared: inbox, whole)"}
     assert list_objects(NONE, connectors, "outbox", "") == read_object(NONE, connectors, "outbox", "a", 0) == error
+
+
+@pytest.mark.parametrize(
+    ("credentials", "cause", "final", "message"),
+    [
+        (
+            {"secret": "theirs"},
+            "SecretUnavailable",
+            True,
+            "connector 'inbox': this deployment has no secret named 'theirs'",
+        ),
+        (
+            {"role_arn": "arn:role"},
+            "RoleNotAssumed",
+            False,
+            "connector 'inbox': the role arn:role could not be assumed",
+        ),
+    ],
+)
+@pytest.mark.parametrize("call", [partial(read_object, offset=0), list_objects])
+def test_credentials_that_cannot_be_had_fail_the_step(
+    connectors: Connectors,
+    call: Callable[..., Any],
+    credentials: dict[str, str],
+    cause: str,
+    final: bool,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RoleError("the role arn:role could not be assumed")
+
+    monkeypatch.setattr("backend.workflows.object_storage._assume", refuse)
+    with pytest.raises(StepFailed) as failed:
+        call(NONE, {"inbox": connectors["inbox"] | credentials}, "inbox", "in/a.txt")
+    assert (failed.value.type, failed.value.final, failed.value.message) == (cause, final, message)
 
 
 def test_what_the_storage_refuses_is_told_by_its_code(connectors: Connectors, bucket: Bucket) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from backend.runtime.agents import Limits, StepRequest
+from backend.runtime.agents.connector_reading import ROLE_NOT_ASSUMED
 from backend.runtime.agents.model_failures import _CAUSES, _MALFORMED
 from backend.runtime.agents.prompt import user_prompt
 from backend.runtime.models import NOT_CONFIGURED, SECRET_UNAVAILABLE
@@ -16,6 +17,7 @@ CAUSES = {(cause, final) for _, cause, _, final in _CAUSES} | {
     (_MALFORMED[0], False),
     (NOT_CONFIGURED, True),
     (SECRET_UNAVAILABLE, True),
+    (ROLE_NOT_ASSUMED, False),
 }
 
 

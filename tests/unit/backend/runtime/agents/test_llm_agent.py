@@ -322,6 +322,14 @@ def test_the_model_reads_inputs_files_and_connectors_by_its_tools(asked: Asked) 
         assert told in asked.told_by_tool()
 
 
+def test_a_connector_whose_secret_is_missing_fails_the_step(asked: Asked) -> None:
+    inbox: dict[str, Any] = {"bucket": "docs", "prefixes": [], "endpoint_url": None, "role_arn": None}
+    call = Reply(calls=(ToolCall("list_connector_objects", {"connector": "inbox", "prefix": "in/"}),))
+    failed = asked.failure(call, agent={"tools": ["connectors"]}, connectors={"inbox": inbox | {"secret": "theirs"}})
+    assert (failed.type, failed.final) == ("SecretUnavailable", True)
+    assert failed.message == "connector 'inbox': this deployment has no secret named 'theirs'"
+
+
 def test_only_the_declared_tools_are_offered(once: Asked) -> None:
     once.ask(Reply("done"), agent={"tools": ["inputs"]})
     assert sorted(tool["name"] for tool in once.sent()["tools"]) == ["list_inputs", "read_input"]

@@ -1,0 +1,155 @@
+"""What the final sweep leaves stored, whatever fails meanwhile. (DECISIONS.md, 5 and 6)"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.runtime.final_sweep import FinalSweeps
+from backend.runtime.redaction import Counts, FileOutcome
+from tests.services.runs.world import World
+
+
+class Redactor:
+    """Writes `swept` in place of every file, after what is to happen `before`."""
+
+    def __init__(self) -> None:
+        self.before: Callable[[], object] = lambda: None
+
+    def values(self, _: Any, values: list[Any]) -> tuple[list[Any], Counts]:
+        return values, Counts()
+
+    names = values
+
+    def file(self, _: Any, __: Path, target: Path, ___: str) -> tuple[FileOutcome, Counts]:
+        self.before()
+        target.write_bytes(b"swept")
+        return FileOutcome("text"), Counts()
+
+
+class Crash(BaseException):
+    """The end of the process."""
+
+
+class Sweeping:
+    """A world, its final sweeps, and what they work with."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world = world
+        self.redactor = Redactor()
+        self._folder = folder
+        self.sweeps = self.restarted()
+
+    def restarted(self) -> FinalSweeps:
+        """The sweeps of a new process."""
+        services, objects = self.world.services, self.world.objects
+        return FinalSweeps(services.database, services.clock, objects, self.redactor, self._folder)  # type: ignore[arg-type]
+
+    def finished(self) -> str:
+        """A run that waits to be swept, with one file."""
+        run_id = self.world.started("Swept", pii_policy_override={"mode": "redact"})
+        self.world.begin(run_id)
+        self.world.output(run_id, "first/a.txt", b"personal")
+        assert self.world.close(run_id)
+        return run_id
+
+    def erase(self, run_id: str) -> None:
+        """Erases a run, and removes what is stored of it by then."""
+        self.world.erase(run_id)
+        self.world.removals.round()
+
+    def crash(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Ends the process once it has stored a swept file."""
+        put = self.world.objects.put_file
+
+        def put_and_crash(key: str, source: Path) -> tuple[int, str]:
+            put(key, source)
+            raise Crash
+
+        with monkeypatch.context() as fault:
+            fault.setattr(self.world.objects, "put_file", put_and_crash)
+            with pytest.raises(Crash):
+                self.sweeps.round()
+
+    def stored(self, run_id: str) -> list[bytes]:
+        folder = self.world.stored_below(f"runs/{run_id}")
+        return sorted(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def sweeping(services: Any, clock: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Sweeping:
+    caplog.set_level(logging.CRITICAL)
+    return Sweeping(World(services, clock, tmp_path), tmp_path / "sweeps")
+
+
+def test_of_a_swept_run_only_what_was_swept_stays(sweeping: Sweeping) -> None:
+    run_id = sweeping.finished()
+    sweeping.sweeps.round()
+    sweeping.sweeps.round()
+    assert sweeping.stored(run_id) == [b"swept"]
+    assert sweeping.world.count("pending_deletions") == 0
+
+
+def test_what_is_stored_for_a_run_that_was_erased_meanwhile_is_removed(
+    sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = sweeping.finished()
+    sweeping.redactor.before = lambda: sweeping.erase(run_id)
+    with monkeypatch.context() as fault:
+        fault.setattr(sweeping.world.objects, "delete", _away)
+        fault.setattr(sweeping.world.objects, "delete_prefix", _away)
+        sweeping.sweeps.round()
+    assert sweeping.stored(run_id), "the store was away"
+    sweeping.world.clock.advance(seconds=1)
+    sweeping.sweeps.round()
+    assert b"swept" not in sweeping.stored(run_id)
+    sweeping.world.removals.round()
+    assert sweeping.stored(run_id) == []
+
+
+def test_what_a_crash_left_of_the_sweep_of_an_erased_run_is_removed(
+    sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = sweeping.finished()
+    sweeping.redactor.before = lambda: sweeping.erase(run_id)
+    sweeping.crash(monkeypatch)
+    assert sweeping.stored(run_id) == [b"swept"]
+    sweeping.restarted().round()
+    assert sweeping.stored(run_id) == []
+
+
+def test_what_a_crash_left_is_stored_again_by_the_next_sweep(
+    sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = sweeping.finished()
+    sweeping.crash(monkeypatch)
+    assert sweeping.stored(run_id) == [b"personal", b"swept"]
+    sweeping.restarted().round()
+    assert sweeping.stored(run_id) == [b"swept"]
+    assert sweeping.world.row(run_id).redaction_state == "done"
+
+
+def test_an_object_that_a_store_keeps_holds_up_no_sweep(sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def locked(key: str) -> None:
+        asked.append(key)
+        raise OSError(key)
+
+    first = sweeping.finished()
+    with monkeypatch.context() as fault:
+        fault.setattr(sweeping.world.objects, "delete", locked)
+        sweeping.sweeps.round()
+        second = sweeping.finished()
+        sweeping.sweeps.round()
+        assert [sweeping.world.row(run_id).redaction_state for run_id in (first, second)] == ["done", "done"]
+        assert len(asked) == 2, "each is tried again after a pause"
+    sweeping.world.clock.advance(seconds=1)
+    sweeping.sweeps.round()
+    assert [sweeping.stored(run_id) for run_id in (first, second)] == [[b"swept"], [b"swept"]]
+
+
+def _away(_: str) -> None:
+    raise OSError("the store is away")
