@@ -179,7 +179,7 @@ RULES: Final = (
         r"[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,8}(?:(?:\.[0-9]{1,3}){3})?",
         0.9,
         check=checksums.ipv6,
-        opening="[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]",
+        opening="[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:",
         before="0-9A-Za-z:.",
         after="0-9A-Za-z:",
     ),
