@@ -90,8 +90,9 @@ def find(
     without them the whole text is searched.
     """
     whole, ends_well = _compiled(rule)
+    group = min(whole.groups, 1)
     for found in _everywhere(whole, text) if starts is None else filter(None, map(whole.match, repeat(text), starts)):
-        start, end = found.span(1) if whole.groups else found.span()
+        start, end = found.span(group)
         if rule.widen is not None:
             place, start = start, rule.widen(text, start)
             if start == place:
@@ -118,15 +119,21 @@ def _everywhere(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
 
 def in_context(words: str, text: str, start: int, label_at: Callable[[int], str] | None) -> bool:
     """Whether one of the words stands before a place on its line, or in the label of the place."""
-    pattern = context_pattern(words)
-    line = text.rfind("\n", max(start - CONTEXT_REACH, 0), start) + 1
-    if pattern.search(text, max(line, start - CONTEXT_REACH, 0), start):
+    if label_at is not None and tells(words, label_at(start)):
         return True
-    return label_at is not None and pattern.search(label_at(start)) is not None
+    low = max(start - CONTEXT_REACH, 0)
+    line = text.rfind("\n", low, start) + 1
+    return _context_pattern(words).search(text, max(line, low), start) is not None
+
+
+@functools.lru_cache(maxsize=4096)
+def tells(words: str, label: str) -> bool:
+    """Whether a column's or key's plain name holds one of a rule's context words."""
+    return _context_pattern(words).search(label) is not None
 
 
 @functools.cache
-def context_pattern(words: str) -> re.Pattern[str]:
+def _context_pattern(words: str) -> re.Pattern[str]:
     """The pattern of a rule's context words, as whole words in any case and in the plural."""
     return re.compile(rf"(?<![A-Za-z])(?:{words})s?(?![A-Za-z])", re.IGNORECASE | re.ASCII)
 

@@ -40,9 +40,12 @@ def resolved(matches: Iterable[Match]) -> list[Match]:
 
     The group is named after the longest in it; among equals the higher score decides, then the name.
     """
+    ordered = sorted(matches)
+    if len(ordered) < 2:
+        return ordered
     joined: list[Match] = []
     best: Match | None = None
-    for match in sorted(matches):
+    for match in ordered:
         if best is None or match.start >= joined[-1].end:
             joined.append(match)
             best = match

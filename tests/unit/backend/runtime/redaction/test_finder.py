@@ -1,11 +1,14 @@
 """The pre-filter and the windows change nothing: what is found is what every rule finds in the whole text."""
 
+import itertools
+
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from backend.runtime.redaction import spans
 from backend.runtime.redaction.finder import Finder
+from backend.runtime.redaction.labelled import Labelled
 from backend.runtime.redaction.rule import Match
 from backend.runtime.redaction.spans import replaced, resolved, windows
 from backend.runtime.redaction.stream import sweep_stream
@@ -22,9 +25,14 @@ _FRAGMENTS = st.one_of(
     st.text(max_size=12),
     st.from_regex(r"[0-9A-Z .:@+/-]{1,20}", fullmatch=True),
 )
+_BESIDE = st.tuples(st.sampled_from(["phone", "SSN", "tax file", "passport no", "born"]), st.integers(1, 42)).map(
+    lambda beside: beside[0] + " " * beside[1] + "212 555 2671, 123456789, 1/2/80"
+)
+_LABELS = st.sampled_from(["", "notes", "ssn", "phone", "tax id", "passport no", "date of birth", "account"])
+_CELLS = st.lists(st.tuples(st.lists(_FRAGMENTS | _BESIDE, max_size=4).map("".join), _LABELS), min_size=1, max_size=20)
 _TEXTS = st.lists(_FRAGMENTS, max_size=25).map("".join)
 _LONG_TEXTS = st.lists(_FRAGMENTS, min_size=60, max_size=120).map(lambda parts: "".join(parts * 3))
-_FINDERS = {floor: Finder(ENTITY_TYPES, floor) for floor in (0.5, 0.8, 1.0)}
+_FINDERS = {floor: Finder(ENTITY_TYPES, floor) for floor in (0.5, 0.8, 0.9, 1.0)}
 _SLOW = settings(
     deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
@@ -35,6 +43,25 @@ _SLOW = settings(
 @example(text="\u212a \u017f ssn 123456789", floor=0.8)
 def test_the_prefilter_misses_nothing(text: str, floor: float) -> None:
     assert _FINDERS[floor].find(text) == _FINDERS[floor].find_unfiltered(text)
+
+
+@settings(deadline=None, max_examples=200)
+@given(cells=_CELLS, window=st.integers(20, 300), floor=st.sampled_from([0.5, 0.8, 0.9]))
+def test_the_prefilter_misses_nothing_that_words_and_labels_tell(
+    cells: list[tuple[str, str]], window: int, floor: float
+) -> None:
+    starts = list(itertools.accumulate((len(cell) + 1 for cell, _ in cells), initial=0))
+    labelled = Labelled(starts, [label for _, label in cells])
+    text = "\n".join(cell for cell, _ in cells)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spans, "WINDOW", window)
+        assert _FINDERS[floor].find(text, labelled) == _FINDERS[floor].find_unfiltered(text, labelled)
+
+
+@pytest.mark.parametrize(("gap", "found"), [(34, 1), (35, 1), (36, 0)])
+def test_the_prefilter_reads_as_far_as_a_context_reaches(gap: int, found: int) -> None:
+    text = "phone" + " " * gap + "2125552671"
+    assert len(_FINDERS[0.8].find(text)) == len(_FINDERS[0.8].find_unfiltered(text)) == found
 
 
 @_SLOW

@@ -71,6 +71,10 @@ def test_a_rule_is_local() -> None:
         assert rule.begins.encode("latin-1")
 
 
+def test_a_match_that_words_lift_begins_with_its_value() -> None:
+    assert not [rule.pattern for rule in RULES if rule.context and (rule.widen or re.compile(rule.pattern).groups)]
+
+
 def test_no_rule_crosses_a_line_break() -> None:
     text = "\n".join(value for values in SAMPLES.values() for value in values)
     for broken in (text, re.sub(r"(?<=\w)(?=[ .-])", "\n", text), re.sub("[ .-]", "\n", text)):
