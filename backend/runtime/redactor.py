@@ -3,6 +3,8 @@
 The process is started at the first sweep, and again after it died; it ends with this one.
 """
 
+import gc
+import importlib
 import multiprocessing
 import os
 import threading
@@ -106,6 +108,9 @@ def _begin(models: Models) -> None:
     global _models  # noqa: PLW0603 - a process of a pool has no other place for what it is given once
     _models = models
     _end_with_parent()
+    # Presidio and spaCy leave a hundred thousand objects, which no collection of garbage need look at again.
+    importlib.import_module("backend.runtime.redaction.finder")
+    gc.freeze()
 
 
 def _end_with_parent() -> None:

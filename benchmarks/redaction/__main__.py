@@ -30,23 +30,28 @@ def scores(labelled: Labelled, confidence: float) -> dict[str, tuple[float, floa
     named: Counter[str] = Counter(match.entity for match in found)
     hit: Counter[str] = Counter()
     hidden: Counter[str] = Counter()
-    total: Counter[str] = Counter(entity for _, _, entity in labelled.labels)
+    total: Counter[str] = Counter(label for _, _, label in labelled.labels)
     place = 0
-    for start, end, entity in labelled.labels:
+    for start, end, label in labelled.labels:
         while place < len(found) and found[place].end <= start:
             place += 1
         over = [match for match in found[place : place + 4] if match.start < end and match.end > start]
-        right[entity] += sum(match.entity == entity for match in over)
-        hit[entity] += any(match.entity == entity for match in over)
-        hidden[entity] += sum(min(match.end, end) - max(match.start, start) for match in over) == end - start
+        same = sum(match.entity == _entity(label) for match in over)
+        right[_entity(label)] += same
+        hit[label] += same > 0
+        hidden[label] += sum(min(match.end, end) - max(match.start, start) for match in over) == end - start
     return {
-        entity: (
-            right[entity] / named[entity] if named[entity] else 1.0,
-            hit[entity] / total[entity],
-            hidden[entity] / total[entity],
+        label: (
+            right[_entity(label)] / named[_entity(label)] if named[_entity(label)] else 1.0,
+            hit[label] / total[label],
+            hidden[label] / total[label],
         )
-        for entity in MAKERS
+        for label in MAKERS
     }
+
+
+def _entity(label: str) -> str:
+    return label.partition(" ")[0]
 
 
 def quality(values: int) -> None:

@@ -4,16 +4,17 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
-from backend.runtime.redaction.labelled import Labelled
+from backend.runtime.redaction.labelled import Labelled, Part
 from backend.runtime.redaction.model import Mention
 from backend.runtime.redaction.openings import Prefilter
 from backend.runtime.redaction.recognizers import MentionRecognizer, RuleRecognizer, Window, analyzer
 from backend.runtime.redaction.rule import Match, Rule, find, normalised
 from backend.runtime.redaction.rules_everywhere import RULES as EVERYWHERE
 from backend.runtime.redaction.rules_national import RULES as NATIONAL
+from backend.runtime.redaction.rules_persons import RULES as PERSONS
 from backend.runtime.redaction.spans import resolved, windows
 
-RULES: Final = (*EVERYWHERE, *NATIONAL)
+RULES: Final = (*EVERYWHERE, *NATIONAL, *PERSONS)
 
 Ask = Callable[[str, Collection[str]], Sequence[Mention]]
 
@@ -49,7 +50,8 @@ class Finder:
             return
         plain = normalised(text)
         for start, end, low, high in windows(plain):
-            window = self._window(plain[low:high], low, labelled)
+            labels = None if labelled is None else Part(labelled, low, high - low)
+            window = self._window(plain[low:high], labels)
             entities = self._everything if by_all is not None else window.types
             if entities:
                 found = analyze(text[low:high], entities, window)
@@ -62,11 +64,8 @@ class Finder:
     def find_unfiltered(self, text: str, labelled: Labelled | None = None) -> list[Match]:
         """What `find` finds, slowly: every rule over the whole text at once, without windows or pre-filter."""
         plain = normalised(text)
-        label_at = None if labelled is None else labelled.at
-        return resolved([match for rule in self.rules for match in find(rule, plain, self._floor, label_at)])
+        return resolved([match for rule in self.rules for match in find(rule, plain, self._floor, labelled)])
 
-    def _window(self, part: str, low: int, labelled: Labelled | None) -> Window:
-        if labelled is None:
-            return Window(part, self._prefilter.openings(part, lambda _: ()), None)
-        openings = self._prefilter.openings(part, lambda words: labelled.told(words, low, low + len(part)))
-        return Window(part, openings, lambda place: labelled.at(low + place))
+    def _window(self, part: str, labels: Part | None) -> Window:
+        told = labels.told if labels is not None else lambda _: ()
+        return Window(part, self._prefilter.openings(part, told), labels)

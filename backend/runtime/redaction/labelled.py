@@ -1,7 +1,6 @@
 """Which parts of a text stand under which column's or key's name."""
 
 import bisect
-import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -21,7 +20,7 @@ class Labelled:
         self._pieces: dict[str, list[int]] = defaultdict(list)
         for piece, label in enumerate(labels):
             self._pieces[label].append(piece)
-        self._told = functools.cache(self._all_told)
+        self._told: dict[str, list[Zone]] = {}
 
     def at(self, place: int) -> str:
         """The label of what stands at a place."""
@@ -35,14 +34,41 @@ class Labelled:
         """Every label with the pieces that it has."""
         return self._pieces.items()
 
-    def told(self, words: str, low: int, high: int) -> list[Zone]:
-        """The zones between two places whose label holds one of some context words, as seen from the first place."""
-        zones = self._told(words)
+    def apart(self, first: int, second: int) -> bool:
+        """Whether two places are in different pieces."""
+        return self.piece_at(first) != self.piece_at(second)
+
+    def told(self, words: str) -> list[Zone]:
+        """The zones, in order, whose label holds one of some context words."""
+        if (zones := self._told.get(words)) is None:
+            told = [pieces for label, pieces in self._pieces.items() if tells(words, label)]
+            starts = self._starts
+            zones = [(starts[piece], starts[piece + 1]) for piece in sorted(itertools.chain(*told))]
+            self._told[words] = zones
+        return zones
+
+
+class Part:
+    """The labels of a text as seen from the part of it that begins at `low` and has `size` characters."""
+
+    def __init__(self, labelled: Labelled, low: int, size: int) -> None:
+        self._labelled = labelled
+        self._low = low
+        self._high = low + size
+
+    def at(self, place: int) -> str:
+        """The label of what stands at a place of the part."""
+        return self._labelled.at(self._low + place)
+
+    def apart(self, first: int, second: int) -> bool:
+        """Whether two places of the part are in different pieces."""
+        return self._labelled.apart(self._low + first, self._low + second)
+
+    def told(self, words: str) -> list[Zone]:
+        """The zones of the part, in order, whose label holds one of some context words."""
+        low, high = self._low, self._high
+        zones = self._labelled.told(words)
         # The zone before the first that begins here may reach into the part.
         first = max(bisect.bisect_left(zones, (low, low)) - 1, 0)
         last = bisect.bisect_left(zones, (high, high))
         return [(max(start - low, 0), end - low) for start, end in zones[first:last] if end > low]
-
-    def _all_told(self, words: str) -> list[Zone]:
-        told = [pieces for label, pieces in self._pieces.items() if tells(words, label)]
-        return [(self._starts[piece], self._starts[piece + 1]) for piece in sorted(itertools.chain(*told))]

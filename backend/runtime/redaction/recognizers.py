@@ -12,7 +12,7 @@ from presidio_analyzer.nlp_engine import NlpArtifacts, NoOpNlpEngine
 
 from backend.runtime.redaction.model import Mention
 from backend.runtime.redaction.openings import Openings
-from backend.runtime.redaction.rule import Rule, find
+from backend.runtime.redaction.rule import Labels, Rule, find
 
 _LANGUAGE: Final = "en"
 _SHORTEST_QUOTE: Final = 2
@@ -21,11 +21,11 @@ _SHORTEST_QUOTE: Final = 2
 class Window(NlpArtifacts):
     """What the recognizers get beside a piece of text: how rules read it, where they begin, and its columns' names."""
 
-    def __init__(self, plain: str, openings: Openings, label_at: Callable[[int], str] | None) -> None:
+    def __init__(self, plain: str, openings: Openings, labels: Labels | None) -> None:
         super().__init__([], _NO_TOKENS, [], [], None, _LANGUAGE)
         self.plain = plain
         self.openings = openings
-        self.label_at = label_at
+        self.labels = labels
 
     @property
     def types(self) -> list[str]:
@@ -56,7 +56,7 @@ class RuleRecognizer(EntityRecognizer):
             RecognizerResult(match.entity, match.start, match.end, match.score, recognition_metadata=self._origin)
             for rule in self._rules
             if rule in window.openings
-            for match in find(rule, window.plain, self._floor, window.label_at, window.openings[rule])
+            for match in find(rule, window.plain, self._floor, window.labels, window.openings[rule])
         ]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from backend.runtime.redaction.rule import REACH, Match
+from backend.runtime.redaction.rule import REACH, Match, line_above
 
 WINDOW: Final = 8_192
 
@@ -11,7 +11,7 @@ WINDOW: Final = 8_192
 def windows(text: str) -> Iterator[tuple[int, int, int, int]]:
     """Cuts a text: (start, end) of what a window answers for, and (low, high) of what it must read.
 
-    At line breaks the cut is clean; a longer line is cut with REACH characters of both neighbours.
+    At line breaks a window keeps the lines just above; a longer line is cut with REACH characters of both neighbours.
     """
     start = 0
     low = 0
@@ -23,7 +23,7 @@ def windows(text: str) -> Iterator[tuple[int, int, int, int]]:
         if (line := text.rfind("\n", start, end)) >= start:
             end = line + 1
             yield start, end, low, end
-            low = end
+            low = line_above(text, end)
         else:
             yield start, end, low, min(_line_end(text, end), end + REACH)
             low = max(low, end - REACH)

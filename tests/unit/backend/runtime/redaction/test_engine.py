@@ -71,6 +71,11 @@ def test_keys_stay_and_tell_what_their_values_are(engine: Engine) -> None:
     }
 
 
+def test_a_closing_tells_nothing_of_another_value(engine: Engine) -> None:
+    value = ["Regards,", "Anna Kowalska", "Regards,\nAnna Kowalska"]
+    assert engine.sweep_value(value) == ["Regards,", "Anna Kowalska", "Regards,\n[PERSON]"]
+
+
 def test_a_number_that_is_a_value_becomes_its_type(engine: Engine) -> None:
     assert engine.sweep_value([4111111111111111, 4111111111111112, 4111111111111111.0]) == [
         "[CREDIT_CARD]",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from backend.runtime.redaction import spans
+from backend.runtime.redaction import spans, stream
 from backend.runtime.redaction.finder import Finder
 from backend.runtime.redaction.labelled import Labelled
 from backend.runtime.redaction.rule import Match
@@ -16,8 +16,15 @@ from backend.workflows.entity_types import ENTITY_TYPES
 from tests.unit.backend.runtime.redaction.values import SAMPLES
 
 _VALUES = [value for values in SAMPLES.values() for value in values]
+_CLOSED = st.tuples(
+    st.sampled_from(["Regards,", "Mit freundlichen Grüßen", "Thanks,", "-- ", "> Best", "x" * 30 + " Regards"]),
+    st.sampled_from(["\n", "\r\n\r\n", "\n   \n\n\n", "\n>\n> "]),
+    st.sampled_from(["Anna Kowalska", "J. Smith", "Tom, CEO", "Łukasz", "The Team", "see below"]),
+).map("".join)
 _FRAGMENTS = st.one_of(
     st.sampled_from(_VALUES),
+    _CLOSED,
+    _CLOSED.map(lambda closed: f"\n{closed}\n"),
     st.sampled_from(_VALUES).flatmap(lambda value: st.integers(1, len(value)).map(lambda cut: value[:cut])),
     st.sampled_from(
         [" ", "\n", ", ", ": ", "-", "", ".", "@", "//", "x" * 70, "9" * 20, "1 " * 30, "\u00a0", "é", "\ud800"]
@@ -79,6 +86,20 @@ def test_a_stream_is_swept_as_the_whole_text_is(text: str, sizes: list[int], lin
     text = text if lines else text.replace("\n", " ")
     streamed = "".join(sweep_stream(_blocks(text, sizes), finder.find_all, replaced, batch=1))
     assert streamed == replaced(text, finder.find_unfiltered(text))
+
+
+@pytest.mark.parametrize("size", [20, 35, 50, 200])
+def test_a_cut_keeps_the_lines_above_whole(size: int) -> None:
+    finder = _FINDERS[0.8]
+    text = "".join(f"{' so'[: number % 4]}Regards,\n\nAnna Kowalska\n" for number in range(400))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spans, "WINDOW", size)
+        patch.setattr(stream, "REACH", size)
+        found = finder.find(text)
+        streamed = "".join(sweep_stream(_blocks(text, [size // 3]), finder.find_all, replaced, batch=1))
+    assert found == finder.find_unfiltered(text)
+    assert len(found) == 200
+    assert streamed == replaced(text, found)
 
 
 def test_a_chain_longer_than_a_batch_leaks_nothing() -> None:
