@@ -28,8 +28,12 @@ class ModelUnusableError(Exception):
     """A model that cannot be called as it is declared; `type` names the cause, the text is for the caller."""
 
     def __init__(self, type: str, message: str) -> None:  # noqa: A002 - the step error's field
-        super().__init__(message)
+        # Both, for it may be told by one process to another.
+        super().__init__(type, message)
         self.type = type
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 @dataclass(frozen=True, slots=True)

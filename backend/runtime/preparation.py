@@ -17,7 +17,7 @@ from backend.runtime.endings import Ending
 from backend.runtime.inputs import InputError, materialise_all
 from backend.runtime.means import Means
 from backend.runtime.recording import Recording
-from backend.runtime.redactor import RedactionError
+from backend.runtime.redaction_worker import RedactionError
 from backend.runtime.run_redaction import INPUTS
 from backend.runtime.stopping import StoppedError, Stopping
 from backend.runtime.swept_inputs import sweep_inputs

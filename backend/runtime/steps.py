@@ -20,7 +20,7 @@ from backend.runtime.means import Means
 from backend.runtime.patience import patiently
 from backend.runtime.promotion import discard, store_outputs
 from backend.runtime.redaction import Counts
-from backend.runtime.redactor import RedactionError
+from backend.runtime.redaction_worker import RedactionError
 from backend.runtime.run_redaction import STEPS, RunRedaction
 from backend.storage.database import Tx, run_of
 from backend.storage.object_keys import object_key

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from backend import json_text
 from backend.graphs.graph import GraphUnavailableError
 from backend.runtime.publishing import store
-from backend.runtime.redactor import RedactionError, Redactor
+from backend.runtime.redaction_worker import RedactionError
+from backend.runtime.redactor import Redactor
 from backend.storage.database import Database
 from backend.workflows.entity_types import ENTITY_TYPES
 
