@@ -134,7 +134,7 @@ class Execution:
             database=services.database,
             clock=services.clock,
             objects=self._objects,
-            kept=services.kept,
+            terms=services.terms,
             owner=owner,
             work=self._work,
             sandbox=sandbox,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from backend.clock import Clock
-from backend.kept import Kept
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.redactor import Redactor
@@ -17,6 +16,7 @@ from backend.runtime.slots import StepSlots
 from backend.secrets import Secrets
 from backend.storage.database import Database
 from backend.storage.objects import ObjectStore
+from backend.workflows.known_terms import KnownTerms
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class Means:
     database: Database
     clock: Clock
     objects: ObjectStore
-    kept: Kept
+    terms: KnownTerms
     owner: str
     work: Path
     sandbox: Sandbox

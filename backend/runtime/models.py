@@ -51,6 +51,11 @@ class ConfiguredModel:
         return text.replace(self.key, "[secret]")
 
 
+def callable_providers(providers: Mapping[str, ModelProvider]) -> frozenset[str]:
+    """The providers whose models can be called without an agent's own api_key or base_url."""
+    return frozenset(name for name, provider in providers.items() if provider.api_key or provider.base_url)
+
+
 @dataclass(frozen=True, slots=True)
 class Models:
     """Makes models; `providers` are the deployment's defaults by provider."""
