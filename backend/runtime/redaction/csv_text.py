@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from backend.runtime.redaction.numbers import has_exponents, plain_number
+
 LONGEST_CELL: Final = 16 * 1024 * 1024
 _BATCH: Final = 512 * 1024
 _SEPARATORS: Final = (",", ";", "\t", "|")
@@ -68,6 +70,8 @@ class _Table:
             cells.append(cell)
             parts += [cell, end]
             labels.append(self._label(cell, end))
+        if has_exponents(text):
+            cells = [plain_number(cell) for cell in cells]
         for index, new in self._sweep(cells, labels).items():
             parts[2 * index] = new
         return "".join(parts), text[place:]

@@ -50,6 +50,23 @@ def test_cells_are_swept_and_the_rest_of_a_table_stays(engine: Engine, sweep_fil
     assert copy == swept.encode()
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "swept"),
+    [
+        (
+            "a.csv",
+            'card,n\n4.111111111111111E+15,1.5E+3\n"4.111111111111111e15",x\n',
+            'card,n\n[CREDIT_CARD],1.5E+3\n"[CREDIT_CARD]",x\n',
+        ),
+        ("a.json", '{"card": 4.111111111111111E+15, "n": 1.25e1}', '{"card": "[CREDIT_CARD]", "n": 1.25e1}'),
+    ],
+)
+def test_numbers_with_exponents_are_swept_as_their_digits(
+    engine: Engine, sweep_file: SweepFile, name: str, content: str, swept: str
+) -> None:
+    assert sweep_file(engine, name, content.encode())[1] == swept.encode()
+
+
 def test_a_value_does_not_reach_over_cells(engine: Engine, sweep_file: SweepFile) -> None:
     assert sweep_file(engine, "a.tsv", b"4111 1111\t1111 1111\n")[1] == b"4111 1111\t1111 1111\n"
 
