@@ -19,7 +19,8 @@ from backend.workflows.terms import WorkflowTerms
 class Begun:
     """A segment that is this process's to execute; `first` where it is its run's first.
 
-    `redaction` is None where the run's PII policy is off.
+    `redaction` is None where the run's PII policy is off. `decisions` are the decided approvals that it goes on from
+    and is still to tell.
     """
 
     run_id: str
@@ -30,6 +31,7 @@ class Begun:
     terms: WorkflowTerms
     board: Board
     redaction: RunRedaction | None
+    decisions: list[Any]
 
 
 def begin(means: Means, segment_id: str) -> Begun | None:
@@ -65,6 +67,7 @@ def begin(means: Means, segment_id: str) -> Begun | None:
             terms=terms,
             board=Board(terms.steps, run.run_id, segment_id, store.steps_of(tx, run.run_id)),
             redaction=_redaction(means, run),
+            decisions=[] if run.ordinal == 1 else lifecycle.untold_decisions(tx, run.run_id, segment_id),
         )
 
     return means.database.write(take, of=run_of(run_id))

@@ -1,12 +1,12 @@
-"""What comes before a run's steps: its inputs are copied in, and swept where the policy says so. (DECISIONS.md, 5)."""
+"""What comes before the steps of a segment: decisions are told, inputs copied in, and both swept. (DECISIONS.md, 5)."""
 
 import asyncio
 import logging
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from backend import json_text
 from backend.run_status import FAILED
@@ -18,11 +18,14 @@ from backend.runtime.inputs import InputError, materialise_all
 from backend.runtime.means import Means
 from backend.runtime.recording import Recording
 from backend.runtime.redaction_worker import RedactionError
-from backend.runtime.run_redaction import INPUTS
+from backend.runtime.run_redaction import INPUTS, STEPS
 from backend.runtime.stopping import StoppedError, Stopping
 from backend.runtime.swept_inputs import sweep_inputs
 
 _LOG = logging.getLogger(__name__)
+
+
+T = TypeVar("T")
 
 
 class Seen(NamedTuple):
@@ -40,7 +43,9 @@ async def prepare(means: Means, begun: Begun, recording: Recording, stopping: St
         SegmentEndedError: the run was closed by somebody else.
     """
     preparation = _Preparation(means, begun, recording, stopping)
-    return await preparation.swept() if await preparation.copied() else None
+    if await preparation.told() and await preparation.copied():
+        return await preparation.swept()
+    return None
 
 
 def inputs_folder(means: Means, begun: Begun) -> Path | None:
@@ -60,6 +65,23 @@ class _Preparation:
         self._begun = begun
         self._recording = recording
         self._stopping = stopping
+
+    async def told(self) -> bool:
+        """Tells what people decided, with their words as they were swept; False where they cannot be."""
+        begun, redaction = self._begun, self._begun.redaction
+        if redaction is None or not begun.decisions:
+            return True
+        comments = [decision.comment for decision in begun.decisions]
+        if (stage := redaction.stage_of_words) is not None:
+            swept = await self._swept(lambda: redaction.value(comments), "What was said of an approval")
+            if swept is None:
+                return False
+            comments, counts = swept
+            begun.board.changes.redacted.append((stage, counts))
+        for decision, comment in zip(begun.decisions, comments, strict=True):
+            begun.board.decide(decision, comment, hand_on=redaction.covers(STEPS))
+        await self._recording.record()
+        return True
 
     async def copied(self) -> bool:
         """Whether the run goes on: it is closed where its inputs cannot be copied in."""
@@ -97,22 +119,29 @@ class _Preparation:
         if begun.first:
             begun.board.changes.event("redaction.started", stage=INPUTS)
             await self._recording.record()
-        sweeping = means.in_thread(lambda: sweep_inputs(redaction, begun, inputs_folder(means, begun)))
-        try:
-            parameters, input_text, counts = await self._stopping.or_result(sweeping)
-        except StoppedError:
-            self._clean_up_after(sweeping)
-            raise
-        except (RedactionError, OSError):
-            _LOG.exception("The inputs of run %s could not be swept", begun.run_id)
-            ending = Ending(FAILED, INVARIANT_BLOCKED, "The inputs could not be swept for personal data.")
-            await self._recording.close(ending)
+        found = await self._swept(lambda: sweep_inputs(redaction, begun, inputs_folder(means, begun)), "The inputs")
+        if found is None:
             return None
+        parameters, input_text, counts = found
         if begun.first:
             begun.board.changes.redacted.append((INPUTS, counts))
             begun.board.changes.event("redaction.completed", stage=INPUTS, files=counts.files, values=counts.values)
             await self._recording.record(lambda tx, _: store.complete_redaction(tx, begun.run_id, INPUTS))
         return Seen(parameters, input_text)
+
+    async def _swept(self, sweep: Callable[[], T], what: str) -> T | None:
+        """What a sweep gives; None where it failed, and the run was closed for it."""
+        sweeping = self._means.in_thread(sweep)
+        try:
+            return await self._stopping.or_result(sweeping)
+        except StoppedError:
+            self._clean_up_after(sweeping)
+            raise
+        except (RedactionError, OSError):
+            _LOG.exception("%s could not be swept for run %s", what, self._begun.run_id)
+            message = f"{what} could not be swept for personal data."
+            await self._recording.close(Ending(FAILED, INVARIANT_BLOCKED, message))
+            return None
 
     def _clean_up_after(self, work: asyncio.Future[Any]) -> None:
         """The run ends now; the thread that works for it notices soon, and what it still wrote goes after it."""

@@ -146,6 +146,75 @@ def test_later_steps_see_values_and_files_as_they_were_swept(live: Live, parked:
     assert result["found"] == {"[EMAIL_ADDRESS].txt": "write to [EMAIL_ADDRESS] today"}
 
 
+def decided(live: Live, run_id: str) -> Any:
+    [event] = [event for events in live.all_events(run_id) for event in events if event.type == "approval.decided"]
+    return json.loads(event.data)
+
+
+def parked(live: Live, name: str, **policy: Any) -> str:
+    workflow = {"pii_policy": {"mode": "redact", **policy}, "result": {"step": "after"}}
+    run_id = live.run(name, [gate("look"), agent_step("after", "echo", "look")], workflow=workflow)
+    live.until_status(run_id, "waiting_for_approval")
+    return run_id
+
+
+@pytest.mark.parametrize(
+    ("policy", "told", "handed_on", "stage"),
+    [
+        ({}, "ask [EMAIL_ADDRESS]", "ask [EMAIL_ADDRESS]", "steps"),
+        ({"stages": ["outputs"]}, "ask [EMAIL_ADDRESS]", "ask [EMAIL_ADDRESS]", "outputs"),
+        ({"stages": ["inputs"]}, f"ask {MAIL}", f"ask {MAIL}", None),
+        ({"mode": "detect"}, f"ask {MAIL}", f"ask {MAIL}", "steps"),
+    ],
+)
+def test_what_is_said_of_an_approval_is_swept(
+    live: Live, policy: dict[str, Any], told: str, handed_on: str, stage: str | None
+) -> None:
+    run_id = parked(live, f"Said {policy}", **policy)
+    live.decide(live.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
+    row = until_opened(live, run_id)
+    assert decided(live, run_id)["comment"] == told
+    assert json.loads(row.result)["needs"]["look"] == {"decision": "approved", "comment": handed_on}
+    assert [event.type for event in live.all_events(run_id)[1]][:3] == [
+        "segment.started",
+        "approval.decided",
+        "step.started",
+    ]
+    counted = {entry["stage"]: entry["values"] for entry in manifest(live, run_id)["stages"]}
+    assert stage is None or counted[stage] > 0
+
+
+def test_later_steps_get_what_was_said_as_it_was_swept(live: Live) -> None:
+    run_id = parked(live, "Said to steps", stages=["steps"])
+    live.decide(live.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
+    row = live.until_ended(run_id)
+    assert MAIL not in row.result
+
+
+def test_a_decision_whose_words_cannot_be_swept_fails_the_run_and_tells_none(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = parked(live, "Unsaid", stages=["steps"])
+    broken = _Broken()
+    monkeypatch.setattr(Redactor, "values", lambda _, *values: broken.values(*values))
+    live.decide(live.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
+    row = live.until_ended(run_id)
+    assert (row.status, row.error_code) == ("failed", "invariant_blocked")
+    assert set(decided(live, run_id)) == {"approval_id", "decision"}
+
+
+def test_a_decision_of_a_run_that_ends_before_it_goes_on_is_told_without_its_words(idle: Live) -> None:
+    idle.live.start()
+    try:
+        run_id = parked(idle, "Cancelled")
+    finally:
+        idle.live.stop()
+    idle.decide(idle.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
+    idle.cancel(run_id)
+    assert idle.status(run_id) == "cancelled"
+    assert set(decided(idle, run_id)) == {"approval_id", "decision"}
+
+
 def test_a_stage_that_is_not_named_is_not_swept(live: Live) -> None:
     workflow = {"pii_policy": {"mode": "redact", "stages": ["outputs"]}, "result": {"step": "main"}}
     run_id = live.run("Outputs only", [agent_step("main", "echo")], workflow=workflow, input_text=MAIL)
