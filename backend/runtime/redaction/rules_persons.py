@@ -43,12 +43,11 @@ _NOBODY: Final = frozenset(
         *("team", "support", "service", "services", "customer", "sales", "marketing", "office", "department", "group"),
         *("company", "staff", "bank", "management", "administration", "administrator", "admin", "system", "systems"),
         *("solutions", "software", "university", "hospital", "institute", "insurance", "foundation", "association"),
-        *("committee", "council", "board", "press", "inc", "llc", "ltd", "plc", "corp", "gmbh", "ag", "kundenservice"),
-        *("vertrieb", "abteilung", "attachment", "attachments", "enclosure", "enclosures", "note", "notes", "page"),
-        *("date", "subject", "phone", "tel", "mobile", "fax", "email", "mail", "website", "address", "contact", "home"),
-        *("the", "this", "that", "these", "your", "you", "our", "my", "we", "it", "and", "but", "for", "from", "sent"),
-        *("please", "dear", "hello", "hi", "yes", "ok", "done", "great", "thanks", "thank", "best", "kind", "regards"),
-        *("sincerely", "yours", "looking", "hope", "what"),
+        *("committee", "council", "board", "inc", "llc", "ltd", "plc", "corp", "gmbh", "ag", "kundenservice"),
+        *("vertrieb", "abteilung", "attachment", "attachments", "enclosure", "enclosures", "notes", "date", "subject"),
+        *("phone", "tel", "mobile", "fax", "email", "mail", "website", "address", "contact", "the", "this", "that"),
+        *("these", "your", "you", "our", "my", "we", "it", "and", "but", "for", "from", "sent", "please", "dear"),
+        *("hello", "hi", "yes", "ok", "done", "great", "thanks", "thank", "wishes", "regards", "sincerely", "yours"),
     )
 )
 _MARGIN: Final = '(?m:^)[ \t>"]{0,4}'
