@@ -1,6 +1,7 @@
 """What every segment of this process works with; made once by the runtime."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ class Means:
         owner: This process: an id made at its start and never used again.
         work: Folder of what running steps need on disk, one folder a run.
         network: The most that an environment may allow its steps.
-        threads: Where anything that blocks goes, so that the engine's loop never waits.
+        threads: Where what blocks for a moment goes, so that the engine's loop never waits.
+        slow_threads: Where copies and sweeps go, so that no write waits behind them.
     """
 
     database: Database
@@ -42,6 +44,7 @@ class Means:
     network: Network
     slots: StepSlots
     threads: ThreadPoolExecutor
+    slow_threads: ThreadPoolExecutor
     secrets: Secrets
     models: Models
     publisher: Publisher
@@ -51,12 +54,27 @@ class Means:
         """Runs blocking work beside the loop."""
         return asyncio.get_running_loop().run_in_executor(self.threads, work)
 
+    def in_slow_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """As `in_thread`, for copies and sweeps."""
+        return asyncio.get_running_loop().run_in_executor(self.slow_threads, work)
+
     async def in_thread_to_its_end(self, work: Callable[[], T]) -> T:
         """As `in_thread`, for what must not go on behind its caller's back: a cancellation waits until it has ended."""
         running = self.in_thread(work)
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
+            await asyncio.wait({running})
+            raise
+
+    async def halted_with(self, work: Callable[[threading.Event], T]) -> T:
+        """As `in_thread_to_its_end`, for copies and sweeps, which a cancellation tells to end at once."""
+        halt = threading.Event()
+        running = self.in_slow_thread(lambda: work(halt))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            halt.set()
             await asyncio.wait({running})
             raise
 

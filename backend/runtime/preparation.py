@@ -11,14 +11,17 @@ from typing import Any, NamedTuple, TypeVar
 from backend import json_text
 from backend.run_status import FAILED
 from backend.runs.failure_codes import INPUT_MATERIALISATION_FAILED, INVARIANT_BLOCKED
+from backend.runs.redaction_manifest import COMPLETED
+from backend.runs.redaction_manifest import FAILED as SWEEP_FAILED
 from backend.runtime import store
 from backend.runtime.beginning import Begun
 from backend.runtime.endings import Ending
 from backend.runtime.inputs import InputError, materialise_all
 from backend.runtime.means import Means
 from backend.runtime.recording import Recording
+from backend.runtime.redaction import Counts
 from backend.runtime.redaction_worker import RedactionError
-from backend.runtime.run_redaction import INPUTS, STEPS
+from backend.runtime.run_redaction import INPUTS, STEPS, Found
 from backend.runtime.stopping import StoppedError, Stopping
 from backend.runtime.swept_inputs import sweep_inputs
 
@@ -73,11 +76,11 @@ class _Preparation:
             return True
         comments = [decision.comment for decision in begun.decisions]
         if (stage := redaction.stage_of_words) is not None:
-            swept = await self._swept(lambda: redaction.value(comments), "What was said of an approval")
+            swept = await self._swept(lambda halt: redaction.value(comments, halt), "What was said of an approval")
             if swept is None:
                 return False
             comments, counts = swept
-            begun.board.changes.redacted.append((stage, counts))
+            begun.board.changes.redacted.append(Found(stage, counts))
         for decision, comment in zip(begun.decisions, comments, strict=True):
             begun.board.decide(decision, comment, hand_on=redaction.covers(STEPS))
         await self._recording.record()
@@ -90,7 +93,7 @@ class _Preparation:
         if folder is None or not begun.first:
             return True
         halt = threading.Event()
-        copying = means.in_thread(
+        copying = means.in_slow_thread(
             lambda: materialise_all(begun.terms.inputs, begun.parameters, folder, halt, means.secrets)
         )
         try:
@@ -100,7 +103,9 @@ class _Preparation:
             self._clean_up_after(copying)
             raise
         except InputError as error:
-            await self._recording.close(Ending(FAILED, INPUT_MATERIALISATION_FAILED, str(error)))
+            await self._recording.close(
+                Ending(FAILED, INPUT_MATERIALISATION_FAILED, await self._worded(str(error), "The inputs"))
+            )
             return False
         text = json_text.write(manifest)
         begun.board.changes.event(
@@ -119,29 +124,57 @@ class _Preparation:
         if begun.first:
             begun.board.changes.event("redaction.started", stage=INPUTS)
             await self._recording.record()
-        found = await self._swept(lambda: sweep_inputs(redaction, begun, inputs_folder(means, begun)), "The inputs")
+        found = await self._swept(
+            lambda halt: sweep_inputs(redaction, begun, inputs_folder(means, begun), halt), "The inputs", INPUTS
+        )
         if found is None:
             return None
         parameters, input_text, counts = found
         if begun.first:
-            begun.board.changes.redacted.append((INPUTS, counts))
+            begun.board.changes.redacted.append(Found(INPUTS, counts))
             begun.board.changes.event("redaction.completed", stage=INPUTS, files=counts.files, values=counts.values)
-            await self._recording.record(lambda tx, _: store.complete_redaction(tx, begun.run_id, INPUTS))
+            await self._recording.record(lambda tx, _: store.set_redaction_status(tx, begun.run_id, INPUTS, COMPLETED))
+        elif counts.model_calls or counts.model_skipped:
+            # What is found was counted at the first time.
+            asked = Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped)
+            begun.board.changes.redacted.append(Found(INPUTS, asked))
         return Seen(parameters, input_text)
 
-    async def _swept(self, sweep: Callable[[], T], what: str) -> T | None:
-        """What a sweep gives; None where it failed, and the run was closed for it."""
-        sweeping = self._means.in_thread(sweep)
+    async def _worded(self, message: str, what: str) -> str:
+        """Why the run ends, as it may be told; an event never changes."""
+        redaction = self._begun.redaction
+        if redaction is None or (stage := redaction.stage_of_words) is None:
+            return message
+        try:
+            swept, counts = await self._or_stopped(lambda halt: redaction.value(message, halt))
+        except RedactionError:
+            return f"{what} cannot be had, and why could not be swept for personal data."
+        self._begun.board.changes.redacted.append(Found(stage, counts))
+        return str(swept)
+
+    async def _swept(self, sweep: Callable[[threading.Event], T], what: str, stage: str | None = None) -> T | None:
+        """What a sweep gives; None where it failed, and the run was closed for it, with the stage."""
+        run_id = self._begun.run_id
+        try:
+            return await self._or_stopped(sweep)
+        except (RedactionError, OSError) as error:
+            _LOG.exception("%s could not be swept for run %s", what, run_id)
+            why = error if isinstance(error, RedactionError) else error.strerror
+            if stage is not None:
+                await self._recording.record(lambda tx, _: store.set_redaction_status(tx, run_id, stage, SWEEP_FAILED))
+            message = f"{what} could not be swept for personal data: {why}."
+            await self._recording.close(Ending(FAILED, INVARIANT_BLOCKED, message))
+            return None
+
+    async def _or_stopped(self, sweep: Callable[[threading.Event], T]) -> T:
+        halt = threading.Event()
+        sweeping = self._means.in_slow_thread(lambda: sweep(halt))
         try:
             return await self._stopping.or_result(sweeping)
         except StoppedError:
+            halt.set()
             self._clean_up_after(sweeping)
             raise
-        except (RedactionError, OSError):
-            _LOG.exception("%s could not be swept for run %s", what, self._begun.run_id)
-            message = f"{what} could not be swept for personal data."
-            await self._recording.close(Ending(FAILED, INVARIANT_BLOCKED, message))
-            return None
 
     def _clean_up_after(self, work: asyncio.Future[Any]) -> None:
         """The run ends now; the thread that works for it notices soon, and what it still wrote goes after it."""

@@ -1,6 +1,7 @@
 """Sweeps many short values at once, joined by line breaks, which no rule crosses."""
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -9,9 +10,12 @@ from backend.runtime.redaction.labelled import Labelled
 from backend.runtime.redaction.labels import plain_label, telling
 from backend.runtime.redaction.rule import Match
 from backend.runtime.redaction.spans import resolved
+from backend.workflows.entity_types import ENTITY_TYPES
 
 # A whole value is the place of what its label tells only when it holds more than marks.
 _LONGEST_TOLD: Final = 500
+# What stands in the place of a value is none.
+_PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
 
 
 def find_in_cells(
@@ -39,7 +43,7 @@ def find_in_cells(
 def _holds_something(cell: str) -> bool:
     return (
         len(cell) <= _LONGEST_TOLD
-        and any(map(str.isalnum, cell))
+        and any(map(str.isalnum, _PLACEHOLDER.sub("", cell) if "[" in cell else cell))
         and cell.lower() not in {"null", "none", "true", "false"}
     )
 

@@ -28,6 +28,10 @@ AGENTS = {
             (context.outputs / "chart.bin").write_bytes(bytes(range(256)))
             return {{"seen": context.input_text, "who": "{MAIL}", "summary_markdown": "# {MAIL}"}}
     """,
+    "odd": f"""
+        def run(context):
+            raise type("{MAIL}", (Exception,), {{}})("odd")
+    """,
     "failing": f"""
         def run(context):
             raise ValueError("{MAIL} is unknown")
@@ -129,6 +133,53 @@ def test_why_a_step_failed_is_swept(live: Live) -> None:
     assert row.error_message == "Step 'main' failed: ValueError: [EMAIL_ADDRESS] is unknown"
     assert live.steps(run_id)["main"].error.message == "ValueError: [EMAIL_ADDRESS] is unknown"
     assert MAIL not in str(live.all_events(run_id))
+
+
+def test_what_a_step_calls_its_failure_is_swept(live: Live) -> None:
+    run_id = live.run("Names", [agent_step("main", "odd")], workflow={"pii_policy": {"mode": "redact"}})
+    until_opened(live, run_id)
+    assert live.steps(run_id)["main"].error.message == "[EMAIL_ADDRESS]: odd"
+    assert MAIL not in str(live.all_events(run_id))
+
+
+def test_values_are_counted_once_and_files_in_every_stage(live: Live) -> None:
+    workflow = {"pii_policy": {"mode": "detect"}, "result": {"step": "main"}}
+    steps = [agent_step("main", "teller"), agent_step("after", "name", "main")]
+    run_id = live.run("Once", steps, workflow=workflow, input_text=f"from {MAIL}")
+    until_opened(live, run_id)
+    found = manifest(live, run_id)
+    stages = {stage["stage"]: stage for stage in found["stages"]}
+    # The input; two of progress, three of the value, and a file's name and content.
+    assert (stages["inputs"]["values"], stages["steps"]["values"], stages["steps"]["files"]) == (1, 7, 2)
+    # The file and its name, and the result again.
+    assert (stages["outputs"]["values"], stages["outputs"]["files"]) == (5, 2)
+    assert (found["counts"]["values"], found["counts"]["files"]) == (8, 2)
+    assert found["categories"] == {"EMAIL_ADDRESS": 8}
+
+
+def test_a_run_whose_inputs_cannot_be_swept_says_why_and_never_begins(live: Live) -> None:
+    unusable = {"mode": "redact", "model": "openai:gpt-5"}
+    live.services.terms.providers = {"openai"}
+    run_id = live.run("Unswept", [agent_step("main")], workflow={"pii_policy": unusable}, input_text="Ask Ada")
+    row = live.until_ended(run_id)
+    assert row.error_code == "invariant_blocked"
+    assert row.error_message.startswith("The inputs could not be swept for personal data: neither the agent nor")
+    statuses = {stage["stage"]: stage["status"] for stage in manifest(live, run_id)["stages"]}
+    assert (statuses["inputs"], statuses["steps"]) == ("failed", "pending")
+    live.erase(run_id)
+    statuses = {stage["stage"]: stage["status"] for stage in manifest(live, run_id)["stages"]}
+    assert statuses == {"inputs": "failed", "steps": "completed", "outputs": "skipped"}
+
+
+def test_a_run_that_is_cancelled_before_it_begins_skips_its_stages(idle: Live, tmp_path: Path) -> None:
+    live, redactor = idle, _Broken()
+    redactor.works = True
+    run_id = live.run("Queued", [agent_step("main")], workflow={"pii_policy": {"mode": "redact"}})
+    live.cancel(run_id)
+    FinalSweeps(live.services.database, live.services.clock, live.objects, redactor, tmp_path / "sweeps").round()
+    redactor.close()
+    statuses = {stage["stage"]: stage["status"] for stage in manifest(live, run_id)["stages"]}
+    assert statuses == {"inputs": "skipped", "steps": "skipped", "outputs": "completed"}
 
 
 @pytest.mark.parametrize("parked", [False, True])
@@ -250,17 +301,24 @@ def test_a_sweep_that_failed_is_tried_again_after_a_pause(idle: Live, tmp_path: 
 
 def test_an_erasure_ends_the_sweep(idle: Live, tmp_path: Path) -> None:
     live = idle
-    run_id = _left_swept(live)
-    erasing = _Broken(before=lambda: live.erase(run_id))
-    erasing.works = True
+    run_id = _left_swept(live, json.dumps({"mode": "redact"}))
+
+    class Erasing(Redactor):
+        def file(self, *args: Any) -> Any:
+            swept = super().file(*args)
+            live.erase(run_id)
+            live.objects.delete_prefix(run_prefix(run_id))
+            return swept
+
+    erasing = Erasing(Models(Secrets(), {}))
     FinalSweeps(live.services.database, live.services.clock, live.objects, erasing, tmp_path / "sweeps").round()
     erasing.close()
     assert live.row(run_id).data_purged_at is not None
     assert stored(live, run_id) == b""
 
 
-def _left_swept(live: Live) -> str:
-    run_id = live.started("Swept")
+def _left_swept(live: Live, override: str | None = None) -> str:
+    run_id = live.started("Swept", pii_policy_override=override)
     live.begin(run_id)
     live.output(run_id, "first/a.txt", MAIL.encode())
     assert live.close(run_id)
@@ -268,19 +326,15 @@ def _left_swept(live: Live) -> str:
 
 
 class _Broken(Redactor):
-    """Sweeps only once it works; calls `before` first."""
+    """Sweeps only once it works."""
 
-    def __init__(self, before: Any = None) -> None:
+    def __init__(self) -> None:
         super().__init__(Models(Secrets(), {}))
         self.works = False
         self.asked = 0
-        self._before = before
 
-    def values(self, policy: Any, values: Any, halt: Any = None) -> Any:
+    def values(self, *args: Any) -> Any:
         self.asked += 1
-        if self._before is not None:
-            self._before()
-            self._before = None
         if not self.works:
             raise RedactionError("broken")
-        return super().values(policy, values, halt)
+        return super().values(*args)
