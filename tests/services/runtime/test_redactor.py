@@ -11,6 +11,7 @@ import pytest
 from backend.runtime.models import Models
 from backend.runtime.redaction_worker import RedactionError
 from backend.runtime.redactor import Redactor
+from backend.runtime.run_redaction import RunRedaction
 from backend.secrets import Secrets
 from backend.settings import ModelProvider
 from backend.workflows.pii_policy import normalise
@@ -136,6 +137,24 @@ def test_a_model_that_fails_leaves_nothing_swept(
         asking.values(ASKING, ["Ask Ada Lovelace"])
     assert str(error.value) == f"the model's provider {cause} (HTTP {status})"
     assert len(server.requests) == asked
+
+
+def test_the_parallel_sweeps_of_a_run_share_its_calls(asking: Redactor, server: OpenAIServer) -> None:
+    server.will(NOTHING)
+    redaction = RunRedaction(asking, {**ASKING, "max_model_calls": 3}, calls_made=1)
+    with ThreadPoolExecutor(5) as threads:
+        swept = list(threads.map(redaction.value, [f"Ask number {number}" for number in "abcde"]))
+    assert len(server.requests) == 2
+    assert sum(counts.model_calls for _, counts in swept) == 2
+    assert sum(counts.model_skipped for _, counts in swept) == 3
+
+
+def test_the_calls_of_a_sweep_that_failed_count(asking: Redactor, server: OpenAIServer) -> None:
+    server.will(Reply(status=401), NOTHING)
+    redaction = RunRedaction(asking, {**ASKING, "max_model_calls": 3}, calls_made=0)
+    with pytest.raises(RedactionError):
+        redaction.value("Ask Ada")
+    assert [redaction.value("Ask Ada")[1].model_calls for _ in range(3)] == [2, 1, 0]
 
 
 class _Deadly:

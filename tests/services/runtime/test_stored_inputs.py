@@ -69,7 +69,7 @@ def test_why_inputs_cannot_be_had_is_swept_before_it_is_told(inbox: Inbox) -> No
     inbox.connect()
     assert inbox.test().passed
     run_id = inbox.live.started("Lists", parameters={"documents": place}, pii_policy_override={"mode": "redact"})
-    assert "s3://docs/[EMAIL_ADDRESS]/ could not be copied in" in inbox.failure(run_id)
+    assert "Parameter 'documents': [URL] could not be copied in" in inbox.failure(run_id)
     assert "jane.roe" not in str(inbox.live.all_events(run_id))
 
 
