@@ -1,5 +1,6 @@
 import io
 import json
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -65,6 +66,19 @@ def test_numbers_with_exponents_are_swept_as_their_digits(
     engine: Engine, sweep_file: SweepFile, name: str, content: str, swept: str
 ) -> None:
     assert sweep_file(engine, name, content.encode())[1] == swept.encode()
+
+
+@pytest.mark.parametrize("inside", ["a ", '""', "a,b\n"])
+def test_a_quote_that_is_not_closed_takes_no_more_memory_than_its_text(engine: Engine, inside: str) -> None:
+    size = 4_000_000
+    blocks = ['"', *[inside * (100_000 // len(inside))] * (size // 100_000), "jane@example.org"]
+    engine.sweep_text("jane@example.org")
+    tracemalloc.start()
+    for _ in sweep_csv(iter(blocks), lambda *_: {}, ","):
+        pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 12 * size
 
 
 def test_a_value_does_not_reach_over_cells(engine: Engine, sweep_file: SweepFile) -> None:
