@@ -21,7 +21,7 @@ from backend.keys.servicer import KeysServicer
 from backend.outputs.servicer import OutputsServicer
 from backend.runs.servicer import RunsServicer
 from backend.runtime.execution import Execution
-from backend.runtime.models import Models
+from backend.runtime.models import Models, callable_providers
 from backend.runtime.publishing import Publisher
 from backend.runtime.publishing.files import stored_outputs
 from backend.runtime.publishing.sweeping import by_policy
@@ -33,6 +33,7 @@ from backend.storage.database import Database
 from backend.storage.objects import open_objects
 from backend.storage.opening import DataFolder, open_postgresql
 from backend.storage.shared_clock import SharedClock
+from backend.workflows.known_terms import KnownTerms
 from backend.workflows.servicer import WorkflowsServicer
 from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, workflows_pb2
 
@@ -65,6 +66,7 @@ class _Parts:
             deployment_id=deployment.deployment_id,
             cursors=Cursors(bytes.fromhex(deployment.cursor_secret)),
             secrets=settings.secrets,
+            terms=KnownTerms(callable_providers(settings.models)),
         )
         # A folder of a graph is one process's alone.
         graphs = settings.data / "graphs" if settings.engine == "local" else None

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 from backend.clock import Clock
 from backend.cursors import Cursors
-from backend.kept import Kept
 from backend.release import RELEASE
 from backend.secrets import Secrets
 from backend.storage.database import Database
+from backend.workflows.known_terms import KnownTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,4 +20,4 @@ class Services:
     cursors: Cursors
     release: str = RELEASE
     secrets: Secrets = field(default_factory=Secrets)
-    kept: Kept = field(default_factory=Kept)
+    terms: KnownTerms = field(default_factory=KnownTerms)

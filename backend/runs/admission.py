@@ -1,6 +1,7 @@
 """The order of checks inside a start, as a table; the first that refuses decides. (DECISIONS.md, 4)."""
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -35,12 +36,12 @@ class Case:
     inputs: Inputs | None
 
 
-def judge_inputs(attempt: Attempt, terms: WorkflowTerms) -> Inputs:
-    """Judges parameters and policy: the costly part, which needs no transaction."""
+def judge_inputs(attempt: Attempt, terms: WorkflowTerms, providers: AbstractSet[str]) -> Inputs:
+    """Judges parameters and policy: the costly part, which needs no transaction. `providers` as `apply_override`."""
     return Inputs(
         terms,
         _outcome(lambda: effective_parameters(terms.parameters, attempt.parameters)),
-        _outcome(lambda: apply_override(terms.pii_policy or {}, attempt.policy_override)),
+        _outcome(lambda: apply_override(terms.pii_policy or {}, attempt.policy_override, providers)),
     )
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from backend import json_text
 from backend.audit import store as audit
 from backend.errors import ApiError, invalid
 from backend.interceptors import Caller
@@ -68,13 +67,12 @@ class Approvals:
             if row.state != "pending":
                 raise invalid("approval_id", f"must wait for a decision; this one is {row.state}")
             store.decide(tx, row.approval_id, state=decision.state, actor=caller.audit_name, comment=comment, at=at)
-            value = json_text.write({"decision": decision.state, "comment": comment})
             store.finish_step(
                 tx,
                 row.run_id,
                 row.step,
                 status=decision.step_status,
-                value=value,
+                value=lifecycle.decision_value(decision.state, comment),
                 error=decision.step_error,
                 at=at,
             )

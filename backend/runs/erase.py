@@ -9,6 +9,7 @@ from backend.clock import to_text
 from backend.errors import ApiError
 from backend.interceptors import Caller
 from backend.runs import erase_store as store
+from backend.runs import redaction_manifest
 from backend.runs.reach import find_run, require_finished
 from backend.runs.runtime_port import Runtime
 from backend.services import Services
@@ -42,11 +43,15 @@ def erase_run(services: Services, runtime: Runtime, run_id: str, caller: Caller,
 
 
 def erase(tx: Tx, runtime: Runtime, run: Any, *, at: int, actor: str, details: Mapping[str, object]) -> None:
-    """Clears a finished run that was not erased before, given its id and warnings, and audits that.
+    """Clears a finished run that was not erased before, as `store.finished_before` gives it, and audits that.
 
     A warning leaves its place without its text, so that `completed_with_warnings` stays true of the run.
     """
     warnings = json_text.write([_ERASED_WARNING] * len(json_text.parse(run.warnings)))
-    store.clear(tx, run.run_id, warnings=warnings, at=at)
+    manifest = run.pii_redaction
+    if manifest is not None:
+        # A stage that was still to come never will.
+        manifest = redaction_manifest.ended(manifest, began=run.started_at is not None, opened=False)
+    store.clear(tx, run.run_id, warnings=warnings, pii_redaction=manifest, at=at)
     audit.record(tx, at=at, actor=actor, action="run.erased", target=run.run_id, details=details)
     tx.after_commit(lambda: runtime.forget(run.run_id))

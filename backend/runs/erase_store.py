@@ -31,6 +31,7 @@ _CLEAR = sql(
         dict.fromkeys(_CONTENT, null())
         | {
             "warnings": bindparam("new_warnings"),
+            "pii_redaction": bindparam("new_pii_redaction"),
             "data_purged_at": bindparam("at_ms"),
             # There is nothing left to sweep.
             "redaction_state": case((runs.c.redaction_state == "pending", "done"), else_=runs.c.redaction_state),
@@ -45,7 +46,7 @@ _DELETIONS: Final = (
     sql(delete(outputs).where(outputs.c.run_id == _RUN)),
 )
 _FINISHED = sql(
-    select(runs.c.run_id, runs.c.warnings)
+    select(runs.c.run_id, runs.c.warnings, runs.c.started_at, runs.c.pii_redaction)
     # In the words of the partial index.
     .where(runs.c.finished_at < bindparam("before"), runs.c.data_purged_at.is_(None))
     .order_by(runs.c.finished_at)
@@ -56,17 +57,17 @@ _ORDERED = sql(select(pending_removals.c.run_id).order_by(pending_removals.c.req
 _REMOVED = sql(delete(pending_removals).where(pending_removals.c.run_id == _RUN))
 
 
-def clear(tx: Tx, run_id: str, *, warnings: str, at: int) -> None:
+def clear(tx: Tx, run_id: str, *, warnings: str, pii_redaction: str | None, at: int) -> None:
     """Clears every content-bearing value of a run and orders the removal of its objects; nothing stays readable."""
     tx.leaves_no_trace = True
-    tx.run(_CLEAR, of_run_id=run_id, new_warnings=warnings, at_ms=at)
+    tx.run(_CLEAR, of_run_id=run_id, new_warnings=warnings, new_pii_redaction=pii_redaction, at_ms=at)
     for deletion in _DELETIONS:
         tx.run(deletion, of_run_id=run_id)
     tx.run(_ORDER_REMOVAL, run_id=run_id, requested_at=at)
 
 
 def finished_before(tx: Tx, before: int, most: int) -> list[Any]:
-    """Id and warnings of runs that finished before that time and still have their data, the oldest first."""
+    """What `erase` needs of runs that finished before that time and still have their data, the oldest first."""
     return tx.all(_FINISHED, before=before, most=most)
 
 

@@ -91,13 +91,32 @@ def begin_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
     """Takes a queued segment for `owner` and sets its run running; False when somebody else did, or the run is over.
 
     Writes `segment.started`, for the first segment `run.started`, else `approval.decided` for each decision that the
-    segment goes on from.
+    segment goes on from; of a run that is swept for personal data those stay untold until their comments are.
     """
     if not store.take_segment(tx, segment_id, owner, at):
         return False
     store.set_running(tx, segment_id, at)
     _record_start(tx, segment_id, at)
     return True
+
+
+def decision_event(approval: Any, **said: str | None) -> NewEvent:
+    """What tells a decided approval, with what was said of it."""
+    return NewEvent(
+        "approval.decided",
+        approval.step,
+        {"approval_id": approval.approval_id, "decision": approval.state, **said},
+    )
+
+
+def decision_value(decision: str, comment: str | None) -> str:
+    """What a decided approval hands on to other steps, as JSON text."""
+    return json_text.write({"decision": decision, "comment": comment})
+
+
+def untold_decisions(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
+    """The decided approvals that a running segment goes on from and that none of its events tells."""
+    return store.untold_decisions(tx, run_id, segment_id)
 
 
 def park_run(tx: Tx, segment_id: str, at: int) -> None:
@@ -184,15 +203,16 @@ def close_run(
     store.stamp_outputs(tx, run_id, at)
     closing = _closing_segment(tx, run_id, at)
     if closing is not None:
-        # Names may hold personal data, and an event never changes: what is still to be swept is told by its id alone.
+        # Names and comments may hold personal data, and an event never changes: what is still to be swept is left out.
         told = ("output_id",) if store.is_unswept(tx, run_id) else ("output_id", "path", "size_bytes")
+        decisions = [decision_event(approval) for approval in store.untold_decisions(tx, run_id, closing)]
         promoted = [
             NewEvent("output.promoted", output.step, {name: getattr(output, name) for name in told})
             for output in store.outputs_of(tx, run_id)
         ]
         failure = {"code": error_code, "message": error_message} if error_code else None
         last = [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]
-        append_events(tx, closing, at, [*promoted, *last])
+        append_events(tx, closing, at, [*decisions, *promoted, *last])
     store.end_segments(tx, run_id, at)
     return True
 
@@ -216,12 +236,7 @@ def _record_start(tx: Tx, segment_id: str, at: int) -> None:
     first = [NewEvent("segment.started", data={"ordinal": segment.ordinal})]
     if segment.ordinal == 1:
         first.append(NewEvent("run.started"))
-    decisions = [
-        NewEvent(
-            "approval.decided",
-            approval.step,
-            {"approval_id": approval.approval_id, "decision": approval.state, "comment": approval.comment},
-        )
-        for approval in store.decisions_of(tx, segment.run_id, segment_id)
-    ]
-    append_events(tx, segment_id, at, [*first, *decisions])
+    if not store.is_unswept(tx, segment.run_id):
+        decided = store.untold_decisions(tx, segment.run_id, segment_id)
+        first += [decision_event(approval, comment=approval.comment) for approval in decided]
+    append_events(tx, segment_id, at, first)

@@ -116,9 +116,13 @@ _DECIDED = (
 )
 _TO_CONTINUE = sql(select(approvals.c.approval_id).where(*_DECIDED, approvals.c.continued_in.is_(None)))
 _CONTINUE = sql(update(approvals).where(*_DECIDED, approvals.c.continued_in.is_(None)).values(continued_in=_SEGMENT))
-_DECISIONS = sql(
+_UNTOLD_DECISIONS = sql(
     select(approvals)
-    .where(approvals.c.continued_in == _SEGMENT, approvals.c.run_id == _RUN)
+    .where(
+        approvals.c.continued_in == _SEGMENT,
+        approvals.c.run_id == _RUN,
+        ~exists().where(events.c.segment_id == _SEGMENT, events.c.type == literal_column("'approval.decided'")),
+    )
     .order_by(approvals.c.decided_at)
 )
 _WITHDRAW = sql(
@@ -253,9 +257,9 @@ def continue_decisions(tx: Tx, run_id: str, segment_id: str) -> None:
     tx.run(_CONTINUE, of_run_id=run_id, of_segment_id=segment_id)
 
 
-def decisions_of(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
-    """The decided approvals that a segment goes on from."""
-    return tx.all(_DECISIONS, of_run_id=run_id, of_segment_id=segment_id)
+def untold_decisions(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
+    """The decided approvals that a segment goes on from, if none of its events tells them: one tells all or none."""
+    return tx.all(_UNTOLD_DECISIONS, of_run_id=run_id, of_segment_id=segment_id)
 
 
 def close(tx: Tx, run_id: str, status: str, **columns: object) -> bool:

@@ -9,9 +9,12 @@ from backend import json_text
 
 PENDING: Final = "pending"
 COMPLETED: Final = "completed"
+FAILED: Final = "failed"
+SKIPPED: Final = "skipped"
 
 _OF_A_STAGE: Final = ("files", "values", "model_calls")
-_NOTHING: Final = dict.fromkeys(_OF_A_STAGE, 0)
+_OF_MODELS: Final = ("model_calls", "model_skipped")
+_OF_A_RUN: Final = ("values", "files", "binary_files", "withheld_files", "emptied_values", *_OF_MODELS)
 
 
 def pending_manifest(run_id: str, policy: Mapping[str, Any]) -> str | None:
@@ -22,33 +25,45 @@ def pending_manifest(run_id: str, policy: Mapping[str, Any]) -> str | None:
         "run_id": run_id,
         "mode": policy["mode"],
         "model": policy["model"],
-        "stages": [{"stage": stage, "status": PENDING, **_NOTHING} for stage in policy["stages"]],
+        "stages": [{"stage": stage, "status": PENDING, **dict.fromkeys(_OF_A_STAGE, 0)} for stage in policy["stages"]],
         "categories": {},
-        "counts": _NOTHING,
+        "counts": dict.fromkeys(_OF_A_RUN, 0),
     }
     return json_text.write(manifest)
 
 
-def with_counts(manifest: str, stage: str, counts: Mapping[str, Any]) -> str:
-    """The manifest with what a sweep of one stage has found; `counts` has `categories` beside plain numbers."""
+def with_counts(manifest: str, stage: str, counts: Mapping[str, Any], *, again: bool = False) -> str:
+    """The manifest with what a sweep of one stage has found; `counts` has `categories` beside plain numbers.
+
+    What is found `again`, or will be by another stage, is counted for the stage alone, so that the run's own counts
+    have every value once.
+    """
     parsed = orjson.loads(manifest)
     numbers = {name: count for name, count in counts.items() if name != "categories"}
     for entry in parsed["stages"]:
         if entry["stage"] == stage:
             _add(entry, {name: numbers[name] for name in _OF_A_STAGE})
-    _add(parsed["categories"], counts["categories"])
+    if again:
+        numbers = {name: numbers[name] for name in _OF_MODELS}
+    else:
+        _add(parsed["categories"], counts["categories"])
     _add(parsed["counts"], numbers)
     parsed["categories"] = dict(sorted(parsed["categories"].items()))
     return json_text.write(parsed)
 
 
-def completed(manifest: str, *stages: str) -> str:
-    """The manifest with stages that are over; without any named, all of them."""
-    parsed = orjson.loads(manifest)
-    for entry in parsed["stages"]:
-        if not stages or entry["stage"] in stages:
-            entry["status"] = COMPLETED
-    return json_text.write(parsed)
+def with_status(manifest: str, stage: str, status: str) -> str:
+    """The manifest with how it stands with one stage, where the policy names it."""
+    return _with_statuses(manifest, {stage: status})
+
+
+def ended(manifest: str, *, began: bool, opened: bool) -> str:
+    """The manifest of a run that is over; what is still pending has come to its end, or never came about.
+
+    `began` says that steps did, `opened` that the outputs were swept, and not erased before.
+    """
+    steps, outputs = (COMPLETED if done else SKIPPED for done in (began, opened))
+    return _with_statuses(manifest, {"inputs": SKIPPED, "steps": steps, "outputs": outputs}, of=PENDING)
 
 
 def model_calls(manifest: str) -> int:
@@ -59,3 +74,12 @@ def model_calls(manifest: str) -> int:
 def _add(to: dict[str, Any], more: Mapping[str, int]) -> None:
     for name, count in more.items():
         to[name] = to.get(name, 0) + count
+
+
+def _with_statuses(manifest: str, statuses: Mapping[str, str], of: str | None = None) -> str:
+    """The manifest with these statuses by stage; with `of`, only in the place of that one."""
+    parsed = orjson.loads(manifest)
+    for entry in parsed["stages"]:
+        if entry["stage"] in statuses and entry["status"] == (of or entry["status"]):
+            entry["status"] = statuses[entry["stage"]]
+    return json_text.write(parsed)

@@ -12,7 +12,6 @@ from backend.runtime.endings import LICENSE_UNAVAILABLE
 from backend.runtime.means import Means
 from backend.runtime.run_redaction import RunRedaction
 from backend.storage.database import Tx, run_of
-from backend.workflows.known_terms import load_terms
 from backend.workflows.terms import WorkflowTerms
 
 
@@ -20,7 +19,8 @@ from backend.workflows.terms import WorkflowTerms
 class Begun:
     """A segment that is this process's to execute; `first` where it is its run's first.
 
-    `redaction` is None where the run's PII policy is off.
+    `redaction` is None where the run's PII policy is off. `decisions` are the decided approvals that it goes on from
+    and is still to tell.
     """
 
     run_id: str
@@ -31,6 +31,7 @@ class Begun:
     terms: WorkflowTerms
     board: Board
     redaction: RunRedaction | None
+    decisions: list[Any]
 
 
 def begin(means: Means, segment_id: str) -> Begun | None:
@@ -41,7 +42,7 @@ def begin(means: Means, segment_id: str) -> Begun | None:
 
     def read(tx: Tx) -> tuple[str, WorkflowTerms] | None:
         run = store.run_of_segment(tx, segment_id)
-        terms = None if run is None else load_terms(means.kept, tx, run.workflow_id, run.version)
+        terms = None if run is None else means.terms.load(tx, run.workflow_id, run.version)
         return None if terms is None else (run.run_id, terms)
 
     found = means.database.snapshot(read)
@@ -66,6 +67,7 @@ def begin(means: Means, segment_id: str) -> Begun | None:
             terms=terms,
             board=Board(terms.steps, run.run_id, segment_id, store.steps_of(tx, run.run_id)),
             redaction=_redaction(means, run),
+            decisions=[] if run.ordinal == 1 else lifecycle.untold_decisions(tx, run.run_id, segment_id),
         )
 
     return means.database.write(take, of=run_of(run_id))

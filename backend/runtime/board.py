@@ -8,6 +8,7 @@ from backend.clock import to_text
 from backend.ids import new_id
 from backend.outputs.store import NewOutput
 from backend.runs.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
+from backend.runs.lifecycle import decision_event, decision_value
 from backend.runtime import dag
 from backend.runtime.changes import Changes, Row
 from backend.workflows.terms import StepTerms
@@ -113,6 +114,14 @@ class Board:
             )
             self._changes.counts["approvals_pending"] += 1
             self._changes.event("approval.requested", step, approval_id=approval_id, title=terms.title)
+
+    def decide(self, approval: Any, comment: str | None, *, hand_on: bool) -> None:
+        """Tells a decision with these words; `hand_on` says that other steps get them too, not those of the row."""
+        self._changes.events.append(decision_event(approval, comment=comment))
+        if hand_on:
+            row = self._rows[approval.step]
+            row["value"] = decision_value(approval.state, comment)
+            self._changes.steps[approval.step] = row
 
     def failure(self, plan: dag.Plan) -> tuple[str, str] | None:
         """Failure code and message of a run that cannot go on; None where it can."""

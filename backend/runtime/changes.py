@@ -8,7 +8,7 @@ from backend.outputs.store import NewOutput, add_outputs
 from backend.runs import redaction_manifest
 from backend.runs.lifecycle import NewEvent, append_events
 from backend.runtime import store
-from backend.runtime.redaction import Counts
+from backend.runtime.run_redaction import Found
 from backend.storage.database import Tx
 
 Row = dict[str, Any]
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 class Changes:
     """Events in their order, and the rows that go with them; `counts` are added to the run's counters.
 
-    `redacted` is what sweeps found, by stage, for the run's redaction manifest.
+    `redacted` is what sweeps found, for the run's redaction manifest.
     """
 
     events: list[NewEvent] = field(default_factory=list)
@@ -26,7 +26,7 @@ class Changes:
     outputs: list[NewOutput] = field(default_factory=list)
     approvals: list[Row] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
-    redacted: list[tuple[str, Counts]] = field(default_factory=list)
+    redacted: list[Found] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.events or self.steps or self.outputs or self.approvals or self.redacted)
@@ -47,11 +47,13 @@ class Changes:
         store.add_approvals(tx, self.approvals)
         if self.counts:
             store.count(tx, run_id, self.counts)
-        for stage, found in self.redacted:
-            add_redaction(tx, run_id, stage, found)
+        for found in self.redacted:
+            add_redaction(tx, run_id, found)
 
 
-def add_redaction(tx: Tx, run_id: str, stage: str, found: Counts) -> None:
+def add_redaction(tx: Tx, run_id: str, found: Found) -> None:
     """Adds what a sweep found to the run's redaction manifest."""
-    manifest = redaction_manifest.with_counts(store.redaction_manifest(tx, run_id), stage, found.as_dict())
+    manifest = redaction_manifest.with_counts(
+        store.redaction_manifest(tx, run_id), found.stage, found.counts.as_dict(), again=found.again
+    )
     store.set_redaction_manifest(tx, run_id, manifest)

@@ -60,6 +60,7 @@ class Execution:
         self._on_free = on_free
         self._work = settings.data / "work"
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="runtime")
+        self._slow_threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="runtime-slow")
         self._sweeping = Ticker("sweeper", self._sweep, TICK_SECONDS)
         sweeps = FinalSweeps(services.database, services.clock, objects, redactor, settings.data / "sweeps")
         self._opening = Ticker("final-sweep", sweeps.round, TICK_SECONDS)
@@ -98,6 +99,7 @@ class Execution:
             self._sandbox.close()
             self._sandbox = None
         self._threads.shutdown()
+        self._slow_threads.shutdown()
 
     def submit(self, segment_id: str) -> None:
         """Has a queued segment executed; see `Engine.submit`.
@@ -134,13 +136,14 @@ class Execution:
             database=services.database,
             clock=services.clock,
             objects=self._objects,
-            kept=services.kept,
+            terms=services.terms,
             owner=owner,
             work=self._work,
             sandbox=sandbox,
             network=settings.network,
             slots=StepSlots(settings.step_slots),
             threads=self._threads,
+            slow_threads=self._slow_threads,
             secrets=services.secrets,
             models=Models(settings.secrets, settings.models),
             publisher=self._publisher,

@@ -9,27 +9,33 @@ from pathlib import Path
 from backend.outputs.store import outputs_of
 from backend.runtime import upkeep_store
 from backend.runtime.means import Means
+from backend.runtime.redaction import Counts
 from backend.runtime.run_redaction import STEPS, RunRedaction
 from backend.storage.database import Database
 from backend.storage.objects import ObjectStore
 from backend.storage.objects.reading import copy_to_file
 
 
-def keep_files(means: Means, run_id: str, step: str, folder: Path, redaction: RunRedaction | None) -> None:
+def keep_files(
+    means: Means, run_id: str, step: str, folder: Path, redaction: RunRedaction | None, halt: threading.Event
+) -> Counts | None:
     """Takes over what a completed step left in `folder`; its files are stored objects too.
 
-    Where the policy sweeps what steps hand on, other steps see the files as they were swept.
+    Where the policy sweeps what steps hand on, other steps see the files as they were swept; gives what was found.
 
     Raises:
         RedactionError: they could not be swept.
     """
-    _sweep(folder, redaction)
+    counts = _sweep(folder, redaction, halt)
     kept = means.files_of_run(run_id) / step
     kept.parent.mkdir(parents=True, exist_ok=True)
     folder.rename(kept)
+    return counts
 
 
-def files_of(means: Means, run_id: str, steps: Iterable[str], redaction: RunRedaction | None) -> dict[str, Path]:
+def files_of(
+    means: Means, run_id: str, steps: Iterable[str], redaction: RunRedaction | None, halt: threading.Event
+) -> dict[str, Path]:
     """The folders of those of these completed steps that left files; one that is not here is made from the objects.
 
     Raises:
@@ -43,7 +49,7 @@ def files_of(means: Means, run_id: str, steps: Iterable[str], redaction: RunReda
         for step in missing:
             of_step = [(output.path, output.object_key, output.size_bytes) for output in outputs if output.step == step]
             if of_step:
-                _restore(means.objects, kept[step], of_step, redaction)
+                _restore(means.objects, kept[step], of_step, redaction, halt)
     return {step: folder for step, folder in kept.items() if folder.exists()}
 
 
@@ -61,14 +67,16 @@ def remove_leftovers(database: Database, work: Path, halt: threading.Event) -> N
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _sweep(folder: Path, redaction: RunRedaction | None) -> None:
-    """Counts nothing: the final sweep counts the same files."""
-    if redaction is not None and redaction.covers(STEPS):
-        redaction.folder(folder)
+def _sweep(folder: Path, redaction: RunRedaction | None, halt: threading.Event) -> Counts | None:
+    return redaction.folder(folder, halt) if redaction is not None and redaction.covers(STEPS) else None
 
 
 def _restore(
-    objects: ObjectStore, kept: Path, outputs: Iterable[tuple[str, str, int]], redaction: RunRedaction | None
+    objects: ObjectStore,
+    kept: Path,
+    outputs: Iterable[tuple[str, str, int]],
+    redaction: RunRedaction | None,
+    halt: threading.Event,
 ) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".", dir=kept.parent))
@@ -77,7 +85,8 @@ def _restore(
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             copy_to_file(objects, key, size, target)
-        _sweep(folder / kept.name, redaction)
+        # What is found was counted when the step handed its files on.
+        _sweep(folder / kept.name, redaction, halt)
         # Whole or not at all: a step beside this one may need the same files, and may have been faster.
         if not kept.exists():
             (folder / kept.name).rename(kept)

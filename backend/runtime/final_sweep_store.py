@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy import BindParameter, bindparam, delete, exists, func, insert, literal_column, select, update
 
 from backend.storage.database import Tx
 from backend.storage.object_keys import run_of
 from backend.storage.statements import sql
 from backend.storage.tables.outputs import outputs, pending_deletions
-from backend.storage.tables.runs import runs
+from backend.storage.tables.runs import runs, steps
 
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
 # In the words of the partial index.
@@ -32,9 +32,13 @@ _WAITING = sql(
     .order_by(runs.c.finished_at)
 )
 _RUN_ROW = sql(
-    select(runs.c.run_id, runs.c.pii_policy, runs.c.result_error_code, *(runs.c[name] for name in _COLUMNS)).where(
-        runs.c.run_id == _RUN, _UNSWEPT
-    )
+    select(
+        runs.c.run_id,
+        runs.c.pii_policy,
+        runs.c.result_error_code,
+        *(runs.c[name] for name in _COLUMNS),
+        exists().where(steps.c.run_id == _RUN, steps.c.attempt > 0).label("began"),
+    ).where(runs.c.run_id == _RUN, _UNSWEPT)
 )
 _CHANGE_OUTPUT = sql(
     update(outputs)

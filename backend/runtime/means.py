@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from backend.clock import Clock
-from backend.kept import Kept
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.redactor import Redactor
@@ -18,6 +17,7 @@ from backend.runtime.slots import StepSlots
 from backend.secrets import Secrets
 from backend.storage.database import Database
 from backend.storage.objects import ObjectStore
+from backend.workflows.known_terms import KnownTerms
 
 T = TypeVar("T")
 
@@ -30,19 +30,21 @@ class Means:
         owner: This process: an id made at its start and never used again.
         work: Folder of what running steps need on disk, one folder a run.
         network: The most that an environment may allow its steps.
-        threads: Where anything that blocks goes, so that the engine's loop never waits.
+        threads: Where what blocks for a moment goes, so that the engine's loop never waits.
+        slow_threads: Where copies and sweeps go, so that no write waits behind them.
     """
 
     database: Database
     clock: Clock
     objects: ObjectStore
-    kept: Kept
+    terms: KnownTerms
     owner: str
     work: Path
     sandbox: Sandbox
     network: Network
     slots: StepSlots
     threads: ThreadPoolExecutor
+    slow_threads: ThreadPoolExecutor
     secrets: Secrets
     models: Models
     publisher: Publisher
@@ -52,19 +54,32 @@ class Means:
         """Runs blocking work beside the loop."""
         return asyncio.get_running_loop().run_in_executor(self.threads, work)
 
-    async def in_thread_to_its_end(
-        self, work: Callable[[], T], *, undo: Callable[[T], object] | None = None, halt: threading.Event | None = None
-    ) -> T:
-        """As `in_thread`, for what must not go on behind its caller's back.
+    def in_slow_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """As `in_thread`, for copies and sweeps."""
+        return asyncio.get_running_loop().run_in_executor(self.slow_threads, work)
 
-        A cancellation sets `halt`, waits until the work has ended, and has `undo` take back what it gave.
-        """
+    async def in_thread_to_its_end(self, work: Callable[[], T]) -> T:
+        """As `in_thread`, for what must not go on behind its caller's back: a cancellation waits until it has ended."""
         running = self.in_thread(work)
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
-            if halt is not None:
-                halt.set()
+            await asyncio.wait({running})
+            raise
+
+    async def halted_with(
+        self, work: Callable[[threading.Event], T], *, undo: Callable[[T], object] | None = None
+    ) -> T:
+        """As `in_thread_to_its_end`, for copies and sweeps, which a cancellation tells to end at once.
+
+        What they gave all the same `undo` takes back.
+        """
+        halt = threading.Event()
+        running = self.in_slow_thread(lambda: work(halt))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            halt.set()
             await asyncio.wait({running})
             if undo is not None and running.exception() is None:
                 await self.in_thread(lambda: undo(running.result()))

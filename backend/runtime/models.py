@@ -29,8 +29,12 @@ class ModelUnusableError(Exception):
     """A model that cannot be called as it is declared; `type` names the cause, the text is for the caller."""
 
     def __init__(self, type: str, message: str) -> None:  # noqa: A002 - the step error's field
-        super().__init__(message)
+        # Both, for it may be told by one process to another.
+        super().__init__(type, message)
         self.type = type
+
+    def __str__(self) -> str:
+        return str(self.args[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,11 @@ class ConfiguredModel:
     def without_key(self, text: str) -> str:
         """Text of the provider's, which may quote the key back, without it."""
         return without_key(text, self.key)
+
+
+def callable_providers(providers: Mapping[str, ModelProvider]) -> frozenset[str]:
+    """The providers whose models can be called without an agent's own api_key or base_url."""
+    return frozenset(name for name, provider in providers.items() if provider.api_key or provider.base_url)
 
 
 @dataclass(frozen=True, slots=True)

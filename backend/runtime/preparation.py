@@ -1,28 +1,34 @@
-"""What comes before a run's steps: its inputs are copied in, and swept where the policy says so. (DECISIONS.md, 5)."""
+"""What comes before the steps of a segment: decisions are told, inputs copied in, and both swept. (DECISIONS.md, 5)."""
 
 import asyncio
 import logging
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from backend import json_text
 from backend.run_status import FAILED
 from backend.runs.failure_codes import INPUT_MATERIALISATION_FAILED, INVARIANT_BLOCKED
+from backend.runs.redaction_manifest import COMPLETED
+from backend.runs.redaction_manifest import FAILED as SWEEP_FAILED
 from backend.runtime import store
 from backend.runtime.beginning import Begun
 from backend.runtime.endings import Ending
 from backend.runtime.inputs import InputError, materialise_all
 from backend.runtime.means import Means
 from backend.runtime.recording import Recording
-from backend.runtime.redactor import RedactionError
-from backend.runtime.run_redaction import INPUTS
+from backend.runtime.redaction import Counts
+from backend.runtime.redaction_worker import RedactionError
+from backend.runtime.run_redaction import INPUTS, STEPS, Found
 from backend.runtime.stopping import StoppedError, Stopping
 from backend.runtime.swept_inputs import sweep_inputs
 
 _LOG = logging.getLogger(__name__)
+
+
+T = TypeVar("T")
 
 
 class Seen(NamedTuple):
@@ -40,7 +46,9 @@ async def prepare(means: Means, begun: Begun, recording: Recording, stopping: St
         SegmentEndedError: the run was closed by somebody else.
     """
     preparation = _Preparation(means, begun, recording, stopping)
-    return await preparation.swept() if await preparation.copied() else None
+    if await preparation.told() and await preparation.copied():
+        return await preparation.swept()
+    return None
 
 
 def inputs_folder(means: Means, begun: Begun) -> Path | None:
@@ -61,6 +69,23 @@ class _Preparation:
         self._recording = recording
         self._stopping = stopping
 
+    async def told(self) -> bool:
+        """Tells what people decided, with their words as they were swept; False where they cannot be."""
+        begun, redaction = self._begun, self._begun.redaction
+        if redaction is None or not begun.decisions:
+            return True
+        comments = [decision.comment for decision in begun.decisions]
+        if (stage := redaction.stage_of_words) is not None:
+            swept = await self._swept(lambda halt: redaction.value(comments, halt), "What was said of an approval")
+            if swept is None:
+                return False
+            comments, counts = swept
+            begun.board.changes.redacted.append(Found(stage, counts))
+        for decision, comment in zip(begun.decisions, comments, strict=True):
+            begun.board.decide(decision, comment, hand_on=redaction.covers(STEPS))
+        await self._recording.record()
+        return True
+
     async def copied(self) -> bool:
         """Whether the run goes on: it is closed where its inputs cannot be copied in."""
         means, begun = self._means, self._begun
@@ -68,7 +93,7 @@ class _Preparation:
         if folder is None or not begun.first:
             return True
         halt = threading.Event()
-        copying = means.in_thread(
+        copying = means.in_slow_thread(
             lambda: materialise_all(begun.terms.inputs, begun.parameters, folder, halt, means.secrets)
         )
         try:
@@ -78,7 +103,9 @@ class _Preparation:
             self._clean_up_after(copying)
             raise
         except InputError as error:
-            await self._recording.close(Ending(FAILED, INPUT_MATERIALISATION_FAILED, str(error)))
+            await self._recording.close(
+                Ending(FAILED, INPUT_MATERIALISATION_FAILED, await self._worded(str(error), "The inputs"))
+            )
             return False
         text = json_text.write(manifest)
         begun.board.changes.event(
@@ -97,22 +124,57 @@ class _Preparation:
         if begun.first:
             begun.board.changes.event("redaction.started", stage=INPUTS)
             await self._recording.record()
-        sweeping = means.in_thread(lambda: sweep_inputs(redaction, begun, inputs_folder(means, begun)))
+        found = await self._swept(
+            lambda halt: sweep_inputs(redaction, begun, inputs_folder(means, begun), halt), "The inputs", INPUTS
+        )
+        if found is None:
+            return None
+        parameters, input_text, counts = found
+        if begun.first:
+            begun.board.changes.redacted.append(Found(INPUTS, counts))
+            begun.board.changes.event("redaction.completed", stage=INPUTS, files=counts.files, values=counts.values)
+            await self._recording.record(lambda tx, _: store.set_redaction_status(tx, begun.run_id, INPUTS, COMPLETED))
+        elif counts.model_calls or counts.model_skipped:
+            # What is found was counted at the first time.
+            asked = Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped)
+            begun.board.changes.redacted.append(Found(INPUTS, asked))
+        return Seen(parameters, input_text)
+
+    async def _worded(self, message: str, what: str) -> str:
+        """Why the run ends, as it may be told; an event never changes."""
+        redaction = self._begun.redaction
+        if redaction is None or (stage := redaction.stage_of_words) is None:
+            return message
         try:
-            parameters, input_text, counts = await self._stopping.or_result(sweeping)
+            swept, counts = await self._or_stopped(lambda halt: redaction.value(message, halt))
+        except RedactionError:
+            return f"{what} cannot be had, and why could not be swept for personal data."
+        self._begun.board.changes.redacted.append(Found(stage, counts))
+        return str(swept)
+
+    async def _swept(self, sweep: Callable[[threading.Event], T], what: str, stage: str | None = None) -> T | None:
+        """What a sweep gives; None where it failed, and the run was closed for it, with the stage."""
+        run_id = self._begun.run_id
+        try:
+            return await self._or_stopped(sweep)
+        except (RedactionError, OSError) as error:
+            _LOG.exception("%s could not be swept for run %s", what, run_id)
+            why = error if isinstance(error, RedactionError) else error.strerror
+            if stage is not None:
+                await self._recording.record(lambda tx, _: store.set_redaction_status(tx, run_id, stage, SWEEP_FAILED))
+            message = f"{what} could not be swept for personal data: {why}."
+            await self._recording.close(Ending(FAILED, INVARIANT_BLOCKED, message))
+            return None
+
+    async def _or_stopped(self, sweep: Callable[[threading.Event], T]) -> T:
+        halt = threading.Event()
+        sweeping = self._means.in_slow_thread(lambda: sweep(halt))
+        try:
+            return await self._stopping.or_result(sweeping)
         except StoppedError:
+            halt.set()
             self._clean_up_after(sweeping)
             raise
-        except (RedactionError, OSError):
-            _LOG.exception("The inputs of run %s could not be swept", begun.run_id)
-            ending = Ending(FAILED, INVARIANT_BLOCKED, "The inputs could not be swept for personal data.")
-            await self._recording.close(ending)
-            return None
-        if begun.first:
-            begun.board.changes.redacted.append((INPUTS, counts))
-            begun.board.changes.event("redaction.completed", stage=INPUTS, files=counts.files, values=counts.values)
-            await self._recording.record(lambda tx, _: store.complete_redaction(tx, begun.run_id, INPUTS))
-        return Seen(parameters, input_text)
 
     def _clean_up_after(self, work: asyncio.Future[Any]) -> None:
         """The run ends now, and the thread that works for it later: what it still writes goes after it."""

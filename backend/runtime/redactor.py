@@ -1,134 +1,118 @@
-"""Sweeps in a process of its own: recognizers keep a processor busy, and hold much more memory than the service.
+"""Sweeps in processes of their own: recognizers keep a processor busy, and hold much more memory than the service.
 
-The process is started at the first sweep, and again after it died; it ends with this one.
+There is one for values, which wait for nothing long, one for files, and one for whatever asks a model. Each is started
+at its first sweep, and again after it died; it ends with this one.
 """
 
+import gc
+import importlib
 import logging
-import multiprocessing
-import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from backend.runtime.model_recognizer import AskedModel
-from backend.runtime.models import Models
+from backend.runtime.model_recognizer import PAUSES, AskedModel, ModelFailedError
+from backend.runtime.models import Models, ModelUnusableError
 from backend.runtime.redaction import Counts, Engine, FileOutcome
+from backend.runtime.redaction_worker import RedactionError, Worker
 
 T = TypeVar("T")
 
 Policy = Mapping[str, Any]
 
 
-class RedactionError(Exception):
-    """A sweep could not be carried out; nothing of it may be used, and it may succeed when tried again."""
-
-
 class Redactor:
-    """Hands sweeps to the process. Thread-safe; every call waits for its sweep. `models` are those it may ask."""
+    """Hands sweeps to the processes. Thread-safe; every call waits for its sweep.
 
-    def __init__(self, models: Models) -> None:
-        self._models = models
-        self._lock = threading.Lock()
-        self._pool: ProcessPoolExecutor | None = None
-        self._closed = False
+    `models` are those it may ask, with `pauses` between the tries where one fails. A sweep ends soon after its `halt`
+    is set.
+    """
 
-    def values(self, policy: Policy, values: Sequence[Any]) -> tuple[list[Any], Counts]:
+    def __init__(self, models: Models, pauses: Sequence[float] = PAUSES) -> None:
+        self._values, self._files, self._asking = (Worker(_begin, models, pauses) for _ in range(3))
+
+    def values(
+        self, policy: Policy, values: Sequence[Any], halt: threading.Event | None = None
+    ) -> tuple[list[Any], Counts]:
         """Sweeps JSON values.
 
         Raises:
             RedactionError: the sweep could not be carried out.
         """
-        return self._do(_sweep_values, policy, values)
+        return self._do(self._values, _sweep_values, policy, values, halt)
 
-    def names(self, policy: Policy, names: Sequence[str]) -> tuple[list[str], Counts]:
-        """Sweeps names of files, each into another than the rest. Raises as `values`."""
-        return self._do(_sweep_names, policy, names)
+    def names(
+        self, policy: Policy, names: Sequence[str], halt: threading.Event | None = None
+    ) -> tuple[list[str], Counts]:
+        """Sweeps names of files, each into another than the rest; no model is asked. Raises as `values`."""
+        return self._do(self._values, _sweep_names, {**policy, "model": None}, names, halt)
 
-    def file(self, policy: Policy, source: Path, target: Path, name: str) -> tuple[FileOutcome, Counts]:
+    def file(
+        self, policy: Policy, source: Path, target: Path, name: str, halt: threading.Event | None = None
+    ) -> tuple[FileOutcome, Counts]:
         """Sweeps a file that is called `name`; in mode `redact` its swept copy goes to `target`. Raises as `values`."""
-        return self._do(_sweep_file, policy, (source, target, name))
+        return self._do(self._files, _sweep_file, policy, (source, target, name), halt)
 
     @property
     def processes(self) -> list[Any]:
         """The processes that sweep now."""
-        with self._lock:
-            return [] if self._pool is None else _processes(self._pool)
+        return [process for worker in self._workers for process in worker.processes]
 
     def close(self) -> None:
-        """Ends the process for good; what it still works on fails, and so does whatever comes."""
-        with self._lock:
-            self._closed = True
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            for process in _processes(pool):
-                process.kill()
-            pool.shutdown(wait=True, cancel_futures=True)
+        """Ends the processes for good; what they still work on fails, and so does whatever comes."""
+        for worker in self._workers:
+            worker.close()
 
-    def _do(self, sweep: Callable[[Engine, Any], T], policy: Policy, what: Any) -> T:
-        pool = self._started()
-        try:
-            return pool.submit(_sweep, sweep, dict(policy), what).result()
-        except BrokenProcessPool as error:
-            with self._lock:
-                if self._pool is pool:
-                    self._pool = None
-            pool.shutdown(wait=False)
-            raise RedactionError("the process that sweeps died") from error
-        except Exception as error:  # noqa: BLE001 - whatever it was, it may quote what was swept
-            raise RedactionError(type(error).__name__) from None
+    @property
+    def _workers(self) -> tuple[Worker, ...]:
+        return self._values, self._files, self._asking
 
-    def _started(self) -> ProcessPoolExecutor:
-        with self._lock:
-            if self._closed:
-                raise RedactionError("the service ends")
-            if self._pool is None:
-                self._pool = ProcessPoolExecutor(
-                    1,
-                    mp_context=multiprocessing.get_context("spawn"),
-                    initializer=_begin,
-                    initargs=(self._models,),
-                )
-            return self._pool
+    def _do(
+        self, worker: Worker, sweep: Callable[[Engine, Any], T], policy: Policy, what: Any, halt: threading.Event | None
+    ) -> T:
+        if policy["model"] is not None and policy["max_model_calls"]:
+            worker = self._asking
+        return worker.do(partial(_sweep, sweep), dict(policy), what, halt=halt)
 
 
 _models: Models
-"""In the process: what it may ask."""
+_pauses: Sequence[float]
+"""In a process: what it may ask, and how patiently."""
 
 
-def _processes(pool: ProcessPoolExecutor) -> list[Any]:
-    # There is no public way to end one early.
-    return list(pool._processes.values())  # noqa: SLF001
-
-
-def _begin(models: Models) -> None:
-    global _models  # noqa: PLW0603 - a process of a pool has no other place for what it is given once
-    _models = models
+def _begin(models: Models, pauses: Sequence[float]) -> None:
+    global _models, _pauses
+    _models, _pauses = models, pauses
     # Nobody reads what libraries say of a sweep, and they may quote what is swept.
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
-    _end_with_parent()
-
-
-def _end_with_parent() -> None:
-    """The service may be killed at any moment; its sweep must not go on."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
+    # Presidio and spaCy leave a hundred thousand objects, which no collection of garbage need look at again.
+    importlib.import_module("backend.runtime.redaction.finder")
+    gc.freeze()
 
 
 def _sweep(sweep: Callable[[Engine, Any], T], policy: Policy, what: Any) -> T:
-    """Runs in the process."""
-    model = None if policy["model"] is None else AskedModel(_models, policy["model"])
-    return sweep(Engine(policy, model), what)
+    """Runs in a process. Whatever is raised there, only words that quote nothing leave it."""
+    model = None if policy["model"] is None else AskedModel(_models, policy["model"], _pauses)
+    engine = Engine(policy, model)
+    try:
+        return sweep(engine, what)
+    except Exception as error:  # noqa: BLE001 - as said
+        raise RedactionError(_reason(error), engine.counts["model_calls"]) from None
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case ModelUnusableError() | ModelFailedError():
+            return str(error)
+        case MemoryError():
+            return "it needs more memory than a sweep may have"
+        case OSError(strerror=str(reason)):
+            return reason
+    return f"an unexpected failure ({type(error).__name__})"
 
 
 def _sweep_values(engine: Engine, values: Sequence[Any]) -> tuple[list[Any], Counts]:

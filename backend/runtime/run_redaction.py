@@ -2,29 +2,43 @@
 
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from backend.runtime.redaction import Counts
+from backend.runtime.redaction_worker import RedactionError
 from backend.runtime.redactor import Redactor
+
+T = TypeVar("T")
 
 INPUTS: Final = "inputs"
 STEPS: Final = "steps"
 OUTPUTS: Final = "outputs"
 
 
+class Found(NamedTuple):
+    """What a sweep for a stage found; `again` where another sweep counts the same values."""
+
+    stage: str
+    counts: Counts
+    again: bool = False
+
+
 class RunRedaction:
     """One run's policy, which is not off, at work. Thread-safe; every sweep blocks, and raises RedactionError.
 
-    `calls_made` is how often the run's model was asked before.
+    `calls_made` is how often the run's model was asked before. A sweep ends soon after its `halt` is set.
     """
 
     def __init__(self, redactor: Redactor, policy: Mapping[str, Any], calls_made: int) -> None:
         self._redactor = redactor
         self._policy = policy
         self._calls_left = max(0, policy["max_model_calls"] - calls_made)
-        self._lock = threading.Lock()
+        # Each sweep may make all the calls that are left, so there is one at a time.
+        self._asking = nullcontext() if policy["model"] is None else threading.Lock()
+        self._unrecorded_calls = 0
 
     def covers(self, stage: str) -> bool:
         """Whether the policy names the stage."""
@@ -35,26 +49,24 @@ class RunRedaction:
         """The stage that messages of steps are swept in, for readers see them while the run goes."""
         return next((stage for stage in (STEPS, OUTPUTS) if self.covers(stage)), None)
 
-    def value(self, value: Any) -> tuple[Any, Counts]:
+    def value(self, value: Any, halt: threading.Event | None = None) -> tuple[Any, Counts]:
         """Sweeps a JSON value."""
-        (swept,), counts = self._redactor.values(self._left(), [value])
-        self._count(counts)
+        (swept,), counts = self._counted(lambda policy: self._redactor.values(policy, [value], halt))
         return swept, counts
 
-    def folder(self, folder: Path) -> Counts:
+    def folder(self, folder: Path, halt: threading.Event | None = None) -> Counts:
         """Sweeps every file below a folder in its place, and its name; a file that cannot be swept is removed."""
         total = Counts()
         files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-        names, counts = self._redactor.names(self._left(), [path.relative_to(folder).as_posix() for path in files])
+        paths = [path.relative_to(folder).as_posix() for path in files]
+        names, counts = self._redactor.names(self._policy, paths, halt)
         total.add(counts)
         swept_folder = folder.with_name(f".{folder.name}-swept")
         shutil.rmtree(swept_folder, ignore_errors=True)
-        for path, name in zip(files, names, strict=True):
+        for file, path, name in zip(files, paths, names, strict=True):
             target = swept_folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            _, counts = self._redactor.file(self._left(), path, target, path.relative_to(folder).as_posix())
-            self._count(counts)
-            total.add(counts)
+            total.add(self._file(file, target, path, halt))
         if self._policy["mode"] == "redact":
             shutil.rmtree(folder)
             swept_folder.mkdir(parents=True, exist_ok=True)
@@ -63,9 +75,20 @@ class RunRedaction:
             shutil.rmtree(swept_folder, ignore_errors=True)
         return total
 
-    def _left(self) -> dict[str, Any]:
-        return {**self._policy, "max_model_calls": self._calls_left}
+    def _file(self, source: Path, target: Path, path: str, halt: threading.Event | None) -> Counts:
+        return self._counted(lambda policy: self._redactor.file(policy, source, target, path, halt))[1]
 
-    def _count(self, counts: Counts) -> None:
-        with self._lock:
-            self._calls_left = max(0, self._calls_left - counts.model_calls)
+    def _counted(self, sweep: Callable[[Mapping[str, Any]], tuple[T, Counts]]) -> tuple[T, Counts]:
+        """What a sweep gives; the calls of sweeps that failed are told with the next that does not."""
+        with self._asking:
+            try:
+                swept, counts = sweep({**self._policy, "max_model_calls": self._calls_left})
+            except RedactionError as error:
+                self._calls_left = max(0, self._calls_left - error.model_calls)
+                self._unrecorded_calls += error.model_calls
+                raise
+            if counts.model_calls or self._unrecorded_calls:
+                self._calls_left = max(0, self._calls_left - counts.model_calls)
+                counts.model_calls += self._unrecorded_calls
+                self._unrecorded_calls = 0
+            return swept, counts

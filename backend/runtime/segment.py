@@ -215,8 +215,8 @@ class _Execution:
         means, begun = self._means, self._begun
         storing = asyncio.ensure_future(
             patiently(
-                lambda: means.in_thread_to_its_end(
-                    lambda: make_result(means.objects, begun.run_id, value, begun.terms.result_schema),
+                lambda: means.halted_with(
+                    lambda _: make_result(means.objects, begun.run_id, value, begun.terms.result_schema),
                     undo=lambda made: discard(means.objects, [made[1]]),
                 ),
                 f"The result of run {begun.run_id}",

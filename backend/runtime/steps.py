@@ -18,9 +18,8 @@ from backend.runtime.limits import limits_of
 from backend.runtime.means import Means
 from backend.runtime.patience import patiently
 from backend.runtime.promotion import discard, store_outputs
-from backend.runtime.redaction import Counts
-from backend.runtime.redactor import RedactionError
-from backend.runtime.run_redaction import STEPS, RunRedaction
+from backend.runtime.redaction_worker import RedactionError
+from backend.runtime.run_redaction import OUTPUTS, STEPS, Found, RunRedaction
 from backend.storage.database import Tx, run_of
 from backend.storage.object_keys import object_key
 from backend.workflows.terms import StepTerms
@@ -34,7 +33,7 @@ class Completed:
 
     value: str
     outputs: list[NewOutput]
-    redacted: list[tuple[str, Counts]]
+    redacted: list[Found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Failed:
     message: str
     final: bool = False
     retry_after: float | None = None
-    redacted: list[tuple[str, Counts]] = field(default_factory=list)
+    redacted: list[Found] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,8 @@ class StepWork:
         value, redacted = await self._swept(STEPS, result.value)
         outputs: list[NewOutput] = []
         if folder.exists():
-            outputs = await self._take_over(folder)
+            outputs, kept = await self._take_over(folder)
+            redacted += kept
         return Completed(json_text.write(value), outputs, redacted)
 
     async def _files(self) -> Mapping[str, Path]:
@@ -121,8 +121,8 @@ class StepWork:
         what = f"What step {self.step.step} of run {self.run_id} needs"
         try:
             return await patiently(
-                lambda: self.means.in_thread(
-                    lambda: files_of(self.means, self.run_id, self.step.needs, self.redaction)
+                lambda: self.means.halted_with(
+                    lambda halt: files_of(self.means, self.run_id, self.step.needs, self.redaction, halt)
                 ),
                 what,
             )
@@ -131,23 +131,25 @@ class StepWork:
             raise StepFailed("FilesNotRead", "the files of the steps that it needs could not be read") from error
 
     async def _failed(self, failure: StepFailed) -> Failed:
+        # The type too: it is the name that an agent gave its exception.
+        told, redacted = [failure.type, failure.message], list[Found]()
         try:
-            message, redacted = await self._swept(self._stage_of_words(), failure.message)
+            told, redacted = await self._swept(self._stage_of_words(), told)
         except StepFailed as unswept:
-            message, redacted = unswept.message, []
-        return Failed(failure.type, message, failure.final, failure.retry_after, redacted)
+            told = [unswept.type, unswept.message]
+        return Failed(told[0], told[1], failure.final, failure.retry_after, redacted)
 
-    async def _swept(self, stage: str | None, value: Any) -> tuple[Any, list[tuple[str, Counts]]]:
+    async def _swept(self, stage: str | None, value: Any) -> tuple[Any, list[Found]]:
         """A JSON value as it may leave the step; raises StepFailed where it cannot be swept."""
         redaction = self.redaction
         if redaction is None or stage is None or not redaction.covers(stage):
             return value, []
         try:
-            swept, counts = await self.means.in_thread(lambda: redaction.value(value))
+            swept, counts = await self.means.halted_with(lambda halt: redaction.value(value, halt))
         except RedactionError as error:
             _LOG.warning("What step %s of run %s gave could not be swept: %s", self.step.step, self.run_id, error)
-            raise StepFailed("RedactionFailed", "what the step gave could not be swept for personal data") from error
-        return swept, [(stage, counts)]
+            raise _unswept("what the step gave", error) from error
+        return swept, [Found(stage, counts)]
 
     def _stage_of_words(self) -> str | None:
         return None if self.redaction is None else self.redaction.stage_of_words
@@ -159,12 +161,12 @@ class StepWork:
 
         def work(tx: Tx) -> None:
             append_event(tx, self.segment_id, "step.progress", at, step=step, data=said)
-            for stage, counts in redacted:
-                add_redaction(tx, self.run_id, stage, counts)
+            for found in redacted:
+                add_redaction(tx, self.run_id, found)
 
         await self.means.in_thread(lambda: self.means.database.write(work, of=run_of(self.run_id)))
 
-    async def _take_over(self, folder: Path) -> list[NewOutput]:
+    async def _take_over(self, folder: Path) -> tuple[list[NewOutput], list[Found]]:
         """Stores what the step left, for callers and for the steps that need it."""
         what = f"What step {self.step.step} of run {self.run_id} left"
         try:
@@ -173,26 +175,29 @@ class StepWork:
             _LOG.exception("%s could not be stored", what)
             raise StepFailed("OutputsNotStored", "what the step left could not be stored") from error
         try:
-            await self.means.in_thread_to_its_end(lambda: self._keep(folder, outputs))
-        except BaseException:
+            return outputs, await self.means.halted_with(lambda halt: self._keep(folder, outputs, halt))
+        except BaseException as error:
             await self.means.in_thread(lambda: discard(self.means.objects, outputs))
+            if isinstance(error, RedactionError):
+                raise _unswept("what the step left", error) from error
             raise
-        return outputs
 
     async def _store_outputs(self, folder: Path) -> list[NewOutput]:
         """Of a step that is cancelled meanwhile nothing stays stored."""
-        halt = threading.Event()
-        return await self.means.in_thread_to_its_end(
-            lambda: store_outputs(self.means.objects, self.run_id, self.step.step, folder, halt),
+        return await self.means.halted_with(
+            lambda halt: store_outputs(self.means.objects, self.run_id, self.step.step, folder, halt),
             undo=lambda outputs: discard(self.means.objects, outputs),
-            halt=halt,
         )
 
-    def _keep(self, folder: Path, outputs: list[NewOutput]) -> None:
-        if self.keep_files and outputs:
-            keep_files(self.means, self.run_id, self.step.step, folder, self.redaction)
-        else:
+    def _keep(self, folder: Path, outputs: list[NewOutput], halt: threading.Event) -> list[Found]:
+        if not self.keep_files or not outputs:
             shutil.rmtree(folder)
+            return []
+        counts = keep_files(self.means, self.run_id, self.step.step, folder, self.redaction, halt)
+        if counts is None or self.redaction is None:
+            return []
+        # The final sweep counts the same files.
+        return [Found(STEPS, counts, again=self.redaction.covers(OUTPUTS))]
 
     async def _keep_log(self, log: bytes) -> None:
         """The step's log is an object of the run that no output names, and is erased with it."""
@@ -203,3 +208,7 @@ class StepWork:
             await self.means.in_thread_to_its_end(lambda: self.means.objects.put_bytes(key, log))
         except OSError:
             _LOG.exception("The log of step %s of run %s could not be kept", self.step.step, self.run_id)
+
+
+def _unswept(what: str, error: RedactionError) -> StepFailed:
+    return StepFailed("RedactionFailed", f"{what} could not be swept for personal data: {error}")

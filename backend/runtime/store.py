@@ -95,6 +95,6 @@ def set_redaction_manifest(tx: Tx, run_id: str, manifest: str) -> None:
     tx.run(_SET_REDACTION, of_run_id=run_id, manifest=manifest)
 
 
-def complete_redaction(tx: Tx, run_id: str, stage: str) -> None:
-    """Marks a stage of the redaction manifest as over."""
-    set_redaction_manifest(tx, run_id, manifests.completed(redaction_manifest(tx, run_id), stage))
+def set_redaction_status(tx: Tx, run_id: str, stage: str, status: str) -> None:
+    """Writes into the redaction manifest how it stands with a stage."""
+    set_redaction_manifest(tx, run_id, manifests.with_status(redaction_manifest(tx, run_id), stage, status))

@@ -1,5 +1,6 @@
 """What the steps of a run are given, as it was swept."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from backend.runtime.run_redaction import RunRedaction
 
 
 def sweep_inputs(
-    redaction: RunRedaction, begun: Begun, folder: Path | None
+    redaction: RunRedaction, begun: Begun, folder: Path | None, halt: threading.Event
 ) -> tuple[dict[str, Any], str | None, Counts]:
     """The parameters and the input text as steps may see them, and what was found; sweeps the copied files too.
 
@@ -22,8 +23,8 @@ def sweep_inputs(
     """
     places = {declared.parameter for declared in begun.terms.inputs}
     values = {name: value for name, value in begun.parameters.items() if name not in places}
-    (swept, text), found = redaction.value([values, begun.input_text])
+    (swept, text), found = redaction.value([values, begun.input_text], halt)
     if folder is not None and begun.first:
         for parameter in sorted(folder.iterdir()):
-            found.add(redaction.folder(parameter))
+            found.add(redaction.folder(parameter, halt))
     return {**begun.parameters, **swept}, text, found

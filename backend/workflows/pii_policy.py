@@ -1,11 +1,12 @@
 """The PII policy of a workflow, and the overrides of a start, which may only tighten it (DECISIONS.md, 6).
 
 A policy is `{mode, categories, stages, min_confidence, model, max_model_calls, parquet_sample_rows}`, every field
-present; `categories` is "all" or a list of Presidio's entity types.
+present; `categories` is "all" or a list of entity types.
 """
 
 import re
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ MODES: Final = ("off", "detect", "redact")
 STAGES: Final = ("inputs", "steps", "outputs")
 
 _LONGEST_NAME_SHOWN: Final = 200
-_MODEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,199}")
+_MODEL: Final = re.compile(r"(?=.{1,200}\Z)[a-z0-9-]+:[!-~]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,10 @@ def normalise(policy: Mapping[str, Any] | None) -> Policy:
     }
 
 
-def apply_override(policy: Mapping[str, Any], override: Any) -> Policy:
+def apply_override(policy: Mapping[str, Any], override: Any, providers: AbstractSet[str]) -> Policy:
     """The effective policy of a run: `policy` with the fields that the override names; null counts as absent.
+
+    `providers` are those whose models this deployment can call.
 
     Raises:
         ApiError: `invalid_pii_policy` with the first field that is not valid, in the order of the policy's fields and
@@ -67,6 +70,8 @@ def apply_override(policy: Mapping[str, Any], override: Any) -> Policy:
         if value is not None:
             try:
                 changes[name] = field.normalise(value)
+                if name == "model":
+                    _check_usable(changes, providers)
             except ValueError as error:
                 raise _refusal(errors_pb2.ERROR_REASON_INVALID_PII_POLICY, name, str(error)) from None
     for name in override:
@@ -78,7 +83,29 @@ def apply_override(policy: Mapping[str, Any], override: Any) -> Policy:
             raise _refusal(
                 errors_pb2.ERROR_REASON_POLICY_NOT_TIGHTENING, name, "must not be looser than in the workflow's policy"
             )
-    return {**policy, **changes}
+    effective = {**policy, **changes}
+    try:
+        _check_usable(effective, providers)
+    except ValueError as error:
+        raise _refusal(errors_pb2.ERROR_REASON_INVALID_PII_POLICY, "model", str(error)) from None
+    return effective
+
+
+def why_unusable(policy: Mapping[str, Any], providers: AbstractSet[str]) -> str | None:
+    """Why this deployment cannot ask a policy's model, for a person; None where it can, or will not.
+
+    Whether the provider knows the model, and takes the key, shows only when it is asked.
+    """
+    model = policy.get("model")
+    if model is None or policy.get("mode") == "off":
+        return None
+    provider = model.partition(":")[0]
+    return None if provider in providers else f"this deployment names no api_key for models of '{provider}'"
+
+
+def _check_usable(policy: Mapping[str, Any], providers: AbstractSet[str]) -> None:
+    if (reason := why_unusable(policy, providers)) is not None:
+        raise ValueError(f"cannot be used: {reason}")
 
 
 def _refusal(reason: errors_pb2.ErrorReason.ValueType, field: str, why: str) -> ApiError:
@@ -95,7 +122,7 @@ def _categories(value: Any) -> str | list[str]:
     if value == "all":
         return "all"
     if not isinstance(value, list) or not all(isinstance(one, str) and one in ENTITY_TYPES for one in value):
-        raise ValueError('must be "all" or a list of Presidio\'s entity types, as EMAIL_ADDRESS')
+        raise ValueError('must be "all" or a list of the entity types in docs/redaction.md, as EMAIL_ADDRESS')
     return sorted(set(value))
 
 

@@ -1,8 +1,11 @@
 """What keeps a workflow from running (SPEC.md, POST /workflows/{workflow_id}/runs, rule 7)."""
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
+
+from backend.workflows.pii_policy import why_unusable
 
 Definition = Mapping[str, Any]
 ResourceKey = tuple[str, str]
@@ -34,13 +37,19 @@ class Resource:
 Resources = Mapping[ResourceKey, Resource]
 
 
-def readiness(definition: Definition, resources: Resources, status: str) -> list[str]:
-    """The reasons that keep a workflow version from running, each worded for a person; empty when it is ready."""
+def readiness(
+    definition: Definition, resources: Resources, status: str, providers: AbstractSet[str] = frozenset()
+) -> list[str]:
+    """The reasons that keep a workflow version from running, each worded for a person; empty when it is ready.
+
+    `providers` are those whose models this deployment can call.
+    """
     return [
         *_OF_STATUS[status],
         *_of_steps(definition, resources),
         *_of_connectors(definition, resources),
         *_of_environments(definition, resources),
+        *_of_policy(definition, providers),
     ]
 
 
@@ -97,3 +106,10 @@ def _of_environments(definition: Definition, resources: Resources) -> Iterator[s
             yield f"Environment '{name}' is not active: it does not exist."
         elif environment.definition["status"] != "active":
             yield f"Environment '{name}' is not active."
+
+
+def _of_policy(definition: Definition, providers: AbstractSet[str]) -> Iterator[str]:
+    policy = definition["pii_policy"] or {}
+    reason = why_unusable(policy, providers)
+    if reason is not None:
+        yield f"The PII policy's model '{policy['model']}' cannot be used: {reason}."

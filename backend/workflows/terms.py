@@ -1,6 +1,7 @@
 """All that a start and a runtime need to know of one workflow version, with its resources resolved."""
 
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -113,7 +114,13 @@ class WorkflowTerms:
 
 
 def resolve(
-    workflow_id: str, name: str, status: str, version: int, definition: Definition, resources: Resources
+    workflow_id: str,
+    name: str,
+    status: str,
+    version: int,
+    definition: Definition,
+    resources: Resources,
+    providers: AbstractSet[str] = frozenset(),
 ) -> WorkflowTerms:
     """Resolves a version's names to its resources; what does not exist stays unresolved and is among the reasons."""
     settings = definition["settings"]
@@ -122,7 +129,7 @@ def resolve(
         name=name,
         status=status,
         version=version,
-        reasons=tuple(readiness(definition, resources, status)),
+        reasons=tuple(readiness(definition, resources, status, providers)),
         parameters=tuple(_parameter(declaration, resources) for declaration in definition["parameters"]),
         steps=tuple(_step(step, resources) for step in definition["steps"]),
         pii_policy=definition["pii_policy"],

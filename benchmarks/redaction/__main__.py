@@ -1,12 +1,12 @@
 """Measures the redaction engine: precision and recall by entity type, and megabytes a second on one core.
 
-`python -m benchmarks.redaction`
+`python -m benchmarks.redaction`; with `--large 1000`, the memory that files of a gigabyte take.
 """
 
 import argparse
 import io
 import json
-import resource
+import shutil
 import tempfile
 import time
 from collections import Counter
@@ -15,8 +15,11 @@ from pathlib import Path
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from backend.runtime.models import Models
 from backend.runtime.redaction import Engine
 from backend.runtime.redaction.finder import Finder
+from backend.runtime.redactor import Redactor
+from backend.secrets import Secrets
 from backend.workflows import pii_policy
 from backend.workflows.entity_types import ENTITY_TYPES
 from benchmarks.redaction.corpus import Labelled, corpus, log, prose, table
@@ -30,23 +33,28 @@ def scores(labelled: Labelled, confidence: float) -> dict[str, tuple[float, floa
     named: Counter[str] = Counter(match.entity for match in found)
     hit: Counter[str] = Counter()
     hidden: Counter[str] = Counter()
-    total: Counter[str] = Counter(entity for _, _, entity in labelled.labels)
+    total: Counter[str] = Counter(label for _, _, label in labelled.labels)
     place = 0
-    for start, end, entity in labelled.labels:
+    for start, end, label in labelled.labels:
         while place < len(found) and found[place].end <= start:
             place += 1
         over = [match for match in found[place : place + 4] if match.start < end and match.end > start]
-        right[entity] += sum(match.entity == entity for match in over)
-        hit[entity] += any(match.entity == entity for match in over)
-        hidden[entity] += sum(min(match.end, end) - max(match.start, start) for match in over) == end - start
+        same = sum(match.entity == _entity(label) for match in over)
+        right[_entity(label)] += same
+        hit[label] += same > 0
+        hidden[label] += sum(min(match.end, end) - max(match.start, start) for match in over) == end - start
     return {
-        entity: (
-            right[entity] / named[entity] if named[entity] else 1.0,
-            hit[entity] / total[entity],
-            hidden[entity] / total[entity],
+        label: (
+            right[_entity(label)] / named[_entity(label)] if named[_entity(label)] else 1.0,
+            hit[label] / total[label],
+            hidden[label] / total[label],
         )
-        for entity in MAKERS
+        for label in MAKERS
     }
+
+
+def _entity(label: str) -> str:
+    return label.partition(" ")[0]
 
 
 def quality(values: int) -> None:
@@ -93,29 +101,62 @@ def speed(size: int) -> None:
             print(f"| {name} | {read / 1e6:.1f} | {outcome.values:,} | {read / took / 1e6:.2f} |")
 
 
-def memory(size: int) -> None:
-    """Sweeps one file of so many bytes and prints the most memory that the process had, before and after."""
+def large(megabytes: int) -> None:
+    """Prints the most memory that a sweep of a small and of a large file takes, each in a process as final sweeps have.
+
+    Raises:
+        OSError: the disk has no room for a file and its copy.
+    """
+    people = table(2_000_000)
+    header, _, rows = people.partition("\n")
+    text = corpus(8, 400).text
+    contents = {
+        "text.txt": ("", text),
+        "one-line.txt": ("", text.replace("\n", " ")),
+        "people.csv": (header + "\n", rows),
+    }
+    policy = pii_policy.normalise({"mode": "redact"})
+    print("| file | MB | values | most memory, MB |")
+    print("|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "large.txt")
-        block = prose(8_000_000).encode()
-        with source.open("wb") as file:
-            for _ in range(size // len(block)):
-                file.write(block)
-        engine = Engine(pii_policy.normalise({"mode": "redact"}))
-        engine.sweep_text("a first sweep")
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        engine.sweep_file(source, Path(folder, "swept"), source.name)
-        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"{size / 1e9:.2f} GB: {before / 1000:.0f} MB of memory before, {after / 1000:.0f} MB at most")
+        if shutil.disk_usage(folder).free < 3 * megabytes * 1_000_000:
+            raise OSError(f"{folder} has no room for {megabytes:,} MB and their copy")
+        for name, (first, block) in contents.items():
+            for size in (10, megabytes):
+                source, target = Path(folder, name), Path(folder, "swept")
+                _fill(source, first.encode(), block.encode(), size * 1_000_000)
+                redactor = Redactor(Models(Secrets(), {}))
+                try:
+                    outcome, _ = redactor.file(policy, source, target, name)
+                    peak = _peak_megabytes(redactor.processes[0].pid)
+                finally:
+                    redactor.close()
+                print(f"| {name} | {size:,} | {outcome.values:,} | {peak:.0f} |", flush=True)
+                target.unlink()
+
+
+def _fill(path: Path, first: bytes, block: bytes, size: int) -> None:
+    with path.open("wb") as file:
+        file.write(first)
+        while file.tell() < size:
+            file.write(block)
+
+
+def _peak_megabytes(pid: int) -> float:
+    [line] = [one for one in Path(f"/proc/{pid}/status").read_text().splitlines() if one.startswith("VmHWM")]
+    return int(line.split()[1]) / 1000
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--values", type=int, default=400, help="values of each type")
     parser.add_argument("--megabytes", type=float, default=4.0, help="size of each file")
-    parser.add_argument("--memory", type=float, default=0.0, help="gigabytes of one more file, to see the memory")
+    parser.add_argument(
+        "--large", type=int, metavar="MEGABYTES", help="measure only the memory that files so large take"
+    )
     arguments = parser.parse_args()
-    if arguments.memory:
-        memory(int(arguments.memory * 1e9))
-    quality(arguments.values)
-    speed(int(arguments.megabytes * 1e6))
+    if arguments.large:
+        large(arguments.large)
+    else:
+        quality(arguments.values)
+        speed(int(arguments.megabytes * 1e6))

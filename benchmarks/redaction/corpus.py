@@ -10,12 +10,22 @@ _WORDS = (
     *("because", "customers", "returned", "and", "costs", "fell", "while", "new", "sites", "opened", "in", "several"),
     *("regions", "which", "led", "to", "more", "orders", "fewer", "complaints", "about", "late", "deliveries"),
 )
+# What stands below a closing where no person signs.
+_NOBODY = (
+    *("The Support Team", "Your Customer Service", "Please find the file below", "Sent from my phone", "Example GmbH"),
+    *("we look forward to it", "Attachments", "2 files", "Sales and Marketing", "Hope to hear from you", "ACME"),
+)
 _SENTENCES = (
     "Please note {} for this case.",
     "We were given {} yesterday, thank you.",
     "As agreed ({}), the rest follows.",
     "Is {} still right?",
     "They sent {} and left.",
+)
+_CLOSINGS = (
+    *("Regards,", "Best regards,", "Kind regards", "Best wishes,\n", "Yours sincerely,\n\n", "Thanks,", "Cheers,"),
+    *("Many thanks and kind regards,", "Mit freundlichen Gr\u00fc\u00dfen", "Viele Gr\u00fc\u00dfe,", "Cordialement,"),
+    *("Saludos,", "Cordiali saluti,", "Pozdrawiam", "Thank you,", "-- ", "> Best,\n> ", "All the best."),
 )
 _NAMED = ("Their {} is {}.", "{}: {}", "Please check the {} {} again.", "{} = {}")
 _LOOK_ALIKES = (
@@ -28,6 +38,7 @@ _LOOK_ALIKES = (
     lambda rng: f"trace {rng.randrange(10**15, 10**16)}",
     lambda rng: f"at {rng.uniform(0, 99):.6f}, {rng.uniform(0, 99):.6f}",
     lambda rng: f"step {rng.choice(['std::vector', 'a::b', 'x@y', 'foo(1, 2)', '#4111'])}",
+    lambda rng: f"below.\n{rng.choice(_CLOSINGS)}\n{rng.choice(_NOBODY)}\nThis",
     lambda rng: f"ids {rng.randrange(100, 999)} {rng.randrange(100, 999)} {rng.randrange(1000, 9999)}",
 )
 
@@ -51,7 +62,9 @@ def corpus(seed: int, values: int) -> Labelled:
     for entity in order:
         make, words = MAKERS[entity]
         value = make(rng)
-        if entity == "PERSON" and rng.random() < 0.4:
+        if entity == "PERSON below a closing":
+            sentence = f"\n{rng.choice(_CLOSINGS)}\n{{}}{rng.choice(['', ', Head of Sales', ' - Example Ltd'])}\n"
+        elif entity == "PERSON" and rng.random() < 0.4:
             sentence = f"{rng.choice(['Dr. ', 'Mr ', 'Ms. ', 'Dear '])}{{}} wrote."
         elif rng.random() < 0.5:
             template = rng.choice(_NAMED)

@@ -170,7 +170,12 @@ def name(rng: random.Random) -> str:
     return f"{rng.choice(FIRST)} {rng.choice(LAST)}"
 
 
-# Entity type: (maker, words that often stand before it).
+def signature(rng: random.Random) -> str:
+    first, last = rng.choice(FIRST), rng.choice(LAST)
+    return rng.choice([f"{first} {last}", f"{first} {last}", f"{first[0]}. {last}", f"{first} M. {last}", first])
+
+
+# Entity type, and where its values stand if only there: (maker, words that often stand before it).
 MAKERS: dict[str, tuple[Callable[[random.Random], str], str]] = {
     "CREDIT_CARD": (card, "card number"),
     "CRYPTO": (bitcoin, "wallet"),
@@ -181,6 +186,7 @@ MAKERS: dict[str, tuple[Callable[[random.Random], str], str]] = {
     "LOCATION": (address, "address"),
     "MAC_ADDRESS": (lambda rng: ":".join(f"{rng.randrange(256):02x}" for _ in range(6)), "MAC"),
     "PERSON": (name, "name"),
+    "PERSON below a closing": (signature, ""),
     "PHONE_NUMBER": (phone, "phone"),
     "URL": (
         lambda rng: f"https://{rng.choice(_DOMAINS)}/u/{rng.randrange(9999)}?q={rng.choice(FIRST).lower()}",

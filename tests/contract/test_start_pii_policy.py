@@ -25,6 +25,8 @@ INVALID: dict[str, tuple[object, str]] = {
     "confidence too high": ({"min_confidence": 1.05}, "min_confidence"),
     "confidence between steps": ({"min_confidence": 0.72}, "min_confidence"),
     "too many model calls": ({"max_model_calls": 100_001}, "max_model_calls"),
+    "a model that is none": ({"model": "gpt-5"}, "model"),
+    "a model that the deployment cannot call": ({"model": "absent:gpt-5"}, "model"),
     "a negative number of model calls": ({"max_model_calls": -1}, "max_model_calls"),
     "a fraction of model calls": ({"max_model_calls": 1.5}, "max_model_calls"),
     "too many sample rows": ({"parquet_sample_rows": 50_001}, "parquet_sample_rows"),

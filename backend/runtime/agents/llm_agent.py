@@ -9,6 +9,7 @@ from backend import json_text
 from backend.runtime.agents import failures
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult
 from backend.runtime.agents.model_failures import model_failure
+from backend.runtime.agents.progress import untimed
 from backend.runtime.agents.prompt import user_prompt
 from backend.runtime.agents.tools import tools_of
 from backend.runtime.agents.values import NotJsonError, parse
@@ -78,7 +79,7 @@ class _Conversation:
         """The model's answer, as text or as the schema says."""
         from pydantic_ai import capture_run_messages
 
-        clock = asyncio.timeout(self._request.limits.timeout_seconds)
+        clock = self._clock = asyncio.timeout(self._request.limits.timeout_seconds)
         try:
             agent = await asyncio.to_thread(self._agent)
             with capture_run_messages() as self._messages:
@@ -195,7 +196,7 @@ class _Conversation:
             if time.monotonic() - told >= SECONDS_BETWEEN_EVENTS:
                 told = time.monotonic()
                 try:
-                    await self._tell("the model answers", characters=characters)
+                    await untimed(self._on_progress, self._clock)("the model answers", {"characters": characters})
                 except Exception as error:
                     self._progress_error = error
                     raise

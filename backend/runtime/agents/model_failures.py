@@ -48,27 +48,29 @@ _MALFORMED: Final = (
 )
 
 
+def cause_of(error: Exception) -> tuple[str, str, bool]:
+    """The cause of a failed call, what happened in words that quote nothing, and whether trying again is no use."""
+    from pydantic_ai import exceptions
+
+    malformed = isinstance(error, exceptions.ModelAPIError) and isinstance(error.__cause__, ValueError)
+    fitting = (
+        (cause, happened, final)
+        for name, cause, happened, final in _CAUSES
+        if isinstance(error, getattr(exceptions, name))
+    )
+    cause, happened, final = _MALFORMED if malformed else next(fitting, _MALFORMED)
+    status = f" (HTTP {error.status_code})" if isinstance(error, exceptions.ModelHTTPError) else ""
+    return cause, f"{happened}{status}", final
+
+
 def model_failure(error: Exception, configured: ConfiguredModel) -> StepFailed:
     """The failure of a step whose call to a model raised; nothing in it holds the key."""
     from pydantic_ai import exceptions
 
-    malformed = isinstance(error, exceptions.ModelAPIError) and isinstance(error.__cause__, ValueError)
-    cause, happened, final = (
-        _MALFORMED
-        if malformed
-        else next(
-            (
-                (cause, happened, final)
-                for name, cause, happened, final in _CAUSES
-                if isinstance(error, getattr(exceptions, name))
-            ),
-            _MALFORMED,
-        )
-    )
-    status = f" (HTTP {error.status_code})" if isinstance(error, exceptions.ModelHTTPError) else ""
+    cause, happened, final = cause_of(error)
     # Scrubbed before it is cut: half a key is a secret too.
     reason = "" if cause in _MASKED else configured.without_key(_reason(error)).partition("\n")[0][:_LONGEST_REASON]
-    message = plain(f"{happened}{status}{f': {reason}' if reason else ''}")
+    message = plain(f"{happened}{f': {reason}' if reason else ''}")
     retry_after = error.retry_after if isinstance(error, exceptions.ModelAPIError) else None
     log = b"" if isinstance(error, exceptions.AgentRunError) else _trace(error, configured)
     return StepFailed(cause, message, log, final=final, retry_after=retry_after)

@@ -5,6 +5,7 @@ from typing import Any, Final
 from backend import json_text
 from backend.runtime.agents import failures
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult
+from backend.runtime.agents.progress import untimed
 from backend.runtime.agents.values import NotJsonError, parse, parse_replacing_nul
 from backend.runtime.sandbox import Readable, Sandbox
 from backend.runtime.sandbox.frames import EndOfStepError, Frames, HostileFrameError
@@ -69,7 +70,7 @@ async def _run(process: StepProcess, request: StepRequest, on_progress: OnProgre
     try:
         async with asyncio.timeout(request.limits.timeout_seconds) as clock:
             await frames.send_request(_payload(process, request))
-            return await _converse(frames, request, on_progress)
+            return await _converse(frames, request, untimed(on_progress, clock))
     except TimeoutError as error:
         if clock.expired():
             raise failures.time_limit(request.limits) from error

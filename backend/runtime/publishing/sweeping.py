@@ -1,14 +1,21 @@
 """Triples as they may be published: swept for personal data where the run's policy redacts its outputs."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from backend import json_text
 from backend.graphs.graph import GraphUnavailableError
+from backend.runs import redaction_manifest
+from backend.runtime import store as runs_store
+from backend.runtime.changes import add_redaction
 from backend.runtime.publishing import store
-from backend.runtime.redactor import RedactionError, Redactor
-from backend.storage.database import Database
+from backend.runtime.redaction import Counts
+from backend.runtime.redaction_worker import RedactionError
+from backend.runtime.redactor import Redactor
+from backend.runtime.run_redaction import OUTPUTS, Found
+from backend.storage.database import Database, run_of
 from backend.workflows.entity_types import ENTITY_TYPES
 
 if TYPE_CHECKING:
@@ -21,6 +28,8 @@ Raises:
     GraphUnavailableError: they cannot be swept now.
 """
 
+_SweepTexts = Callable[[Mapping[str, Any], list[str]], list[str]]
+
 _AT_ONCE: Final = 1_000
 # An IRI is a URL by its nature, and vocabularies have dates in theirs.
 _NOT_IN_IRIS: Final = frozenset({"URL", "DATE_TIME"})
@@ -28,34 +37,67 @@ _NOT_IN_IRIS: Final = frozenset({"URL", "DATE_TIME"})
 
 def by_policy(database: Database, redactor: Redactor) -> Sweep:
     """Sweeps as each run's PII policy says: literals, and IRIs that are no predicates."""
+    budget = _Budget(database, redactor)
 
     def sweep(run_id: str, triples: "Iterator[Triple]") -> "Iterator[Triple]":
         policy = json_text.parse(database.read(lambda tx: store.pii_policy(tx, run_id)))
         if policy["mode"] != "redact" or "outputs" not in policy["stages"]:
             return triples
-        return _swept(redactor, policy, triples)
+        return _swept(lambda by, texts: budget.values(run_id, by, texts), policy, triples)
 
     return sweep
 
 
-def _swept(redactor: Redactor, policy: Mapping[str, Any], triples: "Iterator[Triple]") -> "Iterator[Triple]":
+class _Budget:
+    """Sweeps within the calls of a model that a run has left, and records those that were made."""
+
+    def __init__(self, database: Database, redactor: Redactor) -> None:
+        self._database = database
+        self._redactor = redactor
+        # Each batch may make all the calls that are left, so there is one at a time.
+        self._asking = threading.Lock()
+
+    def values(self, run_id: str, policy: Mapping[str, Any], texts: list[str]) -> list[str]:
+        if policy["model"] is None:
+            return self._redactor.values(policy, texts)[0]
+        with self._asking:
+            made = redaction_manifest.model_calls(
+                self._database.read(lambda tx: runs_store.redaction_manifest(tx, run_id))
+            )
+            try:
+                swept, counts = self._redactor.values(
+                    {**policy, "max_model_calls": max(0, policy["max_model_calls"] - made)}, texts
+                )
+            except RedactionError as error:
+                self._record(run_id, Counts(model_calls=error.model_calls))
+                raise
+            # The values are counted in the files that they come from.
+            self._record(run_id, Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped))
+            return swept
+
+    def _record(self, run_id: str, counts: Counts) -> None:
+        if counts != Counts():
+            self._database.write(lambda tx: add_redaction(tx, run_id, Found(OUTPUTS, counts)), of=run_of(run_id))
+
+
+def _swept(sweep: _SweepTexts, policy: Mapping[str, Any], triples: "Iterator[Triple]") -> "Iterator[Triple]":
     categories = ENTITY_TYPES if policy["categories"] == "all" else set(policy["categories"])
-    of_iris = {**policy, "categories": sorted(categories - _NOT_IN_IRIS), "max_model_calls": 0}
+    of_iris = {**policy, "categories": sorted(categories - _NOT_IN_IRIS), "model": None}
     while batch := list(islice(triples, _AT_ONCE)):
         literals: dict[str, str] = {}
         iris: dict[str, str] = {}
         for triple in batch:
             _collect(triple, literals, iris)
         for texts, by in ((literals, policy), (iris, of_iris)):
-            texts.update(_by_text(redactor, by, texts))
+            texts.update(_by_text(sweep, by, texts))
         for triple in batch:
             yield _rebuilt(triple, literals, iris)
 
 
-def _by_text(redactor: Redactor, policy: Mapping[str, Any], texts: Iterable[str]) -> dict[str, str]:
+def _by_text(sweep: _SweepTexts, policy: Mapping[str, Any], texts: Iterable[str]) -> dict[str, str]:
     given = list(texts)
     try:
-        swept, _ = redactor.values(policy, given)
+        swept = sweep(policy, given)
     except RedactionError as error:
         raise GraphUnavailableError("what is to be published could not be swept for personal data") from error
     return dict(zip(given, swept, strict=True))

@@ -3,6 +3,7 @@
 import hashlib
 import ipaddress
 import re
+import string
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -24,6 +25,8 @@ _VERHOEFF_PRODUCT: Final = (
     "0123456789", "1234067895", "2340178956", "3401289567", "4012395678",
     "5987604321", "6598710432", "7659821043", "8765932104", "9876543210",
 )  # fmt: skip
+_LUHN_DOUBLED: Final = str.maketrans("0123456789", "0246813579")
+_IBAN_LETTERS: Final = {ord(letter): str(int(letter, 36)) for letter in string.ascii_uppercase}
 _VERHOEFF_ORDER: Final = ("0123456789", "1576283094", "5803796142", "8916043527",
                           "9453126870", "4286573901", "2793806415", "7046913258")  # fmt: skip
 
@@ -35,9 +38,8 @@ def digits(text: str) -> str:
 
 def luhn(text: str) -> bool:
     """The check digit of cards and many national numbers."""
-    values = [int(digit) for digit in digits(text)]
-    doubled = [sum(divmod(2 * value, 10)) for value in values[-2::-2]]
-    return (sum(values[-1::-2]) + sum(doubled)) % 10 == 0
+    number = digits(text)
+    return sum(map(int, number[-1::-2] + number[-2::-2].translate(_LUHN_DOUBLED))) % 10 == 0
 
 
 def card_length(text: str) -> int:
@@ -72,8 +74,8 @@ def iban_length(text: str) -> int:
     if not wanted or len(places) < wanted:
         return 0
     end = places[wanted - 1] + 1
-    number = "".join(character for character in text[:end].upper() if character.isalnum())
-    return end if int("".join(str(int(one, 36)) for one in number[4:] + number[:4])) % 97 == 1 else 0
+    number = "".join(filter(str.isalnum, text[:end].upper()))
+    return end if int((number[4:] + number[:4]).translate(_IBAN_LETTERS)) % 97 == 1 else 0
 
 
 def ipv4(text: str) -> bool:

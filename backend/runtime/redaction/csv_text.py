@@ -4,9 +4,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from backend.runtime.redaction.numbers import has_exponents, plain_number
+
 LONGEST_CELL: Final = 16 * 1024 * 1024
 _BATCH: Final = 512 * 1024
+# A batch mostly has fewer.
+_MOST_CELLS: Final = 262_144
 _SEPARATORS: Final = (",", ";", "\t", "|")
+
+_QUOTED: Final = r'[^"]*+(?:""[^"]*+)*+'
+_INSIDE: Final = re.compile(_QUOTED)
 
 Sweep = Callable[[list[str], list[str]], dict[int, str]]
 
@@ -47,30 +54,54 @@ class _Table:
 
     def __init__(self, separator: str, sweep: Sweep) -> None:
         one = re.escape(separator)
-        self._cell = re.compile(rf'("(?:[^"]|"")*"[^{one}\r\n]*|[^{one}\r\n]*)({one}|\r\n|\r|\n|\Z)')
+        self._cell = re.compile(rf'("{_QUOTED}"[^{one}\r\n]*|[^{one}\r\n]*)({one}|\r\n|\r|\n|\Z)')
         self._separator = separator
         self._sweep = sweep
+        # Up to where the text that was left is known to be inside of one quoted cell.
+        self._inside = 0
         self._names: list[str] = []
         self._named = False
         self._column = 0
 
     def swept(self, text: str, *, final: bool) -> tuple[str, str]:
         """The swept cells, and, unless the text is final, what may yet grow: the cell that is not ended."""
+        if self._goes_on_inside(text) and not final:
+            return "", text
+        done: list[str] = []
         parts: list[str] = []
-        cells: list[str] = []
         labels: list[str] = []
         place = 0
         while place < len(text) and (found := self._cell.match(text, place)) is not None:
             cell, end = found.groups()
             if not final and (found.end() == len(text) or self._open(cell)):
+                self._inside = int(cell.startswith('"'))
                 break
             place = found.end()
-            cells.append(cell)
             parts += [cell, end]
             labels.append(self._label(cell, end))
+            if len(labels) == _MOST_CELLS:
+                done.append(self._replaced(parts, labels))
+                parts, labels = [], []
+        done.append(self._replaced(parts, labels))
+        return "".join(done), text[place:]
+
+    def _replaced(self, parts: list[str], labels: list[str]) -> str:
+        """The text of cells and what ends them, in turn, with the cells swept."""
+        cells = parts[::2]
+        if has_exponents("".join(parts)):
+            cells = [plain_number(cell) for cell in cells]
         for index, new in self._sweep(cells, labels).items():
             parts[2 * index] = new
-        return "".join(parts), text[place:]
+        return "".join(parts)
+
+    def _goes_on_inside(self, text: str) -> bool:
+        """Whether all of a text is still inside of the quoted cell that it begins with."""
+        if self._inside:
+            found = _INSIDE.match(text, self._inside)
+            assert found is not None, "it matches nothing too"
+            # The last quote may be the first of two.
+            self._inside = found.end() if found.end() >= len(text) - 1 else 0
+        return self._inside > 0
 
     def _open(self, cell: str) -> bool:
         # With the rest of the text it may turn out to be one quoted cell over many lines.

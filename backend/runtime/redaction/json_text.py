@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from backend.runtime.redaction.numbers import plain_number
+
 LONGEST_VALUE: Final = 16 * 1024 * 1024
 _BATCH: Final = 512 * 1024
 _TOKEN: Final = re.compile(
@@ -85,7 +87,7 @@ def _swept(tokens: list[str], label: str, sweep: Sweep) -> tuple[str, str]:
         elif _LITERAL.fullmatch(token):
             if len(token) < 5:
                 continue
-            cells.append(token)
+            cells.append(plain_number(token) if "e" in token or "E" in token else token)
         else:
             raise NotJsonError
         labels.append(label)

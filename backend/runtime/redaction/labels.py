@@ -23,7 +23,8 @@ _PLACES: Final = (
 _GROUPS: Final = (
     "nationality|citizenship|ethnicity|ethnic ?group|race|religion|political ?(?:party|affiliation)|denomination"
 )
-_TELLING: Final = (
+# Entity type, names of columns and keys, score.
+TELLING: Final = (
     ("PERSON", _NAMES, 0.85),
     ("PERSON", f"names?|nombre|(?:{_PERSONS})s?", 0.6),
     ("LOCATION", _PLACES, 0.85),
@@ -33,7 +34,7 @@ _TELLING: Final = (
     ("NRP", _GROUPS, 0.85),
     ("DATE_TIME", "dob|date ?of ?birth|birth ?date|birth ?day|born|birth ?year|year of birth", 0.85),
 )
-_PATTERNS: Final = tuple((entity, re.compile(words), score) for entity, words, score in _TELLING)
+_PATTERNS: Final = tuple((entity, re.compile(words), score) for entity, words, score in TELLING)
 
 
 @functools.lru_cache(maxsize=4096)

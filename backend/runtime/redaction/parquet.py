@@ -10,10 +10,13 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from backend.runtime.redaction.files import WithheldError
+from backend.runtime.redaction.numbers import plain_number
 from backend.runtime.redaction.sweep import Sweep
 
 _BATCH_BYTES: Final = 32_000_000
 _MOST_ROWS: Final = 32_768
+# Below it, every float that is whole fits into 64 bits.
+_WHOLE: Final = 9e18
 
 
 def sweep_parquet(sweep: Sweep, source: Path, target: Path, sample_rows: int) -> None:
@@ -133,7 +136,7 @@ class _Columns:
                     if self._sweep.redacts:
                         new[index] = None
                         self._sweep.counts.emptied_values += 1
-            texts.append(text if isinstance(text, str) else str(text))
+            texts.append(text if isinstance(text, str) else plain_number(str(text)))
         for index, text in self._sweep.cells(texts, labels).items():
             leaf = leaves[index]
             new[index] = text if isinstance(leaf, str) else text.encode() if isinstance(leaf, bytes) else None
@@ -150,12 +153,22 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 
 def _texts(column: pa.Array) -> list[str]:
+    if types.is_floating(column.type):
+        return _texts_of_floats(column)
     if not _is_text(column.type):
         try:
             column = column.cast(pa.string())
         except pa.ArrowNotImplementedError:
             return ["" if value is None else str(value) for value in column.to_pylist()]
     return ["" if value is None else value for value in column.to_pylist()]
+
+
+def _texts_of_floats(column: pa.Array) -> list[str]:
+    """Where a column of whole numbers has gaps, it is often one of floats."""
+    column = column.cast(pa.float64())
+    whole = pc.and_(pc.equal(column, pc.floor(column)), pc.less(pc.abs(column), pa.scalar(_WHOLE)))
+    digits = pc.if_else(whole, column, pa.scalar(0.0)).cast(pa.int64()).cast(pa.string())
+    return ["" if value is None else value for value in pc.if_else(whole, digits, column.cast(pa.string())).to_pylist()]
 
 
 def _nullable(kind: pa.DataType) -> pa.DataType:

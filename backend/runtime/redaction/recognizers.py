@@ -12,7 +12,7 @@ from presidio_analyzer.nlp_engine import NlpArtifacts, NoOpNlpEngine
 
 from backend.runtime.redaction.model import Mention
 from backend.runtime.redaction.openings import Openings
-from backend.runtime.redaction.rule import Match, Rule, find
+from backend.runtime.redaction.rule import Labels, Rule, find
 
 _LANGUAGE: Final = "en"
 _SHORTEST_QUOTE: Final = 2
@@ -21,11 +21,16 @@ _SHORTEST_QUOTE: Final = 2
 class Window(NlpArtifacts):
     """What the recognizers get beside a piece of text: how rules read it, where they begin, and its columns' names."""
 
-    def __init__(self, plain: str, openings: Openings, label_at: Callable[[int], str] | None) -> None:
+    def __init__(self, plain: str, openings: Openings, labels: Labels | None) -> None:
         super().__init__([], _NO_TOKENS, [], [], None, _LANGUAGE)
         self.plain = plain
         self.openings = openings
-        self.label_at = label_at
+        self.labels = labels
+
+    @property
+    def types(self) -> list[str]:
+        """The entity types whose values the text can hold."""
+        return list({rule.entity for rule in self.openings})
 
 
 class RuleRecognizer(EntityRecognizer):
@@ -50,7 +55,8 @@ class RuleRecognizer(EntityRecognizer):
         return [
             RecognizerResult(match.entity, match.start, match.end, match.score, recognition_metadata=self._origin)
             for rule in self._rules
-            for match in find(rule, window.plain, self._floor, window.label_at, window.openings(rule))
+            if rule in window.openings
+            for match in find(rule, window.plain, self._floor, window.labels, window.openings[rule])
         ]
 
 
@@ -97,7 +103,7 @@ class _Analyzer(AnalyzerEngine):
         return raw_results
 
 
-def analyzer(recognizers: Sequence[EntityRecognizer]) -> Callable[[str, list[str], Window], list[Match]]:
+def analyzer(recognizers: Sequence[EntityRecognizer]) -> Callable[[str, list[str], Window], list[RecognizerResult]]:
     """Presidio's analyzer over these recognizers alone; it takes a text, entity types and the window."""
     engine = _Analyzer(
         registry=RecognizerRegistry(recognizers=list(recognizers), supported_languages=[_LANGUAGE]),
@@ -105,9 +111,8 @@ def analyzer(recognizers: Sequence[EntityRecognizer]) -> Callable[[str, list[str
         supported_languages=[_LANGUAGE],
     )
 
-    def analyze(text: str, entities: list[str], window: Window) -> list[Match]:
-        found = engine.analyze(text, _LANGUAGE, entities=entities, nlp_artifacts=window, score_threshold=0.0)
-        return [Match(one.start, one.end, one.entity_type, one.score) for one in found]
+    def analyze(text: str, entities: list[str], window: Window) -> list[RecognizerResult]:
+        return engine.analyze(text, _LANGUAGE, entities=entities, nlp_artifacts=window, score_threshold=0.0)
 
     return analyze
 

@@ -1,8 +1,8 @@
 """One rule: what a value of an entity type looks like, and how sure a match is. (docs/redaction.md).
 
-Every rule is local: whether it matches at a place depends on at most REACH characters to either side, and no match
+Every rule is local: whether it matches at a place depends on at most REACH characters to either side, and no value
 crosses a line break. So a long text may be cut anywhere, as long as each piece keeps REACH characters of its
-neighbours, and at line breaks it may be cut clean.
+neighbours; at line breaks what it must keep are the lines above that begin at most ABOVE_REACH characters before.
 """
 
 import functools
@@ -11,11 +11,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 # A value's longest form, and what is read beside it.
 REACH: Final = 2_200
 CONTEXT_REACH: Final = 40
+# What is read of the lines above a value.
+ABOVE_REACH: Final = 160
 _WORDS: Final = "0-9A-Za-z"
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
@@ -29,12 +31,25 @@ class Match(NamedTuple):
     score: float
 
 
+class Labels(Protocol):
+    """The labels of the pieces that a text joins by line breaks."""
+
+    def at(self, place: int) -> str:
+        """The plain label of the piece at a place, "" for none."""
+        ...
+
+    def apart(self, first: int, second: int) -> bool:
+        """Whether two places are in different pieces."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
     """A pattern, checks that it cannot express, and the fixed scores of what passes.
 
     `pattern` and `opening` are in the syntax that `re` and RE2 share, with ASCII classes, bounded repeats, and no
-    character beyond Latin-1. The value is the pattern's first group, if it has one. Every match begins with what
+    character beyond Latin-1. The value is the pattern's first group, if it has one; what it has before that may stand
+    on lines above. Every match begins with what
     `opening` matches (the pattern itself, where none is given). `context` lists words that raise the score to
     `context_score` when one stands before the value on its line, at most CONTEXT_REACH characters away, or in the name
     of its column or key.
@@ -77,27 +92,31 @@ def normalised(text: str) -> str:
     return text if text.isascii() else _BEYOND_ASCII.sub(lambda found: found[0].translate(_PLAIN), text)
 
 
+def line_above(text: str, start: int) -> int:
+    """Where a text must be read from so that the lines from `start` on are found as in the whole of it."""
+    return text.find("\n", max(start - ABOVE_REACH - 1, 0), start) + 1 if start > ABOVE_REACH else 0
+
+
 def find(
-    rule: Rule,
-    text: str,
-    floor: float,
-    label_at: Callable[[int], str] | None = None,
-    starts: Iterable[int] | None = None,
+    rule: Rule, text: str, floor: float, labels: Labels | None = None, starts: Iterable[int] | None = None
 ) -> Iterator[Match]:
     """Every match of at least `floor` in a normalised text, overlapping ones too.
 
-    `label_at` names the column or key whose value stands at a place. `starts` are the places where matches can begin;
+    `labels` name the columns or keys whose values the text joins. `starts` are the places where matches can begin;
     without them the whole text is searched.
     """
     whole, ends_well = _compiled(rule)
+    group = min(whole.groups, 1)
     for found in _everywhere(whole, text) if starts is None else filter(None, map(whole.match, repeat(text), starts)):
-        start, end = found.span(1) if whole.groups else found.span()
+        start, end = found.span(group)
+        if group and labels is not None and labels.apart(found.start(), start):
+            continue
         if rule.widen is not None:
             place, start = start, rule.widen(text, start)
             if start == place:
                 continue
         score = rule.score
-        if rule.context_score > score and in_context(rule.context, text, start, label_at):
+        if rule.context_score > score and in_context(rule.context, text, start, labels):
             score = rule.context_score
         if score < floor:
             continue
@@ -116,17 +135,23 @@ def _everywhere(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
         yield found
 
 
-def in_context(words: str, text: str, start: int, label_at: Callable[[int], str] | None) -> bool:
+def in_context(words: str, text: str, start: int, labels: Labels | None) -> bool:
     """Whether one of the words stands before a place on its line, or in the label of the place."""
-    pattern = context_pattern(words)
-    line = text.rfind("\n", max(start - CONTEXT_REACH, 0), start) + 1
-    if pattern.search(text, max(line, start - CONTEXT_REACH, 0), start):
+    if labels is not None and tells(words, labels.at(start)):
         return True
-    return label_at is not None and pattern.search(label_at(start)) is not None
+    low = max(start - CONTEXT_REACH, 0)
+    line = text.rfind("\n", low, start) + 1
+    return _context_pattern(words).search(text, max(line, low), start) is not None
+
+
+@functools.lru_cache(maxsize=4096)
+def tells(words: str, label: str) -> bool:
+    """Whether a column's or key's plain name holds one of a rule's context words."""
+    return _context_pattern(words).search(label) is not None
 
 
 @functools.cache
-def context_pattern(words: str) -> re.Pattern[str]:
+def _context_pattern(words: str) -> re.Pattern[str]:
     """The pattern of a rule's context words, as whole words in any case and in the plural."""
     return re.compile(rf"(?<![A-Za-z])(?:{words})s?(?![A-Za-z])", re.IGNORECASE | re.ASCII)
 

@@ -37,14 +37,10 @@ _PHONE: Final = (
     "phone|telephone|tel|mobile|mobil|cell|cellphone|fax|whatsapp|sms|handy|telefon|call|contact ?number|"
     "phone ?(?:no|number)|msisdn"
 )
-_TITLES: Final = "Mr|Mrs|Ms|Miss|Mx|Dr|Prof|Sir|Dame|Herr|Frau|Madame|Monsieur|Se\u00f1or|Se\u00f1ora"
-_FIELDS: Final = "[Nn]ame|[Pp]atient|[Ee]mployee|[Cc]ustomer|[Cc]ontact|[Aa]ttn|[Ss]igned by|[Aa]uthor"
 _COMPANY: Final = r"Inc|LLC|Ltd|Limited|GmbH|AG|PLC|plc|Corp|Corporation|S\.p\.A|S\.A|SARL|BV|Oy|AB"
 _STREET: Final = (
     "Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Way|Square|Sq|Place|Pl|Terrace|Close"
 )
-_NAME: Final = f"[A-Z{_UPPER}][a-z{_LOWER}]{{1,30}}"
-_NAMES: Final = f"{_NAME}(?:[ -](?:(?:van|von|de|der|da|di|la|le|bin|al|O'|Mc|Mac)[ ]?)?{_NAME}|[ ][A-Z]\\.){{0,4}}"
 
 
 def _email_start(text: str, at: int) -> int:
@@ -179,7 +175,7 @@ RULES: Final = (
         r"[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,8}(?:(?:\.[0-9]{1,3}){3})?",
         0.9,
         check=checksums.ipv6,
-        opening="[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]",
+        opening="[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:",
         before="0-9A-Za-z:.",
         after="0-9A-Za-z:",
     ),
@@ -248,24 +244,6 @@ RULES: Final = (
     Rule("DATE_TIME", f"{_MONTH_NAME} {_LOOSE_DAY}(?:st|nd|rd|th)?", 0.55),
     Rule("DATE_TIME", _CLOCK, 0.5, before="0-9A-Za-z:.", after="0-9A-Za-z:"),
     Rule("DATE_TIME", f"{_YEAR}{_MONTH}{_DAY}", 0.0, 0.85, _BORN),
-    Rule(
-        "PERSON",
-        rf"(?:{_TITLES})\.? ({_NAMES})",
-        0.85,
-        opening=rf"(?:{_TITLES})\.? [A-Z{_UPPER}]",
-    ),
-    Rule(
-        "PERSON",
-        rf"(?:{_FIELDS}): ?({_NAMES})",
-        0.8,
-        opening=f"(?:{_FIELDS}): ?[A-Z{_UPPER}]",
-    ),
-    Rule(
-        "PERSON",
-        rf"(?:Dear|Regards,|Hi|Hello) ({_NAMES})",
-        0.6,
-        opening="(?:Dear|Regards,|Hi|Hello) [A-Z\u00c0-\u00de]",
-    ),
     Rule(
         "ORGANIZATION",
         rf"(?:[A-Z][0-9A-Za-z&'-]{{0,30}},? ){{1,4}}(?:{_COMPANY})",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from backend.runtime.redaction.rule import REACH, Match
+from backend.runtime.redaction.rule import REACH, Match, line_above
 
 WINDOW: Final = 8_192
 
@@ -11,7 +11,7 @@ WINDOW: Final = 8_192
 def windows(text: str) -> Iterator[tuple[int, int, int, int]]:
     """Cuts a text: (start, end) of what a window answers for, and (low, high) of what it must read.
 
-    At line breaks the cut is clean; a longer line is cut with REACH characters of both neighbours.
+    At line breaks a window keeps the lines just above; a longer line is cut with REACH characters of both neighbours.
     """
     start = 0
     low = 0
@@ -23,7 +23,7 @@ def windows(text: str) -> Iterator[tuple[int, int, int, int]]:
         if (line := text.rfind("\n", start, end)) >= start:
             end = line + 1
             yield start, end, low, end
-            low = end
+            low = line_above(text, end)
         else:
             yield start, end, low, min(_line_end(text, end), end + REACH)
             low = max(low, end - REACH)
@@ -40,9 +40,12 @@ def resolved(matches: Iterable[Match]) -> list[Match]:
 
     The group is named after the longest in it; among equals the higher score decides, then the name.
     """
+    ordered = sorted(matches)
+    if len(ordered) < 2:
+        return ordered
     joined: list[Match] = []
     best: Match | None = None
-    for match in sorted(matches):
+    for match in ordered:
         if best is None or match.start >= joined[-1].end:
             joined.append(match)
             best = match

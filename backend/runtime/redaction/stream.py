@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from backend.runtime.redaction.rule import REACH, Match
+from backend.runtime.redaction.rule import REACH, Match, line_above
 from backend.runtime.redaction.spans import resolved
 
 _BATCH: Final = 512 * 1024
@@ -29,7 +29,8 @@ def sweep_stream(
             continue
         if (end := text.rfind("\n", done) + 1) > done:
             yield _swept(text[:end], done, end, find_all(text[:end]), swept)
-            text, done = text[end:], 0
+            kept = line_above(text, end)
+            text, done = text[kept:], end - kept
             continue
         matches = find_all(text)
         end = _between(matches, done, len(text) - REACH)

@@ -34,9 +34,14 @@ class Sweep:
 
     def cells(self, cells: Sequence[str], labels: Sequence[str]) -> dict[int, str]:
         """The new text of each cell that changes, by its index; `labels` name the cells' columns or keys."""
-        found = find_in_cells(self._finder, self._categories, self._floor, cells, labels)
-        changed = {index: self._replaced(cells[index], matches) for index, matches in found.items()}
-        return changed if self.redacts else {}
+        changed: dict[int, str] = {}
+        entities: list[str] = []
+        for index, matches in find_in_cells(self._finder, self._categories, self._floor, cells, labels):
+            entities += [match.entity for match in matches]
+            if self.redacts:
+                changed[index] = replaced(cells[index], matches)
+        self.counts.categories.update(entities)
+        return changed
 
     def matches(self, text: str) -> list[Match]:
         """What the rules find in a name or another short text; not counted, and no model asked."""

@@ -441,7 +441,7 @@ class RedactionStage(_message.Message):
     stage: _builtins.str
     """`inputs`, `steps` or `outputs`."""
     status: _builtins.str
-    """`pending`, `running`, `completed` or `failed`."""
+    """`pending`, `completed`, `failed`, or `skipped` where the run ended before there was anything to sweep."""
     files: _builtins.int
     """Files swept."""
     values: _builtins.int
@@ -533,7 +533,7 @@ class PiiRedaction(_message.Message):
 
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Totals: `files`, `values`, `model_calls`."""
+        """Totals by name, as `values`, `files`, `withheld_files`, `model_calls`; every value is counted once."""
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from backend.runtime.redaction import Counts
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import outputs_pb2, runs_pb2
@@ -116,7 +117,7 @@ def test_the_manifest_of_a_run_that_is_going_has_its_stages_pending(world: World
     answer = manifest(world, run_id)
     assert (answer.run_id, answer.mode, answer.HasField("model")) == (run_id, "redact", False)
     assert [(stage.stage, stage.status) for stage in answer.stages] == [("steps", "pending"), ("outputs", "pending")]
-    assert dict(answer.counts) == {"files": 0, "values": 0, "model_calls": 0}
+    assert dict(answer.counts) == {name: count for name, count in Counts().as_dict().items() if name != "categories"}
     assert dict(answer.categories) == {}
     assert world.get(run_id).HasField("pii_redaction")
 

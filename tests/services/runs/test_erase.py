@@ -128,6 +128,10 @@ def test_erasing_ends_a_pending_sweep_and_keeps_the_manifest(world: World) -> No
     assert not world.outputs("ListOutputs", outputs_pb2.ListOutputsRequest(run_id=run_id), world.key).items
     manifest = world.outputs("GetPiiRedaction", outputs_pb2.GetPiiRedactionRequest(run_id=run_id), world.key)
     assert manifest.mode == "detect"
+    assert [(stage.stage, stage.status) for stage in manifest.stages] == [
+        ("steps", "completed"),
+        ("outputs", "skipped"),
+    ]
 
 
 def test_the_idempotency_record_outlives_the_data(world: World) -> None:

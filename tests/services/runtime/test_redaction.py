@@ -2,7 +2,6 @@
 
 import json
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,12 @@ import pytest
 
 from backend.runtime.final_sweep import FinalSweeps
 from backend.runtime.models import Models
-from backend.runtime.redactor import RedactionError, Redactor
+from backend.runtime.redaction_worker import RedactionError
+from backend.runtime.redactor import Redactor
 from backend.secrets import Secrets
-from backend.settings import ModelProvider
 from backend.storage.object_keys import run_prefix
-from backend.workflows.pii_policy import normalise
 from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import Live, agent_step, gate
-from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
 from workflow_api.v1 import outputs_pb2
 
@@ -30,6 +27,10 @@ AGENTS = {
             (context.outputs / "{MAIL}.txt").write_text("write to {MAIL} today")
             (context.outputs / "chart.bin").write_bytes(bytes(range(256)))
             return {{"seen": context.input_text, "who": "{MAIL}", "summary_markdown": "# {MAIL}"}}
+    """,
+    "odd": f"""
+        def run(context):
+            raise type("{MAIL}", (Exception,), {{}})("odd")
     """,
     "failing": f"""
         def run(context):
@@ -134,6 +135,53 @@ def test_why_a_step_failed_is_swept(live: Live) -> None:
     assert MAIL not in str(live.all_events(run_id))
 
 
+def test_what_a_step_calls_its_failure_is_swept(live: Live) -> None:
+    run_id = live.run("Names", [agent_step("main", "odd")], workflow={"pii_policy": {"mode": "redact"}})
+    until_opened(live, run_id)
+    assert live.steps(run_id)["main"].error.message == "[EMAIL_ADDRESS]: odd"
+    assert MAIL not in str(live.all_events(run_id))
+
+
+def test_values_are_counted_once_and_files_in_every_stage(live: Live) -> None:
+    workflow = {"pii_policy": {"mode": "detect"}, "result": {"step": "main"}}
+    steps = [agent_step("main", "teller"), agent_step("after", "name", "main")]
+    run_id = live.run("Once", steps, workflow=workflow, input_text=f"from {MAIL}")
+    until_opened(live, run_id)
+    found = manifest(live, run_id)
+    stages = {stage["stage"]: stage for stage in found["stages"]}
+    # The input; two of progress, three of the value, and a file's name and content.
+    assert (stages["inputs"]["values"], stages["steps"]["values"], stages["steps"]["files"]) == (1, 7, 2)
+    # The file and its name, and the result again.
+    assert (stages["outputs"]["values"], stages["outputs"]["files"]) == (5, 2)
+    assert (found["counts"]["values"], found["counts"]["files"]) == (8, 2)
+    assert found["categories"] == {"EMAIL_ADDRESS": 8}
+
+
+def test_a_run_whose_inputs_cannot_be_swept_says_why_and_never_begins(live: Live) -> None:
+    unusable = {"mode": "redact", "model": "openai:gpt-5"}
+    live.services.terms.providers = {"openai"}
+    run_id = live.run("Unswept", [agent_step("main")], workflow={"pii_policy": unusable}, input_text="Ask Ada")
+    row = live.until_ended(run_id)
+    assert row.error_code == "invariant_blocked"
+    assert row.error_message.startswith("The inputs could not be swept for personal data: neither the agent nor")
+    statuses = {stage["stage"]: stage["status"] for stage in manifest(live, run_id)["stages"]}
+    assert (statuses["inputs"], statuses["steps"]) == ("failed", "pending")
+    live.erase(run_id)
+    statuses = {stage["stage"]: stage["status"] for stage in manifest(live, run_id)["stages"]}
+    assert statuses == {"inputs": "failed", "steps": "completed", "outputs": "skipped"}
+
+
+def test_a_run_that_is_cancelled_before_it_begins_skips_its_stages(idle: Live, tmp_path: Path) -> None:
+    live, redactor = idle, _Broken()
+    redactor.works = True
+    run_id = live.run("Queued", [agent_step("main")], workflow={"pii_policy": {"mode": "redact"}})
+    live.cancel(run_id)
+    FinalSweeps(live.services.database, live.services.clock, live.objects, redactor, tmp_path / "sweeps").round()
+    redactor.close()
+    statuses = {stage["stage"]: stage["status"] for stage in manifest(live, run_id)["stages"]}
+    assert statuses == {"inputs": "skipped", "steps": "skipped", "outputs": "completed"}
+
+
 @pytest.mark.parametrize("parked", [False, True])
 def test_later_steps_see_values_and_files_as_they_were_swept(live: Live, parked: bool) -> None:
     steps = [agent_step("main", "teller"), agent_step("after", "reader", "main", *(["look"] if parked else []))]
@@ -147,6 +195,75 @@ def test_later_steps_see_values_and_files_as_they_were_swept(live: Live, parked:
     result = json.loads(until_opened(live, run_id).result)
     assert result["needs"]["main"]["who"] == "[EMAIL_ADDRESS]"
     assert result["found"] == {"[EMAIL_ADDRESS].txt": "write to [EMAIL_ADDRESS] today"}
+
+
+def decided(live: Live, run_id: str) -> Any:
+    [event] = [event for events in live.all_events(run_id) for event in events if event.type == "approval.decided"]
+    return json.loads(event.data)
+
+
+def parked(live: Live, name: str, **policy: Any) -> str:
+    workflow = {"pii_policy": {"mode": "redact", **policy}, "result": {"step": "after"}}
+    run_id = live.run(name, [gate("look"), agent_step("after", "echo", "look")], workflow=workflow)
+    live.until_status(run_id, "waiting_for_approval")
+    return run_id
+
+
+@pytest.mark.parametrize(
+    ("policy", "told", "handed_on", "stage"),
+    [
+        ({}, "ask [EMAIL_ADDRESS]", "ask [EMAIL_ADDRESS]", "steps"),
+        ({"stages": ["outputs"]}, "ask [EMAIL_ADDRESS]", "ask [EMAIL_ADDRESS]", "outputs"),
+        ({"stages": ["inputs"]}, f"ask {MAIL}", f"ask {MAIL}", None),
+        ({"mode": "detect"}, f"ask {MAIL}", f"ask {MAIL}", "steps"),
+    ],
+)
+def test_what_is_said_of_an_approval_is_swept(
+    live: Live, policy: dict[str, Any], told: str, handed_on: str, stage: str | None
+) -> None:
+    run_id = parked(live, f"Said {policy}", **policy)
+    live.decide(live.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
+    row = until_opened(live, run_id)
+    assert decided(live, run_id)["comment"] == told
+    assert json.loads(row.result)["needs"]["look"] == {"decision": "approved", "comment": handed_on}
+    assert [event.type for event in live.all_events(run_id)[1]][:3] == [
+        "segment.started",
+        "approval.decided",
+        "step.started",
+    ]
+    counted = {entry["stage"]: entry["values"] for entry in manifest(live, run_id)["stages"]}
+    assert stage is None or counted[stage] > 0
+
+
+def test_later_steps_get_what_was_said_as_it_was_swept(live: Live) -> None:
+    run_id = parked(live, "Said to steps", stages=["steps"])
+    live.decide(live.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
+    row = live.until_ended(run_id)
+    assert MAIL not in row.result
+
+
+def test_a_decision_whose_words_cannot_be_swept_fails_the_run_and_tells_none(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = parked(live, "Unsaid", stages=["steps"])
+    broken = _Broken()
+    monkeypatch.setattr(Redactor, "values", lambda _, *values: broken.values(*values))
+    live.decide(live.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
+    row = live.until_ended(run_id)
+    assert (row.status, row.error_code) == ("failed", "invariant_blocked")
+    assert set(decided(live, run_id)) == {"approval_id", "decision"}
+
+
+def test_a_decision_of_a_run_that_ends_before_it_goes_on_is_told_without_its_words(idle: Live) -> None:
+    idle.live.start()
+    try:
+        run_id = parked(idle, "Cancelled")
+    finally:
+        idle.live.stop()
+    idle.decide(idle.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
+    idle.cancel(run_id)
+    assert idle.status(run_id) == "cancelled"
+    assert set(decided(idle, run_id)) == {"approval_id", "decision"}
 
 
 def test_a_stage_that_is_not_named_is_not_swept(live: Live) -> None:
@@ -182,33 +299,18 @@ def test_a_sweep_that_failed_is_tried_again_after_a_pause(idle: Live, tmp_path: 
     assert live.row(run_id).redaction_state == "done"
 
 
-def test_nothing_begins_to_sweep_once_the_service_ends() -> None:
-    redactor = Redactor(Models(Secrets(), {}))
-    redactor.close()
-    with pytest.raises(RedactionError):
-        redactor.values(normalise({"mode": "redact"}), [MAIL])
-
-
-def test_a_sweep_whose_process_died_is_tried_again_in_a_new_one() -> None:
-    redactor = Redactor(Models(Secrets(), {}))
-    policy = normalise({"mode": "redact"})
-    try:
-        redactor.values(policy, [MAIL])
-        for process in redactor.processes:
-            process.kill()
-            process.join()
-        with pytest.raises(RedactionError):
-            redactor.values(policy, [MAIL])
-        assert redactor.values(policy, [MAIL])[0] == ["[EMAIL_ADDRESS]"]
-    finally:
-        redactor.close()
-
-
 def test_an_erasure_ends_the_sweep(idle: Live, tmp_path: Path) -> None:
     live = idle
-    run_id = _left_swept(live)
-    erasing = _Broken(before=lambda: live.erase(run_id))
-    erasing.works = True
+    run_id = _left_swept(live, json.dumps({"mode": "redact"}))
+
+    class Erasing(Redactor):
+        def file(self, *args: Any) -> Any:
+            swept = super().file(*args)
+            live.erase(run_id)
+            live.objects.delete_prefix(run_prefix(run_id))
+            return swept
+
+    erasing = Erasing(Models(Secrets(), {}))
     FinalSweeps(live.services.database, live.services.clock, live.objects, erasing, tmp_path / "sweeps").round()
     erasing.close()
     live.live._dispatch.removals.round()
@@ -216,62 +318,24 @@ def test_an_erasure_ends_the_sweep(idle: Live, tmp_path: Path) -> None:
     assert stored(live, run_id) == b""
 
 
-def _left_swept(live: Live) -> str:
-    run_id = live.started("Swept")
+def _left_swept(live: Live, override: str | None = None) -> str:
+    run_id = live.started("Swept", pii_policy_override=override)
     live.begin(run_id)
     live.output(run_id, "first/a.txt", MAIL.encode())
     assert live.close(run_id)
     return run_id
 
 
-@pytest.fixture(name="server")
-def _server() -> Iterator[OpenAIServer]:
-    server = OpenAIServer()
-    yield server
-    server.close()
-
-
-def asking(server: OpenAIServer) -> Redactor:
-    return Redactor(Models(Secrets(), {"openai-chat": ModelProvider(base_url=server.base_url)}))
-
-
-def test_a_model_is_asked_for_what_rules_cannot_find(server: OpenAIServer) -> None:
-    found = {"mentions": [{"type": "PERSON", "quote": "Ada Lovelace", "confidence": 0.9}]}
-    server.will(Reply(calls=(ToolCall("final_result", found),)))
-    redactor = asking(server)
-    policy = normalise({"mode": "redact", "model": "openai-chat:any", "max_model_calls": 1})
-    try:
-        values, counts = redactor.values(policy, ["Ask Ada Lovelace", "Ask Ada Lovelace"])
-    finally:
-        redactor.close()
-    assert values == ["Ask [PERSON]", "Ask Ada Lovelace"]
-    assert (counts.model_calls, counts.model_skipped, len(server.requests)) == (1, 1, 1)
-
-
-def test_a_model_that_fails_leaves_nothing_swept(server: OpenAIServer) -> None:
-    server.will(Reply(status=500))
-    redactor = asking(server)
-    try:
-        with pytest.raises(RedactionError):
-            redactor.values(normalise({"mode": "redact", "model": "openai-chat:any"}), ["Ask Ada Lovelace"])
-    finally:
-        redactor.close()
-
-
 class _Broken(Redactor):
-    """Sweeps only once it works; calls `before` first."""
+    """Sweeps only once it works."""
 
-    def __init__(self, before: Any = None) -> None:
+    def __init__(self) -> None:
         super().__init__(Models(Secrets(), {}))
         self.works = False
         self.asked = 0
-        self._before = before
 
-    def values(self, policy: Any, values: Any) -> Any:
+    def values(self, *args: Any) -> Any:
         self.asked += 1
-        if self._before is not None:
-            self._before()
-            self._before = None
         if not self.works:
             raise RedactionError("broken")
-        return super().values(policy, values)
+        return super().values(*args)

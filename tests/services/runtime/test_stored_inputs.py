@@ -64,6 +64,15 @@ def inbox(live: Live, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> I
     s3_server.enforce(enforced=False)
 
 
+def test_why_inputs_cannot_be_had_is_swept_before_it_is_told(inbox: Inbox) -> None:
+    place = "s3://docs/jane.roe@example.com/"
+    inbox.connect()
+    assert inbox.test().passed
+    run_id = inbox.live.started("Lists", parameters={"documents": place}, pii_policy_override={"mode": "redact"})
+    assert "Parameter 'documents': [URL] could not be copied in" in inbox.failure(run_id)
+    assert "jane.roe" not in str(inbox.live.all_events(run_id))
+
+
 def test_objects_come_in_by_the_connectors_role(inbox: Inbox) -> None:
     inbox.connect(role_arn=inbox.server.role("reader", "worker", *READ))
     inbox.server.enforce()

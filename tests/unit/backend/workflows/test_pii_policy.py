@@ -8,6 +8,7 @@ from backend.errors import ApiError
 from backend.workflows.pii_policy import FIELDS, apply_override, normalise
 from workflow_api.v1 import errors_pb2
 
+PROVIDERS = frozenset({"openai", "other"})
 BASE = normalise(
     {
         "mode": "detect",
@@ -22,7 +23,7 @@ BASE = normalise(
 
 def refused(policy: dict[str, Any], override: Any) -> tuple[str, str]:
     with pytest.raises(ApiError) as error:
-        apply_override(policy, override)
+        apply_override(policy, override, PROVIDERS)
     reason = errors_pb2.ErrorReason.Name(error.value.reason).removeprefix("ERROR_REASON_").lower()
     return reason, error.value.metadata["field"]
 
@@ -59,13 +60,13 @@ def test_a_workflow_without_a_policy_has_mode_off_and_the_defaults() -> None:
     ],
 )
 def test_an_override_that_is_at_least_as_tight_is_taken(override: dict[str, Any]) -> None:
-    policy = apply_override(BASE, override)
+    policy = apply_override(BASE, override, PROVIDERS)
     assert policy == normalise(BASE | {name: value for name, value in override.items() if value is not None})
     assert list(policy) == list(FIELDS)
 
 
 def test_no_override_leaves_the_policy() -> None:
-    assert apply_override(BASE, None) == BASE
+    assert apply_override(BASE, None, PROVIDERS) == BASE
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_a_list_of_categories_loosens_all() -> None:
 def test_another_model_than_the_workflows_loosens() -> None:
     with_model = BASE | {"model": "openai:gpt-5"}
     assert refused(with_model, {"model": "other:small"}) == ("policy_not_tightening", "model")
-    assert apply_override(with_model, {"model": "openai:gpt-5"}) == with_model
+    assert apply_override(with_model, {"model": "openai:gpt-5"}, PROVIDERS) == with_model
 
 
 @pytest.mark.parametrize(
@@ -115,6 +116,11 @@ def test_another_model_than_the_workflows_loosens() -> None:
         ({"min_confidence": "0.5"}, "min_confidence"),
         ({"min_confidence": True}, "min_confidence"),
         ({"model": ""}, "model"),
+        ({"model": "gpt-5"}, "model"),
+        ({"model": "openai:"}, "model"),
+        ({"model": "absent:gpt-5"}, "model"),
+        ({"mode": "off", "model": "absent:gpt-5", "max_model_calls": -1}, "max_model_calls"),
+        ({"mode": "redact", "stages": ["inputs"], "model": "absent:gpt-5"}, "model"),
         ({"max_model_calls": 1.0}, "max_model_calls"),
         ({"max_model_calls": -1}, "max_model_calls"),
         ({"max_model_calls": 100_001}, "max_model_calls"),
@@ -129,7 +135,18 @@ def test_the_first_invalid_field_is_named_before_any_that_loosens(override: Any,
     assert refused(BASE, override) == ("invalid_pii_policy", field)
 
 
+def test_a_run_cannot_switch_on_a_model_that_the_deployment_cannot_call() -> None:
+    asleep = BASE | {"mode": "off", "model": "absent:gpt-5"}
+    assert apply_override(asleep, {}, PROVIDERS) == asleep
+    assert refused(asleep, {"mode": "detect"}) == ("invalid_pii_policy", "model")
+
+
+def test_a_refusal_says_where_the_entity_types_stand() -> None:
+    with pytest.raises(ApiError, match=r"a list of the entity types in docs/redaction\.md, as EMAIL_ADDRESS"):
+        apply_override(BASE, {"categories": ["NOBODY"]}, PROVIDERS)
+
+
 @pytest.mark.parametrize("hundredths", range(50, 101, 5))
 def test_confidence_goes_in_steps_of_five_hundredths(hundredths: int) -> None:
     loose = BASE | {"min_confidence": 1.0}
-    assert apply_override(loose, {"min_confidence": hundredths / 100})["min_confidence"] == hundredths / 100
+    assert apply_override(loose, {"min_confidence": hundredths / 100}, PROVIDERS)["min_confidence"] == hundredths / 100

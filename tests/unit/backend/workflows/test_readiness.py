@@ -9,6 +9,7 @@ from backend.workflows.manifests.loader import load_manifests
 from backend.workflows.readiness import Resource, readiness
 from backend.workflows.terms import resolve
 
+NO_KEY = "this deployment names no api_key for models of 'absent'."
 RESOURCES = {
     ("agent", "counter"): Resource("agt_1", 1, {"type": "python"}),
     ("environment", "standard"): Resource("env_1", 1, {"status": "active", "memory_mb": 1800}),
@@ -47,6 +48,21 @@ def test_a_workflow_with_all_it_needs_is_ready() -> None:
 )
 def test_each_gap_of_the_workflow_is_a_reason(fields: dict[str, Any], reason: str) -> None:
     assert readiness(definition(**fields), RESOURCES, "active") == [reason]
+
+
+@pytest.mark.parametrize(
+    ("policy", "reasons"),
+    [
+        ({"mode": "detect", "model": "openai:gpt-5"}, []),
+        ({"mode": "off", "model": "absent:gpt-5"}, []),
+        (
+            {"mode": "detect", "model": "absent:gpt-5"},
+            ["The PII policy's model 'absent:gpt-5' cannot be used: " + NO_KEY],
+        ),
+    ],
+)
+def test_a_policys_model_must_be_one_that_the_deployment_can_call(policy: dict[str, Any], reasons: list[str]) -> None:
+    assert readiness(definition(pii_policy=policy), RESOURCES, "active", {"openai"}) == reasons
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 import asyncio
 import resource
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 import uvloop
 
 from backend.runtime.agents import Limits, StepFailed, run_python_step, run_step
+from tests.support.poll import until
 from tests.unit.backend.runtime.sandbox.steps import Steps
 
 
@@ -83,6 +85,17 @@ def test_progress_holds_the_step_up_until_it_is_recorded(steps: Steps) -> None:
     request = steps.request("def run(context):\n    for n in range(5): context.progress(str(n))")
     asyncio.run(run_python_step(steps.sandbox, request, on_progress))
     assert recorded == ["0", "1", "2", "3", "4"]
+
+
+def test_the_clock_of_a_step_stands_while_progress_is_recorded(steps: Steps) -> None:
+    limits = Limits(memory_mb=256, timeout_seconds=1, workspace_mb=4)
+
+    async def on_progress(message: str, data: dict[str, object]) -> None:
+        late = time.monotonic() + limits.timeout_seconds
+        await asyncio.to_thread(until, lambda: time.monotonic() > late, "the end of its time")
+
+    request = steps.request("def run(context):\n    context.progress('a')\n    return 1", limits=limits)
+    assert asyncio.run(run_python_step(steps.sandbox, request, on_progress)).value == 1
 
 
 @pytest.mark.parametrize(

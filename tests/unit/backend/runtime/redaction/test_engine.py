@@ -54,6 +54,15 @@ def test_the_confidence_of_the_policy_is_a_threshold(confidence: float, swept: s
     assert engine.sweep_text("example.org, 020 7946 0958, 415-555-2671, jane@example.org") == swept
 
 
+@pytest.mark.parametrize("text", ["[PERSON]", '"[EMAIL_ADDRESS]"', "[PERSON], [LOCATION]"])
+def test_what_stands_in_the_place_of_a_value_is_none(text: str) -> None:
+    engine = engine_of(min_confidence=0.5)
+    value = {"first_name": text, "company": [text], "text": f"Name: {text}\nDear {text},"}
+    assert engine.sweep_value(value) == value
+    assert engine.counts["values"] == 0
+    assert engine.sweep_value({"first_name": "[NOBODY]"}) == {"first_name": "[PERSON]"}
+
+
 def test_keys_stay_and_tell_what_their_values_are(engine: Engine) -> None:
     value = {
         "jane@example.org": "jane@example.org",
@@ -69,6 +78,11 @@ def test_keys_stay_and_tell_what_their_values_are(engine: Engine) -> None:
         "phones": ["[PHONE_NUMBER]", "[PHONE_NUMBER]"],
         "count": 4155552671,
     }
+
+
+def test_a_closing_tells_nothing_of_another_value(engine: Engine) -> None:
+    value = ["Regards,", "Anna Kowalska", "Regards,\nAnna Kowalska"]
+    assert engine.sweep_value(value) == ["Regards,", "Anna Kowalska", "Regards,\n[PERSON]"]
 
 
 def test_a_number_that_is_a_value_becomes_its_type(engine: Engine) -> None:

@@ -1,5 +1,6 @@
 import io
 import json
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -48,6 +49,36 @@ def test_cells_are_swept_and_the_rest_of_a_table_stays(engine: Engine, sweep_fil
     outcome, copy = sweep_file(engine, "a.csv", table.encode())
     assert (outcome.kind, outcome.values) == ("csv", 4)
     assert copy == swept.encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "swept"),
+    [
+        (
+            "a.csv",
+            'card,n\n4.111111111111111E+15,1.5E+3\n"4.111111111111111e15",x\n',
+            'card,n\n[CREDIT_CARD],1.5E+3\n"[CREDIT_CARD]",x\n',
+        ),
+        ("a.json", '{"card": 4.111111111111111E+15, "n": 1.25e1}', '{"card": "[CREDIT_CARD]", "n": 1.25e1}'),
+    ],
+)
+def test_numbers_with_exponents_are_swept_as_their_digits(
+    engine: Engine, sweep_file: SweepFile, name: str, content: str, swept: str
+) -> None:
+    assert sweep_file(engine, name, content.encode())[1] == swept.encode()
+
+
+@pytest.mark.parametrize("inside", ["a ", '""', "a,b\n"])
+def test_a_quote_that_is_not_closed_takes_no_more_memory_than_its_text(engine: Engine, inside: str) -> None:
+    size = 4_000_000
+    blocks = ['"', *[inside * (100_000 // len(inside))] * (size // 100_000), "jane@example.org"]
+    engine.sweep_text("jane@example.org")
+    tracemalloc.start()
+    for _ in sweep_csv(iter(blocks), lambda *_: {}, ","):
+        pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 12 * size
 
 
 def test_a_value_does_not_reach_over_cells(engine: Engine, sweep_file: SweepFile) -> None:

@@ -1,11 +1,14 @@
 """The pre-filter and the windows change nothing: what is found is what every rule finds in the whole text."""
 
+import itertools
+
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from backend.runtime.redaction import spans
+from backend.runtime.redaction import spans, stream
 from backend.runtime.redaction.finder import Finder
+from backend.runtime.redaction.labelled import Labelled
 from backend.runtime.redaction.rule import Match
 from backend.runtime.redaction.spans import replaced, resolved, windows
 from backend.runtime.redaction.stream import sweep_stream
@@ -13,8 +16,15 @@ from backend.workflows.entity_types import ENTITY_TYPES
 from tests.unit.backend.runtime.redaction.values import SAMPLES
 
 _VALUES = [value for values in SAMPLES.values() for value in values]
+_CLOSED = st.tuples(
+    st.sampled_from(["Regards,", "Mit freundlichen Grüßen", "Thanks,", "-- ", "> Best", "x" * 30 + " Regards"]),
+    st.sampled_from(["\n", "\r\n\r\n", "\n   \n\n\n", "\n>\n> "]),
+    st.sampled_from(["Anna Kowalska", "J. Smith", "Tom, CEO", "Łukasz", "The Team", "see below"]),
+).map("".join)
 _FRAGMENTS = st.one_of(
     st.sampled_from(_VALUES),
+    _CLOSED,
+    _CLOSED.map(lambda closed: f"\n{closed}\n"),
     st.sampled_from(_VALUES).flatmap(lambda value: st.integers(1, len(value)).map(lambda cut: value[:cut])),
     st.sampled_from(
         [" ", "\n", ", ", ": ", "-", "", ".", "@", "//", "x" * 70, "9" * 20, "1 " * 30, "\u00a0", "é", "\ud800"]
@@ -22,9 +32,14 @@ _FRAGMENTS = st.one_of(
     st.text(max_size=12),
     st.from_regex(r"[0-9A-Z .:@+/-]{1,20}", fullmatch=True),
 )
+_BESIDE = st.tuples(st.sampled_from(["phone", "SSN", "tax file", "passport no", "born"]), st.integers(1, 42)).map(
+    lambda beside: beside[0] + " " * beside[1] + "212 555 2671, 123456789, 1/2/80"
+)
+_LABELS = st.sampled_from(["", "notes", "ssn", "phone", "tax id", "passport no", "date of birth", "account"])
+_CELLS = st.lists(st.tuples(st.lists(_FRAGMENTS | _BESIDE, max_size=4).map("".join), _LABELS), min_size=1, max_size=20)
 _TEXTS = st.lists(_FRAGMENTS, max_size=25).map("".join)
 _LONG_TEXTS = st.lists(_FRAGMENTS, min_size=60, max_size=120).map(lambda parts: "".join(parts * 3))
-_FINDERS = {floor: Finder(ENTITY_TYPES, floor) for floor in (0.5, 0.8, 1.0)}
+_FINDERS = {floor: Finder(ENTITY_TYPES, floor) for floor in (0.5, 0.8, 0.9, 1.0)}
 _SLOW = settings(
     deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
@@ -35,6 +50,25 @@ _SLOW = settings(
 @example(text="\u212a \u017f ssn 123456789", floor=0.8)
 def test_the_prefilter_misses_nothing(text: str, floor: float) -> None:
     assert _FINDERS[floor].find(text) == _FINDERS[floor].find_unfiltered(text)
+
+
+@settings(deadline=None, max_examples=200)
+@given(cells=_CELLS, window=st.integers(20, 300), floor=st.sampled_from([0.5, 0.8, 0.9]))
+def test_the_prefilter_misses_nothing_that_words_and_labels_tell(
+    cells: list[tuple[str, str]], window: int, floor: float
+) -> None:
+    starts = list(itertools.accumulate((len(cell) + 1 for cell, _ in cells), initial=0))
+    labelled = Labelled(starts, [label for _, label in cells])
+    text = "\n".join(cell for cell, _ in cells)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spans, "WINDOW", window)
+        assert _FINDERS[floor].find(text, labelled) == _FINDERS[floor].find_unfiltered(text, labelled)
+
+
+@pytest.mark.parametrize(("gap", "found"), [(34, 1), (35, 1), (36, 0)])
+def test_the_prefilter_reads_as_far_as_a_context_reaches(gap: int, found: int) -> None:
+    text = "phone" + " " * gap + "2125552671"
+    assert len(_FINDERS[0.8].find(text)) == len(_FINDERS[0.8].find_unfiltered(text)) == found
 
 
 @_SLOW
@@ -52,6 +86,20 @@ def test_a_stream_is_swept_as_the_whole_text_is(text: str, sizes: list[int], lin
     text = text if lines else text.replace("\n", " ")
     streamed = "".join(sweep_stream(_blocks(text, sizes), finder.find_all, replaced, batch=1))
     assert streamed == replaced(text, finder.find_unfiltered(text))
+
+
+@pytest.mark.parametrize("size", [20, 35, 50, 200])
+def test_a_cut_keeps_the_lines_above_whole(size: int) -> None:
+    finder = _FINDERS[0.8]
+    text = "".join(f"{' so'[: number % 4]}Regards,\n\nAnna Kowalska\n" for number in range(400))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spans, "WINDOW", size)
+        patch.setattr(stream, "REACH", size)
+        found = finder.find(text)
+        streamed = "".join(sweep_stream(_blocks(text, [size // 3]), finder.find_all, replaced, batch=1))
+    assert found == finder.find_unfiltered(text)
+    assert len(found) == 200
+    assert streamed == replaced(text, found)
 
 
 def test_a_chain_longer_than_a_batch_leaks_nothing() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from backend.runtime.redaction import Engine
 from tests.unit.backend.runtime.redaction.conftest import SweepFile, engine_of
@@ -45,6 +46,15 @@ def test_a_column_of_numbers_becomes_text_when_its_sample_holds_values(engine: E
     assert table["n"].to_pylist() == ["5", "[CREDIT_CARD]", None]
     assert table["price"].to_pylist() == [1.5, 2.5, 3.5]
     assert table["ok"].to_pylist() == [True, False, None]
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.list_(pa.float64())])
+def test_whole_numbers_in_floats_are_swept_as_their_digits(sweep_file: SweepFile, kind: pa.DataType) -> None:
+    engine = engine_of(min_confidence=0.5)
+    cards = [4111111111111111.0, None, 6362970000457013.0, 1.5, float("nan")]
+    rows = cards if pa.types.is_floating(kind) else [cards]
+    _swept(engine, sweep_file, {"card": pa.array(rows, kind), "phone": pa.array([12025550143.0] * len(rows))})
+    assert engine.counts["categories"] == {"CREDIT_CARD": 2, "PHONE_NUMBER": len(rows)}
 
 
 def test_a_value_beyond_the_sample_is_emptied(sweep_file: SweepFile) -> None:

@@ -6,7 +6,7 @@ import re2  # type: ignore[import-untyped]  # ships no types
 
 from backend.runtime.redaction.finder import RULES, Finder
 from backend.runtime.redaction.labels import plain_label, telling
-from backend.runtime.redaction.rule import REACH, find
+from backend.runtime.redaction.rule import ABOVE_REACH, REACH, find
 from backend.workflows.entity_types import ENTITY_TYPES
 from tests.unit.backend.runtime.redaction.values import SAMPLES
 
@@ -54,6 +54,45 @@ def test_what_only_looks_alike_is_let_through(finder: Finder, text: str) -> None
     assert finder.find(text) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Regards,\nAnna Kowalska", "Anna Kowalska"),
+        ("See you.\r\n\r\nbest wishes,\r\n\r\nJ. Smith\r\n", "J. Smith"),
+        ("Mit freundlichen Grüßen\n\ni. A. Karl Weber\nExample GmbH", "Karl Weber"),
+        ("Cordialement,\nChloé Dupont, directrice", "Chloé Dupont"),
+        ("Z poważaniem,\nŁukasz Żak", "Łukasz Żak"),
+        ("Many thanks and kind regards\n  Dr. J. R. van der Berg - Sales", "J. R. van der Berg"),
+        ("> Thanks,\n> Tom\n", "Tom"),
+        ("-- \nAnna Kowalska | Example Ltd", "Anna Kowalska"),
+        ('"Dear all,\nyours sincerely,\nAnna"', "Anna"),
+    ],
+)
+def test_a_name_below_a_closing_signs(finder: Finder, text: str, name: str) -> None:
+    found = finder.find(text)
+    assert [(match.entity, text[match.start : match.end]) for match in found] == [("PERSON", name)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Best regards,\nThe Support Team",
+        "Sincerely,\nExample GmbH",
+        "Regards,\nplease find the file below",
+        "Regards,\n" + "\n" * 6 + "Anna Kowalska",
+        "with regards to the\nAnna Kowalska",
+        "Thanks\nBuild Status",
+        "Thanks,\nHowever, it failed",
+        "Thanks,\nPlease see below",
+        "--\nSelect Something",
+        "---\nTitle",
+        "The best\nParis",
+    ],
+)
+def test_what_stands_below_a_closing_and_signs_nothing_is_let_through(finder: Finder, text: str) -> None:
+    assert finder.find(text) == []
+
+
 def test_every_entity_type_has_a_rule_or_a_label() -> None:
     by_label = {entity for entity, _ in telling("nationality")}
     assert {rule.entity for rule in RULES} | by_label == ENTITY_TYPES
@@ -71,7 +110,18 @@ def test_a_rule_is_local() -> None:
         assert rule.begins.encode("latin-1")
 
 
-def test_no_rule_crosses_a_line_break() -> None:
+def test_a_match_that_words_lift_begins_with_its_value() -> None:
+    assert not [rule.pattern for rule in RULES if rule.context and (rule.widen or re.compile(rule.pattern).groups)]
+
+
+def test_a_rule_reads_no_further_above_than_windows_keep() -> None:
+    for rule in RULES:
+        parsed = _PARSER.parse(rule.pattern)
+        value = next((at for at, (_, groups) in enumerate(parsed) if isinstance(groups, tuple) and groups[0] == 1), 0)
+        assert parsed[:value].getwidth()[1] < ABOVE_REACH, rule.pattern
+
+
+def test_no_value_crosses_a_line_break() -> None:
     text = "\n".join(value for values in SAMPLES.values() for value in values)
     for broken in (text, re.sub(r"(?<=\w)(?=[ .-])", "\n", text), re.sub("[ .-]", "\n", text)):
         assert not [

@@ -1,0 +1,74 @@
+"""Which parts of a text stand under which column's or key's name."""
+
+import bisect
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from backend.runtime.redaction.rule import tells
+
+# From one place up to another.
+Zone = tuple[int, int]
+
+
+class Labelled:
+    """The plain labels of the pieces of a text, each from one of `starts` to the next; the last start is the end."""
+
+    def __init__(self, starts: Sequence[int], labels: Sequence[str]) -> None:
+        self._starts = starts
+        self._labels = labels
+        self._pieces: dict[str, list[int]] = defaultdict(list)
+        for piece, label in enumerate(labels):
+            self._pieces[label].append(piece)
+        self._told: dict[str, list[Zone]] = {}
+
+    def at(self, place: int) -> str:
+        """The label of what stands at a place."""
+        return self._labels[self.piece_at(place)]
+
+    def piece_at(self, place: int) -> int:
+        """Which piece stands at a place."""
+        return bisect.bisect_right(self._starts, place) - 1
+
+    def pieces(self) -> Iterable[tuple[str, Sequence[int]]]:
+        """Every label with the pieces that it has."""
+        return self._pieces.items()
+
+    def apart(self, first: int, second: int) -> bool:
+        """Whether two places are in different pieces."""
+        return self.piece_at(first) != self.piece_at(second)
+
+    def told(self, words: str) -> list[Zone]:
+        """The zones, in order, whose label holds one of some context words."""
+        if (zones := self._told.get(words)) is None:
+            told = [pieces for label, pieces in self._pieces.items() if tells(words, label)]
+            starts = self._starts
+            zones = [(starts[piece], starts[piece + 1]) for piece in sorted(itertools.chain(*told))]
+            self._told[words] = zones
+        return zones
+
+
+class Part:
+    """The labels of a text as seen from the part of it that begins at `low` and has `size` characters."""
+
+    def __init__(self, labelled: Labelled, low: int, size: int) -> None:
+        self._labelled = labelled
+        self._low = low
+        self._high = low + size
+
+    def at(self, place: int) -> str:
+        """The label of what stands at a place of the part."""
+        return self._labelled.at(self._low + place)
+
+    def apart(self, first: int, second: int) -> bool:
+        """Whether two places of the part are in different pieces."""
+        return self._labelled.apart(self._low + first, self._low + second)
+
+    def told(self, words: str) -> list[Zone]:
+        """The zones of the part, in order, whose label holds one of some context words."""
+        low, high = self._low, self._high
+        zones = self._labelled.told(words)
+        # The zone before the first that begins here may reach into the part.
+        first = max(bisect.bisect_left(zones, (low, low)) - 1, 0)
+        last = bisect.bisect_left(zones, (high, high))
+        return [(max(start - low, 0), end - low) for start, end in zones[first:last] if end > low]

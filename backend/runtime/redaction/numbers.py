@@ -1,0 +1,26 @@
+"""Whole numbers as rules read them: a table may write a card's or a phone's number as a float."""
+
+import re
+from decimal import Decimal
+from typing import Final
+
+_LONGEST: Final = 20
+_EXPONENT: Final = re.compile(r'(["\s]*)([-+]?[0-9]{1,40}(?:\.[0-9]{0,40})?[eE][-+]?[0-9]{1,2})(["\s]*)')
+_SOMEWHERE: Final = re.compile(r"[0-9.][eE][-+]?[0-9]")
+
+
+def has_exponents(text: str) -> bool:
+    """Whether a text may hold a number with an exponent."""
+    return _SOMEWHERE.search(text) is not None
+
+
+def plain_number(text: str) -> str:
+    """A whole number with an exponent in digits alone, within its quotes; any other text as it is."""
+    found = _EXPONENT.fullmatch(text)
+    if found is None:
+        return text
+    before, written, after = found.groups()
+    number = Decimal(written)
+    if not 0 <= number.adjusted() < _LONGEST or number != number.to_integral_value():
+        return text
+    return f"{before}{number:.0f}{after}"

@@ -1,0 +1,166 @@
+"""The processes that sweep, and the model that they ask: what fails for one sweep fails for no other."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.runtime.models import Models
+from backend.runtime.redaction_worker import RedactionError
+from backend.runtime.redactor import Redactor
+from backend.runtime.run_redaction import RunRedaction
+from backend.secrets import Secrets
+from backend.settings import ModelProvider
+from backend.workflows.pii_policy import normalise
+from tests.support.openai_server import OpenAIServer, Reply, ToolCall
+from tests.support.poll import until
+
+MAIL = "jane.roe@example.com"
+POLICY = normalise({"mode": "redact"})
+ASKING = normalise({"mode": "redact", "model": "openai-chat:any"})
+NOTHING = Reply(calls=(ToolCall("final_result", {"mentions": []}),))
+
+
+@pytest.fixture(name="redactor")
+def _redactor() -> Iterator[Redactor]:
+    redactor = Redactor(Models(Secrets(), {}))
+    yield redactor
+    redactor.close()
+
+
+@pytest.fixture(name="server")
+def _server() -> Iterator[OpenAIServer]:
+    server = OpenAIServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(name="asking")
+def _asking(server: OpenAIServer) -> Iterator[Redactor]:
+    redactor = Redactor(Models(Secrets(), {"openai-chat": ModelProvider(base_url=server.base_url)}), pauses=(0.0, 0.0))
+    yield redactor
+    redactor.close()
+
+
+def kill(redactor: Redactor) -> None:
+    for process in redactor.processes:
+        process.kill()
+        process.join()
+
+
+def long_file(folder: Path) -> Path:
+    """A file that takes many seconds to sweep."""
+    source = folder / "long.txt"
+    source.write_text(f"from {MAIL} at 10.0.0.1 on 2024-01-02, call 202-555-0143\n" * 200_000)
+    return source
+
+
+def test_nothing_begins_to_sweep_once_the_service_ends(redactor: Redactor) -> None:
+    redactor.close()
+    with pytest.raises(RedactionError, match="the service ends"):
+        redactor.values(POLICY, [MAIL])
+
+
+def test_a_sweep_whose_process_died_is_tried_again_in_a_new_one(redactor: Redactor) -> None:
+    redactor.values(POLICY, [MAIL])
+    kill(redactor)
+    assert redactor.values(POLICY, [MAIL])[0] == ["[EMAIL_ADDRESS]"]
+
+
+def test_what_kills_its_process_fails_alone(redactor: Redactor) -> None:
+    with ThreadPoolExecutor(9) as threads:
+        deadly = threads.submit(redactor.values, POLICY, [_Deadly()])
+        others = [threads.submit(redactor.values, POLICY, [MAIL]) for _ in range(8)]
+        with pytest.raises(RedactionError, match="the process that sweeps died"):
+            deadly.result()
+        assert [other.result()[0] for other in others] == [["[EMAIL_ADDRESS]"]] * 8
+
+
+def test_a_model_that_cannot_be_used_fails_no_other_sweep(redactor: Redactor) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        unusable = [threads.submit(redactor.values, ASKING, ["Ask Ada"]) for _ in range(4)]
+        others = [threads.submit(redactor.values, POLICY, [MAIL]) for _ in range(4)]
+        for one in unusable:
+            with pytest.raises(RedactionError, match="api_key for models of 'openai-chat'"):
+                one.result()
+        assert [other.result()[0] for other in others] == [["[EMAIL_ADDRESS]"]] * 4
+
+
+def test_values_do_not_wait_for_files(redactor: Redactor, tmp_path: Path) -> None:
+    source, target = long_file(tmp_path), tmp_path / "target"
+    halt = threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        sweeping = threads.submit(redactor.file, POLICY, source, target, "a.txt", halt)
+        until(lambda: redactor.processes, "the process")
+        assert redactor.values(POLICY, [MAIL])[0] == ["[EMAIL_ADDRESS]"]
+        assert not sweeping.done()
+        halt.set()
+
+
+def test_a_sweep_ends_when_it_is_halted(redactor: Redactor, tmp_path: Path) -> None:
+    halt = threading.Event()
+    with ThreadPoolExecutor(2) as threads:
+        source = long_file(tmp_path)
+        both = [threads.submit(redactor.file, POLICY, source, tmp_path / str(one), "a.txt", halt) for one in range(2)]
+        until(lambda: list(tmp_path.glob("*.partial")), "the sweep")
+        halt.set()
+        for one in both:
+            with pytest.raises(RedactionError, match="the sweep was ended"):
+                one.result()
+    assert not (tmp_path / "0").exists()
+
+
+def test_a_model_is_asked_for_what_rules_cannot_find(asking: Redactor, server: OpenAIServer) -> None:
+    found = {"mentions": [{"type": "PERSON", "quote": "Ada Lovelace", "confidence": 0.9}]}
+    server.will(Reply(calls=(ToolCall("final_result", found),)))
+    values, counts = asking.values({**ASKING, "max_model_calls": 1}, ["Ask Ada Lovelace", "Ask Ada Lovelace"])
+    assert values == ["Ask [PERSON]", "Ask Ada Lovelace"]
+    assert (counts.model_calls, counts.model_skipped, len(server.requests)) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("status", [429, 500])
+def test_a_model_that_fails_for_a_while_is_asked_again(asking: Redactor, server: OpenAIServer, status: int) -> None:
+    server.will(Reply(status=status), Reply(status=status), NOTHING)
+    assert asking.values(ASKING, [f"Ask {MAIL}"])[0] == ["Ask [EMAIL_ADDRESS]"]
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(("status", "asked", "cause"), [(500, 3, "failed"), (401, 1, "refused the api_key")])
+def test_a_model_that_fails_leaves_nothing_swept(
+    asking: Redactor, server: OpenAIServer, status: int, asked: int, cause: str
+) -> None:
+    server.will(*[Reply(status=status, message=f"about {MAIL}")] * 3)
+    with pytest.raises(RedactionError) as error:
+        asking.values(ASKING, ["Ask Ada Lovelace"])
+    assert str(error.value) == f"the model's provider {cause} (HTTP {status})"
+    assert len(server.requests) == asked
+
+
+def test_the_parallel_sweeps_of_a_run_share_its_calls(asking: Redactor, server: OpenAIServer) -> None:
+    server.will(NOTHING)
+    redaction = RunRedaction(asking, {**ASKING, "max_model_calls": 3}, calls_made=1)
+    with ThreadPoolExecutor(5) as threads:
+        swept = list(threads.map(redaction.value, [f"Ask number {number}" for number in "abcde"]))
+    assert len(server.requests) == 2
+    assert sum(counts.model_calls for _, counts in swept) == 2
+    assert sum(counts.model_skipped for _, counts in swept) == 3
+
+
+def test_the_calls_of_a_sweep_that_failed_count(asking: Redactor, server: OpenAIServer) -> None:
+    server.will(Reply(status=401), NOTHING)
+    redaction = RunRedaction(asking, {**ASKING, "max_model_calls": 3}, calls_made=0)
+    with pytest.raises(RedactionError):
+        redaction.value("Ask Ada")
+    assert [redaction.value("Ask Ada")[1].model_calls for _ in range(3)] == [2, 1, 0]
+
+
+class _Deadly:
+    """Kills whatever process it comes to."""
+
+    def __reduce__(self) -> tuple[Any, Sequence[int]]:
+        import os
+
+        return os._exit, (1,)
