@@ -98,7 +98,8 @@ class Engine:
                 target,
                 lambda partial: sweep_into(sweep, source, partial, name, ArchiveBounds(), self._sample_rows),
             )
-        except WithheldError as error:
+        except (WithheldError, MemoryError) as caught:
+            error = caught if isinstance(caught, WithheldError) else WithheldError("binary", "too_large")
             withheld = Counts(files=1, binary_files=int(error.kind == "binary"), withheld_files=int(self.redacts))
             if not self.redacts:
                 withheld.add(before)

@@ -15,6 +15,7 @@ from backend.runtime.redaction.sweep import Sweep
 
 _BATCH_BYTES: Final = 32_000_000
 _MOST_ROWS: Final = 32_768
+_ROWS_AT_ONCE: Final = 256
 # Below it, every float that is whole fits into 64 bits.
 _WHOLE: Final = 9e18
 
@@ -26,7 +27,7 @@ def sweep_parquet(sweep: Sweep, source: Path, target: Path, sample_rows: int) ->
     the others a value that comes later is emptied, as is what no rule can read (bytes that are no text).
 
     Raises:
-        WithheldError: the file is broken.
+        WithheldError: the file is broken, or takes more memory than there is.
     """
     try:
         with pq.ParquetFile(source, pre_buffer=False) as file:
@@ -38,6 +39,8 @@ def sweep_parquet(sweep: Sweep, source: Path, target: Path, sample_rows: int) ->
             with pq.ParquetWriter(target, columns.schema) as writer:
                 for batch in _batches(file):
                     writer.write_batch(columns.swept(batch))
+    except MemoryError as error:
+        raise WithheldError("parquet", "too_large") from error
     except pa.ArrowException as error:
         raise WithheldError("parquet", "broken") from error
     except OSError as error:
@@ -48,9 +51,22 @@ def sweep_parquet(sweep: Sweep, source: Path, target: Path, sample_rows: int) ->
 
 
 def _batches(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """The rows in batches by their size in memory: a file says a value once that many rows have."""
     size = sum(file.metadata.row_group(index).total_byte_size for index in range(file.metadata.num_row_groups))
-    rows = max(1, min(_MOST_ROWS, _BATCH_BYTES * file.metadata.num_rows // max(size, 1)))
-    yield from file.iter_batches(batch_size=rows)
+    rows = max(1, min(_ROWS_AT_ONCE, _BATCH_BYTES * file.metadata.num_rows // max(size, 1)))
+    held: list[pa.RecordBatch] = []
+    for batch in map(_decoded, file.iter_batches(batch_size=rows)):
+        held.append(batch)
+        if sum(one.nbytes for one in held) >= _BATCH_BYTES or rows * len(held) >= _MOST_ROWS:
+            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            held.clear()
+    if held:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [column.dictionary_decode() if types.is_dictionary(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _told_by_sample(sweep: Sweep, file: pq.ParquetFile, rows: int) -> set[str]:

@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from backend.runtime.models import Models
@@ -111,6 +113,17 @@ def test_a_sweep_ends_when_it_is_halted(redactor: Redactor, tmp_path: Path) -> N
             with pytest.raises(RedactionError, match="the sweep was ended"):
                 one.result()
     assert not (tmp_path / "0").exists()
+
+
+def test_a_file_that_takes_all_memory_is_withheld(redactor: Redactor, tmp_path: Path) -> None:
+    source = tmp_path / "a.parquet"
+    rows = pa.DictionaryArray.from_arrays(pa.array([0] * 1_000), ["a " * 3_500_000])
+    pq.write_table(
+        pa.table({"a": rows}), source, compression="zstd", dictionary_pagesize_limit=2**26, store_schema=False
+    )
+    outcome, _ = redactor.file(POLICY, source, tmp_path / "b.parquet", "a.parquet")
+    assert (outcome.kind, outcome.withheld, outcome.reason) == ("parquet", True, "too_large")
+    assert redactor.values(POLICY, [MAIL])[0] == ["[EMAIL_ADDRESS]"]
 
 
 def test_a_model_is_asked_for_what_rules_cannot_find(asking: Redactor, server: OpenAIServer) -> None:

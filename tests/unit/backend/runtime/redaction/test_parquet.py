@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backend.runtime.redaction import Engine
+from backend.runtime.redaction.sweep import Sweep
 from tests.unit.backend.runtime.redaction.conftest import SweepFile, engine_of
 
 _CARD = 4111111111111111
@@ -100,6 +101,23 @@ def test_what_a_file_says_of_itself_is_left_behind(engine: Engine, sweep_file: S
     swept = sweep_file(engine, "a", buffer.getvalue())[1]
     assert swept is not None
     assert b"jane" not in swept
+
+
+def test_a_value_that_many_rows_share_takes_no_memory_for_each(engine: Engine, sweep_file: SweepFile) -> None:
+    rows = pa.array(["jane@example.org " + "a " * 50_000] * 1_000)
+    content = _file({"plain": rows, "coded": rows.dictionary_encode()}, compression="zstd")
+    assert len(content) < 20_000
+    before = pa.total_allocated_bytes()
+    peaks = []
+
+    def peak(*_: object) -> dict[int, str]:
+        peaks.append(pa.total_allocated_bytes() - before)
+        return {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sweep, "cells", peak)
+        assert sweep_file(engine, "a.parquet", content)[0].kind == "parquet"
+    assert max(peaks) < 300_000_000
 
 
 def test_a_broken_file_is_withheld(engine: Engine, sweep_file: SweepFile) -> None:
