@@ -21,7 +21,7 @@ from backend.keys.servicer import KeysServicer
 from backend.outputs.servicer import OutputsServicer
 from backend.runs.servicer import RunsServicer
 from backend.runtime.execution import Execution
-from backend.runtime.models import Models, callable_providers
+from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.publishing.files import stored_outputs
 from backend.runtime.publishing.sweeping import by_policy
@@ -33,7 +33,6 @@ from backend.storage.database import Database
 from backend.storage.objects import open_objects
 from backend.storage.opening import DataFolder, open_postgresql
 from backend.storage.shared_clock import SharedClock
-from backend.workflows.known_terms import KnownTerms
 from backend.workflows.servicer import WorkflowsServicer
 from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, workflows_pb2
 
@@ -60,18 +59,19 @@ class _Parts:
             deployment = self.database.write(lambda tx: deployment_store.ensure(tx, settings.deployment_id))
             self._shared_clock = None if settings.database is None or clock else SharedClock(self.database)
             undo.pop_all()
+        models = Models(settings.secrets, settings.models)
         self.services = Services(
             database=self.database,
             clock=clock or self._shared_clock or system_clock,
             deployment_id=deployment.deployment_id,
             cursors=Cursors(bytes.fromhex(deployment.cursor_secret)),
             secrets=settings.secrets,
-            terms=KnownTerms(callable_providers(settings.models)),
+            model_providers=models.callable_providers,
         )
         # A folder of a graph is one process's alone.
         graphs = settings.data / "graphs" if settings.engine == "local" else None
         self.graphs = Graphs(graphs, settings.secrets)
-        self.redactor = Redactor(Models(settings.secrets, settings.models))
+        self.redactor = Redactor(models)
         outputs, sweep = stored_outputs(self.database, self.objects), by_policy(self.database, self.redactor)
         self.publisher = Publisher(self.database, self.services.clock, self.graphs, outputs, sweep)
 

@@ -4,15 +4,18 @@ from dataclasses import dataclass, field
 
 from backend.clock import Clock
 from backend.cursors import Cursors
+from backend.kept import Kept
 from backend.release import RELEASE
 from backend.secrets import Secrets
 from backend.storage.database import Database
-from backend.workflows.known_terms import KnownTerms
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Shared means of the domain services, made once by `backend.bootstrap`; `release` is the deployment's."""
+    """Shared means of the domain services, made once by `backend.bootstrap`.
+
+    `release` is the deployment's; `model_providers` are those whose models a PII policy may name.
+    """
 
     database: Database
     clock: Clock
@@ -20,4 +23,5 @@ class Services:
     cursors: Cursors
     release: str = RELEASE
     secrets: Secrets = field(default_factory=Secrets)
-    terms: KnownTerms = field(default_factory=KnownTerms)
+    kept: Kept = field(default_factory=Kept)
+    model_providers: frozenset[str] = frozenset()

@@ -12,6 +12,7 @@ from backend.runtime.endings import LICENSE_UNAVAILABLE
 from backend.runtime.means import Means
 from backend.runtime.run_redaction import RunRedaction
 from backend.storage.database import Tx, run_of
+from backend.workflows.known_terms import load_terms
 from backend.workflows.terms import WorkflowTerms
 
 
@@ -42,7 +43,11 @@ def begin(means: Means, segment_id: str) -> Begun | None:
 
     def read(tx: Tx) -> tuple[str, WorkflowTerms] | None:
         run = store.run_of_segment(tx, segment_id)
-        terms = None if run is None else means.terms.load(tx, run.workflow_id, run.version)
+        terms = (
+            None
+            if run is None
+            else load_terms(means.kept, tx, means.models.callable_providers, run.workflow_id, run.version)
+        )
         return None if terms is None else (run.run_id, terms)
 
     found = means.database.snapshot(read)

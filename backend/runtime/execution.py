@@ -136,7 +136,7 @@ class Execution:
             database=services.database,
             clock=services.clock,
             objects=self._objects,
-            terms=services.terms,
+            kept=services.kept,
             owner=owner,
             work=self._work,
             sandbox=sandbox,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from backend.clock import Clock
+from backend.kept import Kept
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.redactor import Redactor
@@ -17,7 +18,6 @@ from backend.runtime.slots import StepSlots
 from backend.secrets import Secrets
 from backend.storage.database import Database
 from backend.storage.objects import ObjectStore
-from backend.workflows.known_terms import KnownTerms
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Means:
     database: Database
     clock: Clock
     objects: ObjectStore
-    terms: KnownTerms
+    kept: Kept
     owner: str
     work: Path
     sandbox: Sandbox

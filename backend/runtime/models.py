@@ -52,17 +52,17 @@ class ConfiguredModel:
         return without_key(text, self.key)
 
 
-def callable_providers(providers: Mapping[str, ModelProvider]) -> frozenset[str]:
-    """The providers whose models can be called without an agent's own api_key or base_url."""
-    return frozenset(name for name, provider in providers.items() if provider.api_key or provider.base_url)
-
-
 @dataclass(frozen=True, slots=True)
 class Models:
     """Makes models; `providers` are the deployment's defaults by provider."""
 
     secrets: Secrets
     providers: Mapping[str, ModelProvider]
+
+    @property
+    def callable_providers(self) -> frozenset[str]:
+        """The providers whose models can be called without an agent's own api_key or base_url."""
+        return frozenset(name for name, given in self.providers.items() if given.api_key or given.base_url)
 
     def make(self, name: str, *, api_key: str | None = None, base_url: str | None = None) -> ConfiguredModel:
         """The model `provider:model`; blocks for seconds at the first time, so call it beside the loop.

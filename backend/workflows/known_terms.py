@@ -10,33 +10,29 @@ from backend.workflows.readiness import referred_resources
 from backend.workflows.terms import WorkflowTerms, resolve
 
 
-class KnownTerms:
-    """The terms that this process has resolved; `providers` are those whose models a PII policy may name."""
+def load_terms(
+    kept: Kept, tx: Tx, providers: AbstractSet[str], workflow_id: str, version: int | None = None
+) -> WorkflowTerms | None:
+    """Everything that a start, or the runtime, needs of a workflow version; None when there is no such workflow.
 
-    def __init__(self, providers: AbstractSet[str] = frozenset()) -> None:
-        self.providers = providers
-        self._kept = Kept()
-
-    def load(self, tx: Tx, workflow_id: str, version: int | None = None) -> WorkflowTerms | None:
-        """Everything that a start, or the runtime, needs of a workflow version; None when there is no such workflow.
-
-        `version` None means the active one. `tx` is a change or a snapshot, for the parts must agree. It costs one
-        small statement while nothing changes. `WorkflowTerms.refusal()` says why the version cannot be started.
-        """
-        revision = store.revision(tx)
-        terms: WorkflowTerms | None = self._kept.get((workflow_id, version), revision)
-        if terms is not None:
-            return terms
-        row = store.get(tx, workflow_id)
-        if row is None:
-            return None
-        wanted = row.active_version or row.newest_version if version is None else version
-        text = store.definition_text(tx, workflow_id, wanted)
-        if text is None:
-            return WorkflowTerms(workflow_id, row.name, row.status, None)
-        definition = json.loads(text)
-        found = store.resources_of(tx, referred_resources(definition))
-        terms = resolve(workflow_id, row.name, row.status, wanted, definition, found, self.providers)
-        size = len(text) + sum(resource.size for resource in found.values())
-        self._kept.put((workflow_id, version), revision, terms, size)
+    `version` None means the active one. `tx` is a change or a snapshot, for the parts must agree. `providers` are those
+    whose models this deployment can call. It costs one small statement while nothing changes.
+    `WorkflowTerms.refusal()` says why the version cannot be started.
+    """
+    revision = store.revision(tx)
+    terms: WorkflowTerms | None = kept.get((workflow_id, version), revision)
+    if terms is not None:
         return terms
+    row = store.get(tx, workflow_id)
+    if row is None:
+        return None
+    wanted = row.active_version or row.newest_version if version is None else version
+    text = store.definition_text(tx, workflow_id, wanted)
+    if text is None:
+        return WorkflowTerms(workflow_id, row.name, row.status, None)
+    definition = json.loads(text)
+    found = store.resources_of(tx, referred_resources(definition))
+    terms = resolve(workflow_id, row.name, row.status, wanted, definition, found, providers)
+    size = len(text) + sum(resource.size for resource in found.values())
+    kept.put((workflow_id, version), revision, terms, size)
+    return terms

@@ -17,6 +17,7 @@ from backend.storage.database import Tx
 from backend.workflows import store
 from backend.workflows.applying import apply_manifests
 from backend.workflows.graph_queries import answer, knowledge_graph_message
+from backend.workflows.known_terms import load_terms
 from backend.workflows.manifests.loader import load_manifests
 from backend.workflows.messages import STATUSES, parameter_message, workflow_message
 from backend.workflows.object_storage import try_connection
@@ -193,7 +194,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         return self._services.database.snapshot(work)
 
     def _terms(self, tx: Tx, row: Any) -> WorkflowTerms:
-        terms = self._services.terms.load(tx, row.workflow_id)
+        terms = load_terms(self._services.kept, tx, self._services.model_providers, row.workflow_id)
         assert terms is not None, "the row was read in the same transaction"
         return terms
 

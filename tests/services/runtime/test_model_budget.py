@@ -30,7 +30,6 @@ def _server() -> Iterator[OpenAIServer]:
 
 @pytest.fixture(name="asking")
 def _asking(idle: Live, server: OpenAIServer, tmp_path: Path) -> Iterator[Live]:
-    idle.services.terms.providers = {"openai-chat"}
     models = {"openai-chat": ModelProvider(base_url=server.base_url)}
     runtime = idle.new_runtime(tmp_path / "data", secrets=Secrets(), models=models)
     runtime.start()

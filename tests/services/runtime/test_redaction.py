@@ -159,7 +159,6 @@ def test_values_are_counted_once_and_files_in_every_stage(live: Live) -> None:
 
 def test_a_run_whose_inputs_cannot_be_swept_says_why_and_never_begins(live: Live) -> None:
     unusable = {"mode": "redact", "model": "openai:gpt-5"}
-    live.services.terms.providers = {"openai"}
     run_id = live.run("Unswept", [agent_step("main")], workflow={"pii_policy": unusable}, input_text="Ask Ada")
     row = live.until_ended(run_id)
     assert row.error_code == "invariant_blocked"

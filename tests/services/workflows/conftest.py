@@ -13,6 +13,7 @@ from backend.keys import store as keys_store
 from backend.secrets import Secrets
 from backend.services import Services
 from backend.workflows import store
+from backend.workflows.known_terms import load_terms
 from backend.workflows.servicer import WorkflowsServicer
 from tests.services.calls import Caller
 from workflow_api.v1 import workflows_pb2
@@ -85,7 +86,9 @@ class Workflows:
         return self.services.database.read(lambda tx: store.resource(tx, kind, name))
 
     def terms(self, workflow_id: str, version: int | None = None) -> Any:
-        return self.services.database.snapshot(lambda tx: self.services.terms.load(tx, workflow_id, version))
+        return self.services.database.snapshot(
+            lambda tx: load_terms(self.services.kept, tx, self.services.model_providers, workflow_id, version)
+        )
 
     def record_test(self, name: str, *, passed: bool) -> None:
         """Records a connection test of the connector's newest version."""
