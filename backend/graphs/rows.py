@@ -17,7 +17,9 @@ _RDF_TYPE: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 _DATATYPES: Final[Mapping[type, str]] = {bool: f"{_XSD}boolean", int: f"{_XSD}integer", float: f"{_XSD}double"}
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
-_LONGEST_LINE_BYTES: Final = 16 * 2**20
+# Bytes of a line of JSON, characters of all lines of a row of CSV.
+_LONGEST_ROW: Final = 4 * 2**20
+_TOO_LONG: Final = "it is longer than 4 MiB"
 
 Row = Mapping[str, Any]
 
@@ -40,7 +42,18 @@ def read_rows(file: BinaryIO, ending: str, mapping: Mapping[str, Any]) -> "Itera
 
 
 def _csv(file: BinaryIO, mapping: Mapping[str, Any]) -> Iterator[Row]:
-    reader = csv.DictReader(io.TextIOWrapper(file, "utf-8-sig", newline=""), strict=True)
+    text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+    taken = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal taken
+        while line := text.readline(_LONGEST_ROW + 1 - taken):
+            taken += len(line)
+            if taken > _LONGEST_ROW:
+                raise ValueError(_TOO_LONG)
+            yield line
+
+    reader = csv.DictReader(lines(), strict=True)
     header = reader.fieldnames or []
     for column in _columns_of(mapping):
         if column not in header:
@@ -49,12 +62,13 @@ def _csv(file: BinaryIO, mapping: Mapping[str, Any]) -> Iterator[Row]:
         if None in row:
             raise ValueError("the row has more cells than the header")
         yield {name: value for name, value in row.items() if value}
+        taken = 0
 
 
 def _json_lines(file: BinaryIO) -> Iterator[Row]:
-    while line := file.readline(_LONGEST_LINE_BYTES):
-        if len(line) == _LONGEST_LINE_BYTES:
-            raise ValueError("the line is too long")
+    while line := file.readline(_LONGEST_ROW + 1):
+        if len(line) > _LONGEST_ROW:
+            raise ValueError(_TOO_LONG)
         if line.strip():
             row = json.loads(line)
             if not isinstance(row, dict):

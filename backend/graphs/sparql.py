@@ -3,11 +3,13 @@
 import base64
 import contextlib
 import http.client
+import io
 import json
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from backend.graphs.graph import Bounds, GraphRefusedError, GraphUnavailableError, Part
@@ -36,15 +38,26 @@ class SparqlGraph:
         self._lock = threading.Lock()
 
     def replace(self, name: str, triples: "Iterable[Triple]") -> int:
-        """Replaces a named graph by one update; see `Graph`."""
-        lines = [f"{triple} .\n" for triple in triples]
-        insertion = f"INSERT DATA {{ GRAPH <{name}> {{\n{''.join(lines)}}} }}" if lines else ""
-        self._update(f"DROP SILENT GRAPH <{name}> ;\n{insertion}")
-        return len(lines)
+        """Replaces a named graph by one update, which is written to disk before it is sent; see `Graph`."""
+        count = 0
+        with TemporaryFile() as update:
+            try:
+                update.write(f"DROP SILENT GRAPH <{name}> ;\n".encode())
+                for triple in triples:
+                    opening = "" if count else f"INSERT DATA {{ GRAPH <{name}> {{\n"
+                    update.write(f"{opening}{triple} .\n".encode())
+                    count += 1
+                if count:
+                    update.write(b"} }")
+                update.flush()
+            except OSError as error:
+                raise GraphUnavailableError("there is no room on the service's disk for what is to be sent") from error
+            self._update(update)
+        return count
 
     def remove(self, name: str) -> None:
         """Removes a named graph; see `Graph`."""
-        self._update(f"DROP SILENT GRAPH <{name}>")
+        self._update(io.BytesIO(f"DROP SILENT GRAPH <{name}>".encode()))
 
     def forget_removed(self) -> None:
         """What the endpoint does with what was removed is its own affair."""
@@ -53,7 +66,7 @@ class SparqlGraph:
         """Passes the query on; see `Graph`."""
         headers = {"Accept": _ANSWERS, "Content-Type": "application/sparql-query"}
         url = self._definition["endpoint_url"]
-        media_type, body, cut = self._post(url, text, headers, bounds.seconds, bounds.size_bytes)
+        media_type, body, cut = self._post(url, io.BytesIO(text.encode()), headers, bounds.seconds, bounds.size_bytes)
         if media_type == "application/n-triples":
             yield Part(form="construct")
             lines = [line for line in body.decode(errors="replace").split("\n") if line.strip()]
@@ -77,13 +90,16 @@ class SparqlGraph:
                     with contextlib.suppress(OSError):
                         connection.sock.shutdown(2)
 
-    def _update(self, text: str) -> None:
+    def _update(self, text: IO[bytes]) -> None:
         headers = {"Content-Type": "application/sparql-update"}
         self._post(self._definition["update_url"], text, headers, _UPDATE_SECONDS, _READ_BYTES)
 
-    def _post(self, url: str, text: str, headers: dict[str, str], seconds: float, most: int) -> tuple[str, bytes, bool]:
+    def _post(
+        self, url: str, text: IO[bytes], headers: dict[str, str], seconds: float, most: int
+    ) -> tuple[str, bytes, bool]:
         """Media type and body of the answer, the body cut at `most` bytes; redirections are not followed."""
-        headers |= self._authorization()
+        headers |= self._authorization() | {"Content-Length": str(text.seek(0, io.SEEK_END))}
+        text.seek(0)
         parts = urlsplit(url)
         target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         deadline = time.monotonic() + seconds
@@ -91,7 +107,7 @@ class SparqlGraph:
             with self._connected(url) as connection:
                 connection.connect()
                 connection.sock.settimeout(seconds)
-                connection.request("POST", target, text.encode(), headers)
+                connection.request("POST", target, text, headers)
                 answer = connection.getresponse()
                 body = b""
                 while len(body) <= most and time.monotonic() < deadline and (read := answer.read(_READ_BYTES)):

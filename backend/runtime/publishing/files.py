@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyoxigraph import Triple
 
 MOST_TRIPLES: Final = 1_000_000
+MOST_CHARACTERS: Final = 256_000_000
+"""Of all triples as N-Triples: a store may hold as much in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,9 @@ def triples_of(files: Iterable[PublishFile], entry: Mapping[str, Any], base_iri:
     """The triples of every file that the entry chooses.
 
     Raises:
-        GraphRefusedError: a file is malformed, or there are too many triples; the message names the file.
+        GraphRefusedError: a file is malformed, or there is too much; the message names the file.
     """
-    left = MOST_TRIPLES
+    count = size = 0
     for file in files:
         ending = PurePosixPath(file.path).suffix.lower()
         if not _chosen(file.path, ending, entry):
@@ -61,16 +63,19 @@ def triples_of(files: Iterable[PublishFile], entry: Mapping[str, Any], base_iri:
         try:
             with file.open() as opened:
                 for triple in _triples(opened, ending, entry, base_iri):
-                    left = _one_less(left)
+                    count += 1
+                    size += len(str(triple))
+                    _check_bounds(count, size)
                     yield triple
         except GraphRefusedError as error:
             raise GraphRefusedError(f"'{file.path}': {error}") from error
 
 
-def _one_less(left: int) -> int:
-    if not left:
+def _check_bounds(count: int, size: int) -> None:
+    if count > MOST_TRIPLES:
         raise GraphRefusedError(f"with it there are more than {MOST_TRIPLES:,} triples")
-    return left - 1
+    if size > MOST_CHARACTERS:
+        raise GraphRefusedError(f"with it the triples have more than {MOST_CHARACTERS:,} characters")
 
 
 def _chosen(path: str, ending: str, entry: Mapping[str, Any]) -> bool:

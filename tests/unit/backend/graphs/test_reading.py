@@ -133,3 +133,53 @@ def test_a_row_that_does_not_fit_is_told_with_its_number(ending: str, text: str 
 def test_a_template_that_makes_no_iri_is_told() -> None:
     with pytest.raises(GraphRefusedError, match="row 1"):
         rows(".csv", "id\nno iri\n", mapping("{id}", kind="x:Row"))
+
+
+class Endless(io.RawIOBase):
+    """A file that says the same for ever, and counts what was read of it."""
+
+    def __init__(self, begin: bytes, again: bytes) -> None:
+        self.taken = 0
+        self._next = begin
+        self._again = again * (64 * 1024 // len(again))
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        assert self.taken < 2**26, "it was read on and on"
+        part = self._next[: len(buffer)]
+        self._next = self._next[len(part) :] or self._again
+        buffer[: len(part)] = part
+        self.taken += len(part)
+        return len(part)
+
+
+@pytest.mark.parametrize(
+    ("ending", "begin", "again", "reason"),
+    [
+        (".csv", b"id,", b"a", r"row 1: it is longer than 4 MiB"),
+        (".csv", b"id\n", b"1,", r"row 1: it is longer than 4 MiB"),
+        (".csv", b"id\n1\n", b'"a\nb",', r"row 2: it is longer than 4 MiB"),
+        (".csv", b'id\n1\n2\n"', b"a\n", r"row 3: field larger than field limit \(131072\)"),
+        (".jsonl", b'{"id": 1}\n', b"1", r"row 2: it is longer than 4 MiB"),
+    ],
+)
+def test_a_row_without_an_end_is_refused(ending: str, begin: bytes, again: bytes, reason: str) -> None:
+    file = io.BufferedReader(Endless(begin, again))
+    with pytest.raises(GraphRefusedError, match=reason):
+        list(read_rows(file, ending, mapping()))
+
+
+@pytest.mark.parametrize(
+    ("ending", "begin", "again"),
+    [(".ttl", b'<x:a> <x:b> "', b"a"), (".jsonld", b'{"@id": "x:a", "x:b": ["', b'a","')],
+)
+def test_rdf_that_the_parser_would_hold_in_memory_is_refused(ending: str, begin: bytes, again: bytes) -> None:
+    with pytest.raises(GraphRefusedError):
+        list(read_rdf(io.BufferedReader(Endless(begin, again)), ending, None))
+
+
+def test_many_rows_are_read_however_much_they_are_together() -> None:
+    text = "id\n" + "".join(f"{number}{'x' * 1_000}\n" for number in range(5_000))
+    assert len(rows(".csv", text, mapping(kind="x:Row"))) == 5_000

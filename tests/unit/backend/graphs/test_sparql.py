@@ -1,5 +1,7 @@
 """A graph behind a SPARQL endpoint, against a server that really evaluates."""
 
+import io
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -96,6 +98,31 @@ def test_what_will_not_pass_is_refused(server: SparqlServer, status: int) -> Non
     server.status = status
     with pytest.raises(GraphRefusedError, match=str(status)):
         graph_at(server).remove(RUN)
+
+
+def test_triples_to_be_sent_take_no_memory() -> None:
+    away = {"update_url": "http://127.0.0.1:1/update", "secret": None}
+    many = (triple for _ in range(2_000) for triple in some("x" * 10_000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(GraphUnavailableError, match="the endpoint cannot be reached"):
+            SparqlGraph(away, SECRETS).replace(RUN, many)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_disk_that_is_full_makes_the_endpoint_unavailable(
+    server: SparqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(io.BytesIO):
+        def write(self, _: Any) -> int:
+            raise OSError("no space left")
+
+    monkeypatch.setattr("backend.graphs.sparql.TemporaryFile", Full)
+    with pytest.raises(GraphUnavailableError, match="there is no room"):
+        graph_at(server).replace(RUN, some("a"))
+    assert server.requests == []
 
 
 def test_an_endpoint_that_is_away_is_unavailable() -> None:
