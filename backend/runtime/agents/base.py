@@ -1,3 +1,5 @@
+"""What runs a step of any kind of agent: what it is given, what it leaves, how it fails."""
+
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

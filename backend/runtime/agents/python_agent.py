@@ -1,3 +1,5 @@
+"""Steps whose work is Python code, run in the sandbox."""
+
 import asyncio
 import shutil
 from typing import Any, Final

@@ -1,3 +1,5 @@
+"""Which runner serves which type of agent."""
+
 from collections.abc import Mapping
 
 from backend.runtime.agents.base import AgentMeans, AgentRunner, OnProgress, StepFailed, StepRequest, StepResult

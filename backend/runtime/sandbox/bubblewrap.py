@@ -1,3 +1,5 @@
+"""The strongest layer: bubblewrap gives each step namespaces and a root of its own."""
+
 import os
 import shutil
 from collections.abc import Sequence

@@ -1,3 +1,5 @@
+"""Chooses the layer that keeps steps apart on this machine."""
+
 from collections.abc import Callable, Mapping
 
 from backend.runtime.sandbox.bubblewrap import Bubblewrap

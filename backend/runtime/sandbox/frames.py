@@ -1,3 +1,5 @@
+"""Reads the frames that a step sends, as hostile."""
+
 import asyncio
 import socket
 from collections.abc import Mapping

@@ -1,3 +1,5 @@
+"""The interpreter that runs steps, and which of the host's files it needs."""
+
 import sys
 from pathlib import Path
 

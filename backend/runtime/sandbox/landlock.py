@@ -1,3 +1,5 @@
+"""The layer for machines without namespaces: Landlock rules on files, and a filter of system calls."""
+
 import ctypes
 import json
 import os

@@ -1,3 +1,5 @@
+"""What a layer is, and what layers share: launches, step folders, files in memory."""
+
 import fcntl
 import importlib.util
 import marshal

@@ -1,3 +1,5 @@
+"""How much one step may use."""
+
 import os
 from dataclasses import dataclass
 from typing import Literal

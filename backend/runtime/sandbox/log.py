@@ -1,3 +1,5 @@
+"""What a step prints, kept within bounds."""
+
 import asyncio
 import contextlib
 import os

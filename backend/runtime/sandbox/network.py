@@ -1,3 +1,5 @@
+"""What a step reads to find and trust other machines, where it may reach the network."""
+
 import os
 from pathlib import Path
 from typing import Final

@@ -1,3 +1,5 @@
+"""Takes over the files that a step leaves."""
+
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 

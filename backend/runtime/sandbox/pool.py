@@ -1,3 +1,5 @@
+"""Started sandboxes that wait for a step, each used once."""
+
 import threading
 from collections import OrderedDict
 from collections.abc import Callable

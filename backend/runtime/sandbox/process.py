@@ -1,3 +1,5 @@
+"""A started step, from the worker's side: its processes, their end, and what is left of them."""
+
 import contextlib
 import os
 import re

@@ -60,8 +60,10 @@ class _Channel:
         return json.loads(self._exactly(int.from_bytes(length, "big")))
 
     def send(self, kind: int, payload: bytes = b"") -> None:
+        view = memoryview(kind.to_bytes() + len(payload).to_bytes(4, "big") + payload)
         with self._lock:
-            self._write(kind.to_bytes() + len(payload).to_bytes(4, "big") + payload)
+            while view:
+                view = view[os.write(self._fd, view) :]
 
     def send_file(self, path: str, fd: int, size: int) -> None:
         self.send(FILE, encode({"path": path, "size": size}))
@@ -71,14 +73,6 @@ class _Channel:
             if part == 0:
                 raise SystemExit(f"{path} shrank while it was read")
             sent += part
-
-    def wait_for_end(self) -> None:
-        os.read(self._fd, 1)
-
-    def _write(self, payload: bytes) -> None:
-        view = memoryview(payload)
-        while view:
-            view = view[os.write(self._fd, view) :]
 
     def _exactly(self, count: int) -> bytes:
         parts = []
@@ -96,17 +90,8 @@ def encode(value: Any) -> bytes:
     return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-class Connector:
-    """What the workflow declares about a connector of this step."""
-
-    def __init__(self, name: str, declared: dict[str, Any]) -> None:
-        self.name = name
-        self.type: str | None = declared.get("type")
-        self.bucket: str | None = declared.get("bucket")
-        self.prefixes: list[str] = list(declared.get("prefixes") or [])
-
-    def __repr__(self) -> str:
-        return f"Connector({self.name!r}, type={self.type!r}, bucket={self.bucket!r}, prefixes={self.prefixes!r})"
+class Connector(types.SimpleNamespace):
+    """What the workflow declares about a connector of this step: `name`, `type`, `bucket` and `prefixes`."""
 
 
 class Context:
@@ -152,7 +137,9 @@ class Context:
         if name not in self._connectors:
             declared = ", ".join(sorted(self._connectors)) or "none"
             raise LookupError(f"the step declares no connector {name!r} (declared: {declared})")
-        return Connector(name, self._connectors[name])
+        found = self._connectors[name]
+        prefixes = list(found.get("prefixes") or [])
+        return Connector(name=name, type=found.get("type"), bucket=found.get("bucket"), prefixes=prefixes)
 
 
 def _limit(what: int, soft: int, hard: int) -> None:
@@ -296,7 +283,7 @@ def main(fd: int) -> NoReturn:
     except BaseException as error:  # noqa: BLE001 - SystemExit of the agent is a failure like any other
         _flush()
         _send_failure(channel, error, code)
-    channel.wait_for_end()
+    os.read(fd, 1)
     os._exit(0)
 
 

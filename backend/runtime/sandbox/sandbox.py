@@ -1,3 +1,5 @@
+"""Starts and ends steps in the chosen layer."""
+
 import asyncio
 import os
 import threading

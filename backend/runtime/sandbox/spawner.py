@@ -1,3 +1,5 @@
+"""The thread that starts every step's process."""
+
 import itertools
 import queue
 import threading

@@ -1,3 +1,5 @@
+"""The layer that isolates nothing, for operators who said so."""
+
 import shutil
 from collections.abc import Sequence
 

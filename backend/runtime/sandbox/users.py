@@ -1,3 +1,5 @@
+"""User ids for steps, which nobody else on the machine has."""
+
 import os
 import threading
 from collections.abc import Iterable
