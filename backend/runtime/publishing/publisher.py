@@ -37,7 +37,7 @@ class Landed:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class NotLanded:
     """A publication that came to nothing, worded for a person."""
 
     reason: str
@@ -47,7 +47,7 @@ class Failed:
 class Watch:
     """How a publication stands; `problem` is why the last attempt did not land."""
 
-    outcome: "Future[Landed | Failed]" = field(default_factory=Future)
+    outcome: "Future[Landed | NotLanded]" = field(default_factory=Future)
     problem: str | None = None
 
 
@@ -155,10 +155,10 @@ class Publisher:
             triples = triples_of(self._source(row.run_id), orjson.loads(row.entry), base_iri)
             count = graph.replace(name, self._sweep(row.run_id, triples))
         except GraphRefusedError as error:
-            self._settle(row, Failed(str(error)))
+            self._settle(row, NotLanded(str(error)))
         except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
             if self._clock() - row.requested_at >= _TRIED_FOR_MS:
-                self._settle(row, Failed(_reason(error)))
+                self._settle(row, NotLanded(_reason(error)))
             else:
                 self._postpone(row)
                 watch = self._watches.get((row.run_id, row.graph_id))
@@ -167,10 +167,10 @@ class Publisher:
         else:
             self._settle(row, Landed(name, count))
 
-    def _settle(self, row: Any, outcome: Landed | Failed) -> None:
+    def _settle(self, row: Any, outcome: Landed | NotLanded) -> None:
         state = store.LANDED if isinstance(outcome, Landed) else store.FAILED
         self._database.write(lambda tx: store.settle(tx, row.run_id, row.graph_id, state))
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, NotLanded):
             _LOG.warning("Run %s was not published to knowledge graph %s", row.run_id, row.graph_id)
         watch = self._watches.get((row.run_id, row.graph_id))
         if watch is not None and not watch.outcome.done():
