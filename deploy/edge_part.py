@@ -12,7 +12,6 @@ from deploy.failures import CommandFailed
 from deploy.lifecycle import cannot_listen, run_until_stopped
 from deploy.redis_address import redis_address
 from deploy.settings import Settings, edge_settings
-from deploy.wires import serving_channel
 from edge.channel import Channel
 from edge.rate_limit import LocalRateLimiter, RateLimiter
 from edge.routes import BASE
@@ -24,6 +23,7 @@ _REACHED_ON: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 def serve_edge(settings: Settings, on_ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT in front of a backend elsewhere; `on_ready` gets the base address."""
+    from deploy.wires import serving_channel
 
     async def serve(stop: asyncio.Event) -> None:
         channel = serving_channel(settings.edge.backend, settings.edge.backend_tls)

@@ -26,11 +26,15 @@ def log_to_stderr(level: str) -> None:
     """Send what our parts log at `level` or above to standard error, and of libraries what is at least a warning."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter())
+    # A library may set a level of its own.
+    handler.addFilter(lambda record: _is_ours(record.name) or record.levelno >= logging.WARNING)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level.upper()]))
     for package in OURS:
         logging.getLogger(package).setLevel(level.upper())
+    # DBOS adds a handler of its own unless it finds one.
+    logging.getLogger("dbos").addHandler(logging.NullHandler())
     # What Python itself writes to standard error quotes as well.
     logging.raiseExceptions = False
     logging.captureWarnings(capture=True)

@@ -42,8 +42,7 @@ def _of_edges(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "edge.processes", "must be 1, or edge.redis_url must name a Redis in which they hold rate limits together"
     secret = secret_of(settings.edge.redis_url or "")
     if secret is not None and secret not in settings.secrets:
-        # What stands there may be the password itself.
-        yield "edge.redis_url", "must name a secret that [secrets] holds"
+        yield "edge.redis_url", f"must name a secret that [secrets] holds; '{secret}' is none"
 
 
 def _of_wire(name: str, address: GrpcAddress, tls_name: str, tls: ServerTls) -> Iterator[tuple[str, str]]:

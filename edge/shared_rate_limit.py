@@ -6,6 +6,7 @@ since it also counts for itself while Redis answers, no key ever gets more than 
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import repeat
@@ -37,6 +38,8 @@ _PROBE: Final = "probe"
 _ANSWER_SECONDS: Final = 0.5
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
+
+_CODE: Final = re.compile(r"[A-Z]{3,20}(?= )")
 
 _LOG = logging.getLogger(__name__)
 
@@ -111,8 +114,7 @@ class RedisRateLimiter:
                     await self._exchange(redis)
             except Exception as error:  # noqa: BLE001 - whatever breaks, calls are counted here and it is tried again
                 if self._present:
-                    why = str(error) or "it does not answer in time"
-                    _LOG.warning("Redis is away, each edge counts rate limits alone: %s", why)
+                    _LOG.warning("Redis is away, each edge counts rate limits alone: %s", _kind_of(error))
                 self._leave()
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -145,6 +147,12 @@ async def _count(redis: Redis, key_ids: Sequence[str]) -> Sequence[int]:
     async with asyncio.timeout(_ANSWER_SECONDS):
         answer: Sequence[int] = await redis.eval(_COUNT, len(key_ids), *key_ids)
     return answer
+
+
+def _kind_of(error: Exception) -> str:
+    """Say what keeps Redis from counting; its own words may quote the command in which it got the password."""
+    code = _CODE.match(str(error))
+    return type(error).__name__ + (f" {code[0]}" if code else "")
 
 
 def _settle(calls: _Calls, answers: Iterable[_Counted | None]) -> None:

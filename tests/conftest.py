@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pytest
 
+from tests.support.planted import leaks
 from tests.support.postgresql import Postgresql, postgresql
 from tests.support.redis_server import RedisServer
 from tests.support.s3_server import S3Server
@@ -19,6 +20,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="sqlite",
         help="on what the services under test keep their data",
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def logs() -> Iterator[None]:
+    """No log of any part that tests started may hold what they planted: credentials, inputs, what callers gave."""
+    yield
+    assert leaks() == []
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,17 @@
 """Serving processes: what they print, how they end, and how their start fails."""
 
 import json
+import os
 import shutil
 import signal
 import socket
 import stat
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -14,8 +19,35 @@ import pytest
 from deploy.demo.paste import BEGIN, END
 from tests.support.client import call
 from tests.support.part import COMMAND, address_of, refused
-from tests.support.processes import FREE, served
+from tests.support.planted import leaks, watch
 from tests.support.wire import BASE, Address
+
+FREE = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+
+
+@contextmanager
+def served(*arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A serving process and its first line; it is killed in the end where a test left it running."""
+    with TemporaryDirectory() as folder:
+        log = watch(Path(folder) / "stderr")
+        with log.open("wb") as said:
+            process = subprocess.Popen(
+                [COMMAND, *arguments],
+                env={"WORKFLOW_API_LOG_LEVEL": "debug", **os.environ, **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                encoding="utf-8",
+            )
+        assert process.stdout
+        try:
+            yield process, process.stdout.readline().rstrip("\n")
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            sys.stderr.write(log.read_text(errors="replace"))
+        assert leaks() == []
 
 
 def health(address: Address) -> Any:

@@ -34,7 +34,8 @@ def admin(backend: Part) -> Iterator[Admin]:
 
 @contextmanager
 def edges(folder: Path, backend: Part, redis_url: str, http: str = "127.0.0.1:0") -> Iterator[Part]:
-    variables = {"WORKFLOW_API_EDGE_PROCESSES": str(PROCESSES), "WORKFLOW_API_EDGE_REDIS_URL": redis_url}
+    given = {"PROCESSES": str(PROCESSES), "REDIS_URL": "env:PLANT_REDIS"}
+    variables = {f"WORKFLOW_API_EDGE_{name}": value for name, value in given.items()} | {"PLANT_REDIS": redis_url}
     command = ("edge", "--http", http, "--grpc", backend.ready["grpc"])
     with Part.started(folder, *command, variables=variables) as parent:
         yield parent

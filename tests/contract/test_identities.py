@@ -9,8 +9,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from tests.support.authority import ADMIN, EDGE
+from tests.support.certified import IDENTITIES, CertifiedParts
 from tests.support.part import refused
-from tests.support.parts import IDENTITIES, Parts
 from workflow_api.v1 import (
     deployment_pb2,
     deployment_pb2_grpc,
@@ -30,14 +30,14 @@ GET_RUN = runs_pb2.GetRunRequest(run_id="run_unknown")
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CertifiedParts]:
     identities = (
         f'{IDENTITIES}"dns:{REPORTS}" = ["/workflow_api.v1.RunsService/GetRun", "grpc.health.v1.Health"]\n'
         f'"dns:{BILLING}" = ["act-for-keys", "workflow_api.v1.KeysService"]\n'
     )
-    parts = Parts(tmp_path_factory.mktemp("identities"), identities)
+    parts = CertifiedParts(tmp_path_factory.mktemp("identities"), identities)
     try:
-        parts.start_backend()
+        parts.backend.start()
         yield parts
     finally:
         parts.stop()
@@ -137,13 +137,13 @@ CALLS: tuple[Call, ...] = (
     ids=lambda value: "+".join(value) if isinstance(value, list) else "",
 )
 def test_an_identity_may_call_what_it_was_given_and_nothing_else(
-    parts: Parts, names: list[str], may: set[Call]
+    parts: CertifiedParts, names: list[str], may: set[Call]
 ) -> None:
     with parts.channel(*names) as channel:
         assert {call.__name__ for call in CALLS if allowed(channel, call)} == {call.__name__ for call in may}
 
 
-def test_an_edge_does_not_administer(parts: Parts) -> None:
+def test_an_edge_does_not_administer(parts: CertifiedParts) -> None:
     edges = {
         "WORKFLOW_API_ADMIN_BACKEND_TLS_CERTIFICATE": f"{parts.folder}/edge/certificate.pem",
         "WORKFLOW_API_ADMIN_BACKEND_TLS_KEY": f"{parts.folder}/edge/key.pem",
@@ -152,17 +152,17 @@ def test_an_edge_does_not_administer(parts: Parts) -> None:
     assert "PERMISSION_DENIED" in told["message"]
 
 
-def test_a_refusal_is_logged_with_who_and_what_and_no_more(parts: Parts) -> None:
+def test_a_refusal_is_logged_with_who_and_what_and_no_more(parts: CertifiedParts) -> None:
     with parts.channel("someone.test") as channel:
         assert not allowed(channel, get_me_for_a_key)
-    lines = [line for line in (parts.folder / "backend.log").read_text().splitlines() if "someone.test" in line]
+    lines = [line for line in parts.backend.log().splitlines() if "someone.test" in line]
     assert len(lines) == 1
     assert "dns:someone.test was refused" in lines[0]
     assert "/workflow_api.v1.KeysService/GetMe" in lines[0]
     assert IN_NAME_OF_A_KEY[0][1] not in lines[0]
 
 
-def test_what_does_not_exist_cannot_be_given(parts: Parts) -> None:
+def test_what_does_not_exist_cannot_be_given(parts: CertifiedParts) -> None:
     wrong = parts.folder / "wrong.toml"
     text = parts.config.read_text().replace(f'data = "{parts.folder}/data"', f'data = "{parts.folder}/wrong"')
     wrong.write_text(f'{text}"dns:typo.test" = ["/workflow_api.v1.RunsService/GetRuns"]\n')

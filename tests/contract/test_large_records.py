@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.test_command_line_serve import served
 from tests.support.admin import Admin
 from tests.support.client import Caller, call
 from tests.support.part import address_of
 from tests.support.poll import until
-from tests.support.processes import served
 from tests.support.service import Service
 
 # A start of so many bytes of parameters is just within the 1 MiB of a body.

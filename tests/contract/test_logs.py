@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import NewDatabase
 from tests.support.client import Caller
 from tests.support.openai_server import OpenAIServer, Reply
 from tests.support.planted import leaks_in
@@ -83,7 +84,9 @@ class Scene:
 
 
 @pytest.fixture
-def scene(s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+def scene(
+    s3_server: S3Server, new_database: NewDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Scene]:
     s3_server.fill("kept", {})
     s3_server.fill("docs", {OBJECT_KEY: CONTENT.encode()})
     worker = s3_server.user("worker", "s3:*")
@@ -100,7 +103,7 @@ def scene(s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         f'[models.openai-chat]\napi_key = "model"\nbase_url = "{provider.base_url}"\n'
         f'[objects]\nstore = "s3"\nbucket = "kept"\nendpoint_url = "{s3_server.url}"\n'
     )
-    service = Service(tmp_path, "--config", str(config))
+    service = Service(tmp_path, "--config", str(config), database=new_database())
     service.start()
     try:
         yield Scene(service, provider, worker, (*EVERYTHING, *worker, *reader))

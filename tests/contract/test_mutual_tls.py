@@ -7,27 +7,27 @@ from pathlib import Path
 import pytest
 
 from tests.support.authority import ADMIN, BACKEND, EDGE, Authority
+from tests.support.certified import CertifiedParts
 from tests.support.part import refused
-from tests.support.parts import Parts
 from tests.support.poll import until
 
 
 @pytest.fixture
-def parts(tmp_path: Path) -> Iterator[Parts]:
-    parts = Parts(tmp_path)
+def parts(tmp_path: Path) -> Iterator[CertifiedParts]:
+    parts = CertifiedParts(tmp_path)
     try:
-        parts.start_backend()
+        parts.backend.start()
         yield parts
     finally:
         parts.stop()
 
 
-def test_edge_and_administrator_reach_the_backend_with_their_certificates(parts: Parts) -> None:
-    parts.start_edge()
+def test_edge_and_administrator_reach_the_backend_with_their_certificates(parts: CertifiedParts) -> None:
+    parts.edge.start()
     assert parts.caller().get("/runs").json()["items"] == []
 
 
-def test_whoever_has_no_certificate_of_the_authority_is_not_heard(parts: Parts) -> None:
+def test_whoever_has_no_certificate_of_the_authority_is_not_heard(parts: CertifiedParts) -> None:
     assert parts.done("keys", "list") == {"items": []}
 
     stranger = Authority("second")
@@ -38,7 +38,7 @@ def test_whoever_has_no_certificate_of_the_authority_is_not_heard(parts: Parts) 
     assert plain["code"] == "runtime_unreachable"
 
 
-def test_a_backend_of_another_authority_or_name_is_not_trusted(parts: Parts) -> None:
+def test_a_backend_of_another_authority_or_name_is_not_trusted(parts: CertifiedParts) -> None:
     parts.certify("admin", parts.trusted.issue(ADMIN), Authority("second").pem)
     other_authority = parts.refusal("keys", "list")
     assert other_authority["code"] == "runtime_unreachable"
@@ -50,7 +50,7 @@ def test_a_backend_of_another_authority_or_name_is_not_trusted(parts: Parts) -> 
     assert "Hostname Verification Check failed" in other_name["message"]
 
 
-def test_a_certificate_that_expired_is_refused_by_both_sides(parts: Parts, tmp_path: Path) -> None:
+def test_a_certificate_that_expired_is_refused_by_both_sides(parts: CertifiedParts, tmp_path: Path) -> None:
     expired = parts.trusted.issue(ADMIN, days=-1)
     parts.certify("admin", expired, parts.trusted.pem)
     told = parts.refusal("keys", "list")
@@ -62,9 +62,9 @@ def test_a_certificate_that_expired_is_refused_by_both_sides(parts: Parts, tmp_p
     assert line.startswith(f"The certificate in {tmp_path}/backend/certificate.pem expired at")
 
 
-def test_new_certificates_are_taken_up_while_all_goes_on(parts: Parts) -> None:
+def test_new_certificates_are_taken_up_while_all_goes_on(parts: CertifiedParts) -> None:
     """An authority is replaced in three moves, and no part is started again."""
-    parts.start_edge()
+    parts.edge.start()
     caller, new = parts.caller(), Authority("second")
     former_admin = parts.trusted.issue(ADMIN)
     names = {"backend": BACKEND, "edge": EDGE, "admin": ADMIN}
@@ -85,7 +85,7 @@ def test_new_certificates_are_taken_up_while_all_goes_on(parts: Parts) -> None:
 
     # The edge, on a connection of its own making, shows what it has read anew.
     parts.certify("admin", new.issue(ADMIN), new.pem)
-    parts.backend.send_signal(signal.SIGTERM)
-    assert parts.backend.wait(timeout=60) == 0
-    parts.start_backend()
+    parts.backend.signal(signal.SIGTERM)
+    assert parts.backend.ended() == 0
+    parts.backend.start()
     until(lambda: caller.get("/me").status == 200, "the edge to be back")

@@ -37,7 +37,7 @@ class Part:
         with self._said.open("wb") as said, self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [COMMAND, *self._command, "--json"],
-                # At the level that logs most: at the end of the tests nothing that was planted may stand in any log.
+                # At the level that logs most: at the end nothing that tests planted may stand in any log.
                 env={"WORKFLOW_API_LOG_LEVEL": "debug", **os.environ, **self._variables},
                 stdin=subprocess.DEVNULL,
                 stdout=said,

@@ -23,6 +23,12 @@ for level in ("debug", "info", "warning", "error"):
     getattr(ours, level)("run %s", "run_1")
     getattr(theirs, level)("Authorization: %s", "planted")
 theirs.warning("planted", extra={"planted": "planted"})
+logging.getLogger("openai").setLevel("DEBUG")
+logging.getLogger("openai").debug("planted")
+
+from dbos._logger import dbos_logger, init_logger
+init_logger()
+dbos_logger.error("planted")
 warnings.warn("planted")
 ours.info("%d", "planted")
 
@@ -77,8 +83,8 @@ def test_lines_of_ours_are_told_from_the_level_on(lines: list[dict[str, Any]]) -
 
 
 def test_of_libraries_only_the_place_is_told_and_no_less_than_a_warning(lines: list[dict[str, Any]]) -> None:
-    theirs = [line for line in lines if line["logger"] == "botocore.endpoint"]
-    assert [line["level"] for line in theirs] == ["warning", "error", "warning"]
+    theirs = [line for line in lines if line["logger"] in {"botocore.endpoint", "openai", "dbos"}]
+    assert [line["level"] for line in theirs] == ["warning", "error", "warning", "error"]
     assert all(line["message"].startswith("said at ") for line in theirs)
     assert all(set(line) == {"level", "logger", "timestamp", "message"} for line in theirs)
 

@@ -1,7 +1,7 @@
 """A backend and an edge as processes of their own, with certificates between them."""
 
 import json
-import socket
+import os
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,24 +11,21 @@ import grpc
 
 from tests.support.authority import ADMIN, BACKEND, EDGE, Authority, Issued
 from tests.support.client import Caller
-from tests.support.part import COMMAND, address_of
+from tests.support.part import COMMAND, Part, address_of
 from tests.support.poll import until
-from tests.support.processes import served
-from tests.support.wire import Address
+from tests.support.ports import reserved_port
 
 IDENTITIES = f'"dns:{EDGE}" = ["edge"]\n"uri:{ADMIN}" = ["administration"]\n'
 
 
-class Parts:
+class CertifiedParts:
     """The parts on one folder, with their certificates below it; commands run as an administrator's."""
 
     def __init__(self, folder: Path, identities: str = IDENTITIES) -> None:
         self.folder = folder
         self.trusted = Authority("first")
-        self._processes = ExitStack()
-        self.address: Address = ("127.0.0.1", 0)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.grpc = f"127.0.0.1:{free.getsockname()[1]}"
+        self._port = ExitStack()
+        self.grpc = f"127.0.0.1:{self._port.enter_context(reserved_port())}"
         for part, name in (("backend", BACKEND), ("edge", EDGE), ("admin", ADMIN)):
             self.certify(part, self.trusted.issue(name), self.trusted.pem)
         self.config = folder / "settings.toml"
@@ -37,6 +34,9 @@ class Parts:
             f'[edge]\nhttp = "127.0.0.1:0"\nbackend = "{self.grpc}"\n[edge.backend_tls]\n{self._files("edge")}'
             f'server_name = "{BACKEND}"\n[admin.backend_tls]\n{self._files("admin")}server_name = "{BACKEND}"\n'
             f"[identities]\n{identities}"
+        )
+        self.backend, self.edge = (
+            Part(folder / part, part, "--config", str(self.config)) for part in ("backend", "edge")
         )
 
     def _files(self, part: str) -> str:
@@ -49,16 +49,10 @@ class Parts:
     def trust(self, part: str, authority: bytes) -> None:
         (self.folder / part / "ca.pem").write_bytes(authority)
 
-    def start_backend(self) -> None:
-        started = served("backend", "--config", str(self.config), log=self.folder / "backend.log")
-        self.backend, _ = self._processes.enter_context(started)
-
-    def start_edge(self) -> None:
-        _, base = self._processes.enter_context(served("edge", "--config", str(self.config)))
-        self.address = address_of(base)
-
     def stop(self) -> None:
-        self._processes.close()
+        self.edge.kill()
+        self.backend.kill()
+        self._port.close()
 
     def channel(self, *names: str) -> grpc.Channel:
         """A channel of whoever has a certificate with these names."""
@@ -81,7 +75,7 @@ class Parts:
     def _command(self, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [COMMAND, *arguments, "--grpc", self.grpc, "--json"],
-            env={"WORKFLOW_API_CONFIG": str(self.config), **variables},
+            env={**os.environ, "WORKFLOW_API_CONFIG": str(self.config), **variables},
             capture_output=True,
             encoding="utf-8",
             timeout=60,
@@ -91,6 +85,7 @@ class Parts:
     def caller(self) -> Caller:
         """A caller with a fresh key, once the edge knows it."""
         made = self.done("keys", "create", "--name", "parts", "--scopes", "runs:read", "--rpm", "10000")
-        caller = Caller(self.address, made["key_id"], made["key"], made["external_id"])
+        address = address_of(self.edge.ready["base_address"])
+        caller = Caller(address, made["key_id"], made["key"], made["external_id"])
         until(lambda: caller.get("/me").status == 200, "the edge to know the key")
         return caller
