@@ -45,6 +45,21 @@ name: Many events
 status: active
 steps: [{step: tell, agent: teller, environment: standard}]
 ---
+kind: Agent
+name: filer
+type: python
+code: |
+  def run(context):
+      for number in range(context.parameters["count"]):
+          (context.outputs / f"file-{number}.txt").write_text("x" * 5000)
+      return {}
+---
+kind: Workflow
+name: Many files
+status: active
+parameters: [{name: count, type: integer, required: true}]
+steps: [{step: file, agent: filer, environment: standard}]
+---
 kind: Workflow
 name: Parked
 status: active
@@ -136,10 +151,10 @@ class Scene:
         answer = connection.getresponse()
         return answer.status, answer.read()
 
-    def run(self, key: Key, workflow: str, until: str) -> str:
+    def run(self, key: Key, workflow: str, until: str, **fields: object) -> str:
         """Starts a run and waits for a status; returns its id."""
         path = f"/workflows/{self.workflow_ids[workflow]}/runs"
-        status, run = self.call("POST", path, key, {}, **{"Idempotency-Key": f"scene-{next(_numbers)}"})
+        status, run = self.call("POST", path, key, fields, **{"Idempotency-Key": f"scene-{next(_numbers)}"})
         if status != 201:
             raise RuntimeError(f"start answered {status}: {run}")
         deadline = time.monotonic() + 60

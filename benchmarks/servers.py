@@ -45,6 +45,11 @@ def _on(core: int, arguments: Sequence[str]) -> list[str]:
     return ["taskset", "-c", str(core), sys.executable, *arguments]
 
 
+def on_load_core(arguments: Sequence[str]) -> list[str]:
+    """The command of a Python process that makes load, apart from the server."""
+    return _on(LOAD_CORE, arguments)
+
+
 @contextmanager
 def bare() -> Iterator[Server]:
     """The bare aiohttp server."""
@@ -79,7 +84,7 @@ def load(server: Server, requests: Sequence[str], *, connections: int, seconds: 
     job = {"port": server.port, "connections": connections, "seconds": seconds, "requests": list(requests)}
     before = server.cpu_seconds()
     done = subprocess.run(
-        _on(LOAD_CORE, ["-m", "benchmarks.load"]), input=json.dumps(job), capture_output=True, text=True, check=True
+        on_load_core(["-m", "benchmarks.load"]), input=json.dumps(job), capture_output=True, text=True, check=True
     )
     found: dict[str, Any] = json.loads(done.stdout)
     if set(found["statuses"]) != {str(expect)}:

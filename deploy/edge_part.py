@@ -4,12 +4,13 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Final
 
 from backend.secrets import SecretError, Secrets
 from deploy.addresses import Address
 from deploy.failures import CommandFailed
-from deploy.lifecycle import cannot_listen, run_until_stopped
+from deploy.lifecycle import allow_connections, cannot_listen, run_until_stopped, settle_memory
 from deploy.redis_address import redis_address
 from deploy.settings import Settings, edge_settings
 from edge.channel import Channel
@@ -45,12 +46,14 @@ async def served_edge(settings: Settings, channel: Channel) -> AsyncIterator[str
     """
     try:
         async with rate_limiter(settings) as limiter:
-            edge = Edge(edge_settings(settings), channel, limiter=limiter)
+            told = edge_settings(settings)
+            edge = Edge(replace(told, connections=allow_connections(told.connections)), channel, limiter=limiter)
             try:
                 try:
                     await edge.start()
                 except OSError as error:
                     raise cannot_listen(error, settings.edge.http) from None
+                settle_memory()
                 host = settings.edge.http.host
                 yield f"http://{Address(_REACHED_ON.get(host, host), edge.port)}{BASE}"
             finally:

@@ -2,7 +2,10 @@
 
 import asyncio
 import errno
+import gc
+import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,6 +23,13 @@ _SWITCH_INTERVAL_SECONDS: Final = 0.0005
 
 # The standard library's JSON counts nesting against this limit, and a body may be nested 1,000 deep.
 _RECURSION_LIMIT: Final = 3_000
+
+
+# What a process has open beside connections: the database, steps, objects, the other parts.
+_OTHER_FILES: Final = 512
+_FEWEST_CONNECTIONS: Final = 16
+
+_LOG = logging.getLogger(__name__)
 
 
 def default_data(environment: Mapping[str, str], *, demo: bool) -> Path:
@@ -57,6 +67,27 @@ def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None
         await serve(stop)
 
     uvloop.run(main())
+
+
+def allow_connections(wanted: int) -> int:
+    """Let the process have files open for so many connections; return for how many it may."""
+    open_files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _OTHER_FILES
+    if open_files < needed:
+        open_files = needed if most == resource.RLIM_INFINITY else min(needed, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, most))
+    if open_files < needed:
+        _LOG.warning("this process may open %d files, which is too few for %d connections", open_files, wanted)
+    return min(wanted, max(open_files - _OTHER_FILES, _FEWEST_CONNECTIONS))
+
+
+def settle_memory() -> None:
+    """Take what the start has made out of the sight of the garbage collector.
+
+    A body of many small values sets it off, and to look through all of the process took longer than to parse the body.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def cannot_listen(error: OSError, address: Address) -> CommandFailed:

@@ -157,6 +157,8 @@ class Edge:
     client_address: str = field(default=_EDGE.client_address, metadata={CHECK: client_address})
     processes: int = field(default=1, metadata={CHECK: between(1, 64)})
     redis_url: str | None = field(default=None, repr=False, metadata={CHECK: redis_url})
+    connections: int = field(default=_EDGE.connections, metadata={CHECK: between(16, 100_000)})
+    buffer_mb: int = field(default=_EDGE.buffer_mb, metadata={CHECK: between(8, 65_536)})
     backend_seconds: float = field(default=_EDGE.backend_seconds, metadata={CHECK: between(0.1, 600)})
     head_seconds: float = field(default=_EDGE.head_seconds, metadata={CHECK: between(0.1, 600)})
     body_seconds: float = field(default=_EDGE.body_seconds, metadata={CHECK: between(0.1, 3600)})

@@ -12,7 +12,11 @@ from edge.keyring import Key, Keyring
 from edge.rate_limit import RateLimiter, Window
 from edge.routes import Match, RouteTable
 from edge.source_address import AddressReader
+from edge.turns import Turns
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE
+
+_LIGHT_BYTES: Final = 16_384
+"""A longer body may take the time of many calls to parse: it waits its turn."""
 
 
 class Means(NamedTuple):
@@ -23,6 +27,7 @@ class Means(NamedTuple):
     limiter: RateLimiter
     address_of: AddressReader
     body_seconds: float
+    turns: Turns
 
 
 class Call:
@@ -206,4 +211,9 @@ async def _parse_body(call: Call) -> None:
     call.request.check_encoding()
     if call.raw_body is None:
         await _read_body(call)
-    call.body = parse_json_body(call.raw_body or b"")
+    body, call.raw_body = call.raw_body or b"", None
+    if len(body) <= _LIGHT_BYTES:
+        call.body = parse_json_body(body)
+        return
+    async with call.means.turns:
+        call.body = parse_json_body(body)

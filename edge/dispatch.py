@@ -39,6 +39,8 @@ class Dispatcher:
         route, path_params = call.match
         request = call.request
         message = route.request_codec.decode(path_params, request.query, request.header_values, call.body)
+        # Parsed, a body may be thirty times as large as it was sent: it does not wait for the answer.
+        call.body = None
         if isinstance(message, GetOutputContentRequest):
             take_conditions(request, message)
         metadata = (("workflow-api-key-id", call.key_id), ("workflow-api-request-id", request.request_id))

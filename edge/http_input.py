@@ -132,12 +132,16 @@ class HttpRequest:
 
         Raises:
             Refusal: `payload_too_large` as soon as the bound is passed; `invalid_request` when the body is broken or
-                takes longer than `seconds`.
+                takes longer than `seconds`; `runtime_unreachable` when calls under way leave no room for it.
         """
         if self._payload is EMPTY_PAYLOAD:
             return b""
+        if self.connection.crowded:
+            raise self._no_room()
         if self.connection.lost:
             raise self._bad_body("did not arrive whole")
+        # The caller hears of it when there is no room to wait any longer.
+        self.connection.wait_for(lambda: self.fail_body(TimeoutError()))
         try:
             async with asyncio.timeout(seconds):
                 return await self._read()
@@ -145,22 +149,34 @@ class HttpRequest:
             raise self._bad_body("did not arrive in time") from None
         except ConnectionError:
             raise self._bad_body("did not arrive whole") from None
+        except BlockingIOError:
+            raise self._no_room() from None
         except RequestPayloadError:
             raise self._bad_body("is not framed as its headers say") from None
+        finally:
+            self.connection.waiting_since = 0.0
 
     async def _read(self) -> bytes:
         parts: list[bytes] = []
         size = 0
-        while part := await self._payload.readany():
-            size += len(part)
-            if size > MAX_BODY_BYTES:
-                raise self._too_large()
-            parts.append(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        try:
+            while part := await self._payload.readany():
+                size += len(part)
+                if size > MAX_BODY_BYTES:
+                    raise self._too_large()
+                parts.append(part)
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+        finally:
+            # The traceback of a failure lives as long as the connection.
+            parts.clear()
 
     def _too_large(self) -> Refusal:
         self._body_given_up = True
         return Refusal("payload_too_large")
+
+    def _no_room(self) -> Refusal:
+        self._body_given_up = True
+        return Refusal("runtime_unreachable")
 
     def _bad_body(self, reason: str) -> Refusal:
         self._body_given_up = True

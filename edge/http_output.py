@@ -17,6 +17,7 @@ JSON: Final = "application/json"
 
 _STATUS_LINES: Final = MappingProxyType({s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n" for s in HTTPStatus})
 _COMMON: Final = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Request-Id: "
+_SMALL_BYTES: Final = 65_536
 _BODILESS: Final = frozenset({204, 304})
 
 
@@ -83,6 +84,10 @@ class Answer:
         """Write the whole answer."""
         head = self.head(request, len(self.body))
         connection = request.connection
+        if len(self.body) > _SMALL_BYTES:
+            # One copy serves every caller of what is answered alike.
+            connection.write(head)
+            head = b""
         connection.write(head if request.method == "HEAD" else head + self.body)
         await connection.drain()
         if not self.keep_alive and (request.body_pending or connection.broken):

@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-import select
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from aiohttp import web
 
@@ -12,6 +11,8 @@ from edge.connection import Connection
 from edge.errors import Refusal
 from edge.http_input import HttpRequest
 from edge.http_output import Answer, refused
+from edge.listener import Listener
+from edge.room import Room
 
 _UNHEARD_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.02
@@ -24,9 +25,15 @@ class HttpServer(web.Server):
     """Makes a `Connection` for every caller."""
 
     def __init__(
-        self, handler: Callable[[HttpRequest], Awaitable[Answer]], *, idle_seconds: float, stall_seconds: float
+        self,
+        handler: Callable[[HttpRequest], Awaitable[Answer]],
+        room: Room,
+        *,
+        idle_seconds: float,
+        stall_seconds: float,
     ) -> None:
         super().__init__(handler, keepalive_timeout=idle_seconds, access_log=None)  # type: ignore[arg-type]
+        self.room = room
         self.stall_seconds = stall_seconds
         self.stopping = False
         """Whether each connection ends with the answer under way."""
@@ -35,6 +42,16 @@ class HttpServer(web.Server):
     def __call__(self) -> Connection:
         """Return the protocol of a new connection."""
         return Connection(self, loop=self._loop, **self._kwargs)
+
+    def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
+        """Take a caller in; aiohttp calls it."""
+        super().connection_made(handler, transport)
+        self.room.admit(handler)
+
+    def connection_lost(self, handler: Any, exc: BaseException | None = None) -> None:
+        """Let a caller go; aiohttp calls it."""
+        super().connection_lost(handler, exc)
+        self.room.leave(handler)
 
     @property
     def _callers(self) -> Iterable[Connection]:
@@ -54,30 +71,16 @@ class HttpServer(web.Server):
         for connection in self._callers:
             connection.check_head(now, head_seconds)
 
-    async def stop(self, listener: asyncio.Server, drain_seconds: float) -> None:
+    async def stop(self, listener: Listener, drain_seconds: float) -> None:
         """Stop listening, and answer what was asked; calls that take longer than `drain_seconds` are broken off."""
         self.stopping = True
+        await listener.close()
         try:
             async with asyncio.timeout(drain_seconds):
-                await self._let_in(listener)
-                listener.close()
                 await self._drain()
         except TimeoutError:
             _LOG.warning("calls still under way after %s s are broken off", drain_seconds)
-        listener.close()
         await self.shutdown(_BREAK_OFF_SECONDS)
-
-    async def _let_in(self, listener: asyncio.Server) -> None:
-        """Take those who wait at the door, for a moment: the kernel turns them away when it closes."""
-        door = select.poll()
-        for each in listener.sockets:
-            door.register(each.fileno(), select.POLLIN)
-        until = self._loop.time() + _UNHEARD_SECONDS
-        rounds = 0
-        # A round of the loop takes one, and another makes it a connection.
-        while rounds < 2:
-            rounds = 0 if door.poll(0) and self._loop.time() < until else rounds + 1
-            await asyncio.sleep(0)
 
     async def _drain(self) -> None:
         """Wait for every call under way, and a moment for those of callers who have only just connected."""

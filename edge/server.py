@@ -16,16 +16,18 @@ from edge.http_output import Answer, refused
 from edge.http_server import HttpServer
 from edge.key_mirror import KeyMirrorFollower
 from edge.keyring import Keyring
+from edge.listener import Listener
 from edge.pages import Pages
 from edge.rate_limit import LocalRateLimiter, RateLimiter
+from edge.room import Room
 from edge.routes import BASE, RouteTable
 from edge.settings import EdgeSettings
 from edge.source_address import address_reader, plain_address
+from edge.turns import Turns
 from edge.usage import UsageRecorder
 from workflow_api.v1.keys_pb2 import UsageRecord
 
 _UNDER_BASE: Final = BASE + "/"
-_BACKLOG: Final = 1024
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,28 +60,26 @@ class Edge:
             limiter=limiter or LocalRateLimiter(),
             address_of=address_reader(settings.client_address),
             body_seconds=settings.body_seconds,
+            turns=Turns(),
         )
         self._pages = Pages(settings.app_domain)
         self._http: HttpServer | None = None
-        self._listener: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._head_watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Fetch the keys, as far as the backend can be reached, and listen."""
         await self._follower.start()
         self._usage.start()
+        settings = self._settings
         self._http = HttpServer(
-            self._handle, idle_seconds=self._settings.idle_seconds, stall_seconds=self._settings.stall_seconds
+            self._handle,
+            Room(settings.connections, settings.buffer_mb * 1_000_000, asyncio.get_running_loop().time),
+            idle_seconds=settings.idle_seconds,
+            stall_seconds=settings.stall_seconds,
         )
-        self._listener = await asyncio.get_running_loop().create_server(
-            self._http,
-            self._settings.host,
-            self._settings.port,
-            backlog=_BACKLOG,
-            # Asked for only where it is wanted: an address in use is then an error.
-            reuse_port=self._settings.shared_port or None,
-        )
-        self.port = self._listener.sockets[0].getsockname()[1]
+        self._listener = Listener(self._http, settings.host, settings.port, shared=settings.shared_port)
+        self.port = self._listener.port
         self._head_watch = asyncio.create_task(self._watch_heads(self._http))
 
     async def stop(self) -> None:
@@ -134,3 +134,4 @@ class Edge:
         while True:
             await asyncio.sleep(1)
             http.check_heads(self._settings.head_seconds)
+            http.room.tell()

@@ -17,6 +17,8 @@ class EdgeSettings:
         shared_port: Whether other edge processes of this machine listen at the same port.
         app_domain: The deployment's domain, for the machine-readable description.
         client_address: Where the source address comes from: `peer`, `load_balancer` or `header:<Name>`.
+        connections: Most callers at once; beyond it who keeps the edge waiting longest is sent away.
+        buffer_mb: Most memory in megabytes for requests and answers that are under way; beyond it the same.
         backend_seconds: Longest wait for an answer of the backend, and for the first message of a download.
         head_seconds: Longest time from the first byte of a request to the end of its headers.
         body_seconds: Longest time for a whole request body.
@@ -40,6 +42,8 @@ class EdgeSettings:
     shared_port: bool = False
     app_domain: str = "localhost"
     client_address: str = "peer"
+    connections: int = 4_000
+    buffer_mb: int = 128
     backend_seconds: float = 15.0
     head_seconds: float = 30.0
     body_seconds: float = 60.0

@@ -10,10 +10,12 @@ from urllib.parse import quote
 from edge.channel import Messages
 from edge.errors import Refusal
 from edge.http_input import HttpRequest
-from edge.http_output import Answer
+from edge.http_output import Answer, refused
 from workflow_api.v1.outputs_pb2 import DownloadHeader
 
 _MEDIA_TYPE: Final = re.compile(r"[!-~][ -~]*")
+# What a zip of 2,000 files takes, here and in the backend, for as long as it goes on.
+_STATE_BYTES: Final = 2_000_000
 _UNQUOTABLE: Final = re.compile(r"[^ !#-\[\]-~]|%")
 
 
@@ -51,6 +53,10 @@ class Download(Answer):
     async def send(self, request: HttpRequest) -> None:
         """Write the head and all bytes; a failure on the way breaks the connection off, never ends it cleanly."""
         connection = request.connection
+        if not connection.hold(_STATE_BYTES):
+            await self._messages.aclose()
+            await refused(Refusal("runtime_unreachable"), request).send(request)
+            return
         task = asyncio.current_task()
         assert task is not None
         # Whatever this task waits for, a caller that goes away ends it and with it the backend's stream.

@@ -18,12 +18,14 @@ PATHS = [
 ]
 
 
-@pytest.mark.skipif(
+two_cores = pytest.mark.skipif(
     not {0, 1} <= os.sched_getaffinity(0), reason="server and load have a core each, and here are fewer than two"
 )
-def test_a_trial_prints_a_figure_of_every_path() -> None:
+
+
+def trial(module: str) -> list[str]:
     ended = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "--quick"],
+        [sys.executable, "-m", module, "--quick"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -31,9 +33,23 @@ def test_a_trial_prints_a_figure_of_every_path() -> None:
         check=False,
     )
     assert ended.returncode == 0, ended
-    alone, at_once, head, rule, *rows = ended.stdout.splitlines()
+    return ended.stdout.splitlines()
+
+
+@two_cores
+def test_a_trial_prints_a_figure_of_every_path() -> None:
+    alone, at_once, head, rule, *rows = trial("benchmarks")
     assert re.fullmatch(r"one-step run, .* median \d+ ms", alone)
     assert re.fullmatch(r"one-step runs, .* \d+ runs/s", at_once)
     assert head.count("|") == rule.count("|") == 8
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == PATHS
     assert all(re.fullmatch(r"\| [^|]+ \| \d+ \| [\d,]+ \| [\d.]+ \| \d+ \| \d+ \| [\d.]+ \|", row) for row in rows)
+
+
+@two_cores
+def test_a_trial_of_overload_prints_ratios_of_every_load() -> None:
+    head, rule, *rows, blank, idle = trial("benchmarks.overload")
+    assert head.count("|") == rule.count("|") == 8
+    assert len(rows) == 8
+    assert all(re.fullmatch(r"\| [^|]+ \| [\d,]+ \|( [\d.]+ \|){4} \d+ \|", row) for row in rows)
+    assert (blank, idle.split(":")[0]) == ("", "idle, ms")

@@ -1,13 +1,14 @@
 import asyncio
 import errno
 import os
+import resource
 import signal
 from pathlib import Path
 
 import pytest
 
 from deploy.addresses import Address
-from deploy.lifecycle import cannot_listen, default_data, run_until_stopped
+from deploy.lifecycle import allow_connections, cannot_listen, default_data, run_until_stopped
 
 
 def test_data_is_kept_where_the_system_says() -> None:
@@ -40,3 +41,26 @@ def test_an_address_in_use_is_one_sentence() -> None:
 def test_an_address_of_another_machine_is_one_sentence() -> None:
     failure = cannot_listen(OSError(errno.EADDRNOTAVAIL, "no"), Address("192.0.2.1", 80))
     assert failure.message == "The HTTP address 192.0.2.1:80 cannot be bound: Cannot assign requested address."
+
+
+@pytest.mark.parametrize(
+    ("limits", "raised", "connections"),
+    [
+        ((1_024, 524_288), (4_512, 524_288), 4_000),
+        ((1_024, resource.RLIM_INFINITY), (4_512, resource.RLIM_INFINITY), 4_000),
+        ((1_024, 2_048), (2_048, 2_048), 1_536),
+        ((256, 256), (256, 256), 16),
+        ((65_536, 65_536), None, 4_000),
+    ],
+)
+def test_a_process_may_open_as_many_files_as_its_connections_need(
+    monkeypatch: pytest.MonkeyPatch,
+    limits: tuple[int, int],
+    raised: tuple[int, int] | None,
+    connections: int,
+) -> None:
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: given.append(new))
+    assert allow_connections(4_000) == connections
+    assert given == ([raised] if raised else [])

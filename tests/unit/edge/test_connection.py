@@ -4,11 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from edge.connection import MAX_HEAD_BYTES, MAX_LINE_BYTES
 from edge.errors import Refusal
 from edge.http_input import MAX_BODY_BYTES, HttpRequest
 from edge.http_output import Answer, refused
 from edge.http_server import HttpServer
+from edge.listener import Listener
+from edge.request_reader import MAX_HEAD_BYTES, MAX_LINE_BYTES
+from edge.room import Room
 from tests.unit.edge.wire import LoopThread, Reply, Wire, wait_until
 
 CHUNK = b"10000\r\n" + b"x" * 65536 + b"\r\n"
@@ -21,12 +23,13 @@ class Echo:
         self.port = 0
         self.seen: list[HttpRequest] = []
         self.http: HttpServer | None = None
-        self._listener: asyncio.Server | None = None
+        self._listener: Listener | None = None
 
     async def start(self) -> None:
-        self.http = HttpServer(self.handle, idle_seconds=60, stall_seconds=0.2)
-        self._listener = await asyncio.get_running_loop().create_server(self.http, "127.0.0.1", 0)
-        self.port = self._listener.sockets[0].getsockname()[1]
+        room = Room(100, 8_000_000, asyncio.get_running_loop().time)
+        self.http = HttpServer(self.handle, room, idle_seconds=60, stall_seconds=0.2)
+        self._listener = Listener(self.http, "127.0.0.1", 0)
+        self.port = self._listener.port
 
     async def stop(self) -> None:
         assert self._listener is not None

@@ -1,0 +1,170 @@
+"""An edge with little room: what becomes of callers that take much of it."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+
+from edge.channel import Metadata
+from edge.http_input import MAX_BODY_BYTES
+from tests.unit.edge.conftest import Service
+from tests.unit.edge.services import CREDENTIALS, KEYS, OUTPUTS, MemoryChannel, answering
+from tests.unit.edge.wire import Reply, Wire, wait_until
+from workflow_api.v1.outputs_pb2 import DownloadHeader, GetOutputsZipResponse
+
+CANCEL = "/api/v1/runs/run_1/cancel"
+ROOM = 8_000_000
+LARGE = b'{"reason": "' + b"x" * 500_000 + b'"}'
+
+
+class Neighbour:
+    """Somebody whose call is under way, and takes much room."""
+
+    waiting_since = 0.0
+    held = 0
+
+
+@pytest.fixture(name="service", scope="module")
+def _service(start: Callable[..., Service]) -> Service:
+    return start(buffer_mb=ROOM // 1_000_000, connections=50)
+
+
+@contextmanager
+def taken(service: Service, size: int) -> Iterator[None]:
+    """So much room is somebody else's for a while."""
+    neighbour: Any = Neighbour()
+    room = service.edge._http.room if service.edge._http else None
+    assert room is not None
+
+    async def take() -> None:
+        room.hold(neighbour, size)
+
+    async def leave() -> None:
+        room.leave(neighbour)
+
+    service.thread.run(take())
+    try:
+        yield
+    finally:
+        service.thread.run(leave())
+
+
+@contextmanager
+def later(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Everybody who keeps the edge waiting has done so for long."""
+    assert service.edge._http
+    with monkeypatch.context() as patch:
+        patch.setattr(service.edge._http.room, "_clock", lambda: float("inf"))
+        yield
+
+
+def post(wire: Wire, body: bytes, length: int) -> Wire:
+    return wire.send(f"POST {CANCEL} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n".encode() + body)
+
+
+def test_a_large_body_is_refused_while_calls_under_way_take_the_room(service: Service) -> None:
+    with taken(service, ROOM), Wire(service.edge.port) as wire:
+        reply = post(wire, LARGE, len(LARGE)).read()
+        assert (reply.status, reply.code) == (502, "runtime_unreachable")
+        assert reply.headers["Connection"] == "close"
+    assert service.call("POST", CANCEL, body=LARGE).status == 401
+
+
+def test_a_small_call_finds_room_all_the_same(service: Service) -> None:
+    with taken(service, ROOM):
+        assert service.call("POST", CANCEL, body=b'{"reason": "small"}').status == 401
+        assert service.call("GET", "/api/v1/health").status == 200
+
+
+def test_a_slow_body_is_told_when_its_room_is_needed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Wire(service.edge.port) as wire:
+        post(wire, LARGE[:300_000], len(LARGE))
+        wait_until(lambda: service.edge._http is not None and service.edge._http.room._held >= 300_000)
+        with later(service, monkeypatch), taken(service, ROOM):
+            reply = wire.read()
+        assert reply.json["error"]["details"] == [{"name": "body", "reason": "did not arrive in time"}]
+
+
+def test_slow_headers_are_cut_off_when_their_room_is_needed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Wire(service.edge.port) as wire:
+        wire.send(b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000)
+        wait_until(lambda: service.edge._http is not None and service.edge._http.room._held >= 40_000)
+        with later(service, monkeypatch), taken(service, ROOM):
+            assert wire.closed()
+
+
+def test_a_reader_that_takes_nothing_is_broken_off_when_its_room_is_needed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Wire(service.edge.port) as wire:
+        wire.send(b"GET /openapi.json HTTP/1.1\r\nHost: test\r\n\r\n" * 100)
+        wait_until(lambda: service.edge._http is not None and service.edge._http.room._held > 65_536)
+        with later(service, monkeypatch), taken(service, ROOM):
+            wait_until(lambda: service.edge._http is not None and not service.edge._http.connections)
+
+
+def test_downloads_take_room_for_as_long_as_they_go_on(service: Service) -> None:
+    messages: list[Message] = [
+        GetOutputsZipResponse(header=DownloadHeader(media_type="application/zip", length=3)),
+        GetOutputsZipResponse(data=b"abc"),
+    ]
+    service.channel.streams[OUTPUTS + "GetOutputsZip"] = answering(messages)
+
+    def download() -> Reply:
+        reply: Reply = service.call("GET", "/api/v1/runs/run_1/outputs.zip", *CREDENTIALS)
+        return reply
+
+    assert download().body == b"abc"
+    with taken(service, ROOM - 1_000_000):
+        reply = download()
+        assert (reply.status, reply.code) == (502, "runtime_unreachable")
+    assert download().body == b"abc"
+    assert len(service.channel.closed_streams) >= 3
+
+
+def test_a_newcomer_is_served_in_the_place_of_who_keeps_the_edge_waiting(service: Service) -> None:
+    wires = [Wire(service.edge.port) for _ in range(200)]
+    try:
+        assert service.call("GET", "/api/v1/health").status == 200
+        assert wires[-1].call("GET", "/api/v1/health").status == 200
+        assert wires[0].closed()
+    finally:
+        for wire in wires:
+            wire.socket.close()
+
+
+def test_calls_under_way_are_not_cut_off_for_a_newcomer(start: Callable[..., Service]) -> None:
+    let_go = asyncio.Event()
+
+    class SlowChannel(MemoryChannel):
+        async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
+            if rpc == KEYS + "GetMe":
+                await let_go.wait()
+            return await super().unary(rpc, request, metadata, seconds)
+
+    service = start(SlowChannel(), connections=2)
+    with Wire(service.edge.port) as one, Wire(service.edge.port) as other:
+        for wire in (one, other):
+            wire.send("\r\n".join(["GET /api/v1/me HTTP/1.1", "Host: test", *CREDENTIALS]) + "\r\n\r\n")
+        wait_until(
+            lambda: service.edge._http is not None and sum(each.busy for each in service.edge._http._callers) == 2
+        )
+        with Wire(service.edge.port) as newcomer:
+            assert newcomer.closed()
+        service.thread.loop.call_soon_threadsafe(let_go.set)
+        assert [one.read().status, other.read().status] == [200, 200]
+    assert service.call("GET", "/api/v1/health").status == 200
+
+
+def test_nothing_is_left_once_all_have_gone(service: Service) -> None:
+    def left() -> int:
+        assert service.edge._http
+        return service.edge._http.room._held + len(service.edge._http.room._guests)
+
+    for body in (LARGE, b"{", b"x" * MAX_BODY_BYTES, b""):
+        with Wire(service.edge.port) as wire:
+            post(wire, body, max(len(body), 9)).send(b"")
+    wait_until(lambda: left() == 0)
