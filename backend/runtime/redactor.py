@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from backend.runtime.model_recognizer import PAUSES, AskedModel, ModelFailedError
 from backend.runtime.models import Models, ModelUnusableError
-from backend.runtime.redaction import Counts, Engine, FileOutcome
+from backend.runtime.redaction import Counts, FileOutcome, RedactionEngine
 from backend.runtime.redaction_worker import RedactionError, Worker
 
 T = TypeVar("T")
@@ -71,7 +71,12 @@ class Redactor:
         return self._values, self._files, self._asking
 
     def _do(
-        self, worker: Worker, sweep: Callable[[Engine, Any], T], policy: Policy, what: Any, halt: threading.Event | None
+        self,
+        worker: Worker,
+        sweep: Callable[[RedactionEngine, Any], T],
+        policy: Policy,
+        what: Any,
+        halt: threading.Event | None,
     ) -> T:
         if policy["model"] is not None and policy["max_model_calls"]:
             worker = self._asking
@@ -94,10 +99,10 @@ def _begin(models: Models, pauses: Sequence[float]) -> None:
     gc.freeze()
 
 
-def _sweep(sweep: Callable[[Engine, Any], T], policy: Policy, what: Any) -> T:
+def _sweep(sweep: Callable[[RedactionEngine, Any], T], policy: Policy, what: Any) -> T:
     """Runs in a process. Whatever is raised there, only words that quote nothing leave it."""
     model = None if policy["model"] is None else AskedModel(_models, policy["model"], _pauses)
-    engine = Engine(policy, model)
+    engine = RedactionEngine(policy, model)
     try:
         return sweep(engine, what)
     except Exception as error:  # noqa: BLE001 - as said
@@ -115,13 +120,13 @@ def _reason(error: Exception) -> str:
     return f"an unexpected failure ({type(error).__name__})"
 
 
-def _sweep_values(engine: Engine, values: Sequence[Any]) -> tuple[list[Any], Counts]:
+def _sweep_values(engine: RedactionEngine, values: Sequence[Any]) -> tuple[list[Any], Counts]:
     return [engine.sweep_value(value) for value in values], Counts.from_dict(engine.counts)
 
 
-def _sweep_names(engine: Engine, names: Sequence[str]) -> tuple[list[str], Counts]:
+def _sweep_names(engine: RedactionEngine, names: Sequence[str]) -> tuple[list[str], Counts]:
     return [engine.sweep_name(name) for name in names], Counts.from_dict(engine.counts)
 
 
-def _sweep_file(engine: Engine, what: tuple[Path, Path, str]) -> tuple[FileOutcome, Counts]:
+def _sweep_file(engine: RedactionEngine, what: tuple[Path, Path, str]) -> tuple[FileOutcome, Counts]:
     return engine.sweep_file(*what), Counts.from_dict(engine.counts)

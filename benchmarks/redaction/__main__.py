@@ -16,7 +16,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from backend.runtime.models import Models
-from backend.runtime.redaction import Engine
+from backend.runtime.redaction import RedactionEngine
 from backend.runtime.redaction.finder import Finder
 from backend.runtime.redactor import Redactor
 from backend.secrets import Secrets
@@ -91,7 +91,7 @@ def speed(size: int) -> None:
         for name, content in contents.items():
             source, target = Path(folder, name), Path(folder, "swept")
             source.write_bytes(content)
-            engine = Engine(pii_policy.normalise({"mode": "redact"}))
+            engine = RedactionEngine(pii_policy.normalise({"mode": "redact"}))
             engine.sweep_text("a first sweep")
             began = time.process_time()
             outcome = engine.sweep_file(source, target, name)

@@ -1,6 +1,6 @@
 """Finds personal data in texts, JSON values, files and their names, counts it, and replaces it. (docs/redaction.md).
 
-    engine = Engine(policy, model)             # a policy as pii_policy.normalise gives it; a model, or None
+    engine = RedactionEngine(policy, model)             # a policy as pii_policy.normalise gives it; a model, or None
     engine.sweep_text(text)                    # "Mail [EMAIL_ADDRESS]"
     engine.sweep_value(value)                  # a JSON value: keys kept, strings and numbers swept
     engine.sweep_name("in/jane@x.org.csv")     # "in/[EMAIL_ADDRESS].csv"
@@ -12,8 +12,8 @@ import of Presidio or spaCy before the first sweep.
 """
 
 from backend.runtime.redaction.counts import Counts
-from backend.runtime.redaction.engine import Engine
+from backend.runtime.redaction.engine import RedactionEngine
 from backend.runtime.redaction.files import FileOutcome
 from backend.runtime.redaction.model import Mention, ModelRecognizer
 
-__all__ = ["Counts", "Engine", "FileOutcome", "Mention", "ModelRecognizer"]
+__all__ = ["Counts", "FileOutcome", "Mention", "ModelRecognizer", "RedactionEngine"]

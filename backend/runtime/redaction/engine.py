@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from backend.runtime.redaction.sweep import Sweep
 
 
-class Engine:
+class RedactionEngine:
     """Sweeps by one policy, as `pii_policy.normalise` gives it; safe to use from several threads at once.
 
     Mode `redact` replaces every value by `[TYPE]`; mode `detect` counts and changes nothing; mode `off` does nothing.

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from backend.runtime.redaction import Engine, FileOutcome
+from backend.runtime.redaction import FileOutcome, RedactionEngine
 from backend.workflows import pii_policy
 
 SweepFile = Callable[..., tuple[FileOutcome, bytes | None]]
 
 
-def engine_of(**policy: Any) -> Engine:
-    return Engine(pii_policy.normalise({"mode": "redact", **policy}))
+def engine_of(**policy: Any) -> RedactionEngine:
+    return RedactionEngine(pii_policy.normalise({"mode": "redact", **policy}))
 
 
 @pytest.fixture
-def engine() -> Engine:
+def engine() -> RedactionEngine:
     return engine_of()
 
 
@@ -23,7 +23,7 @@ def engine() -> Engine:
 def sweep_file(tmp_path: Path) -> SweepFile:
     """Sweeps bytes under a name; the outcome, and the bytes of the copy, or None where there is none."""
 
-    def sweep(engine: Engine, name: str, content: bytes) -> tuple[FileOutcome, bytes | None]:
+    def sweep(engine: RedactionEngine, name: str, content: bytes) -> tuple[FileOutcome, bytes | None]:
         source, target = tmp_path / "source", tmp_path / "target"
         source.write_bytes(content)
         target.unlink(missing_ok=True)

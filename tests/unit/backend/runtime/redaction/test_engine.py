@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend import json_text
-from backend.runtime.redaction import Counts, Engine, Mention
+from backend.runtime.redaction import Counts, Mention, RedactionEngine
 from backend.workflows import pii_policy
 from tests.unit.backend.runtime.redaction.conftest import engine_of
 
@@ -20,7 +20,7 @@ _JSON = st.recursive(
 )
 
 
-def test_values_show_their_type(engine: Engine) -> None:
+def test_values_show_their_type(engine: RedactionEngine) -> None:
     swept = engine.sweep_text("Mail jane@example.org, card 4111 1111 1111 1111.")
     assert swept == "Mail [EMAIL_ADDRESS], card [CREDIT_CARD]."
     assert engine.counts["categories"] == {"CREDIT_CARD": 1, "EMAIL_ADDRESS": 1}
@@ -63,7 +63,7 @@ def test_what_stands_in_the_place_of_a_value_is_none(text: str) -> None:
     assert engine.sweep_value({"first_name": "[NOBODY]"}) == {"first_name": "[PERSON]"}
 
 
-def test_keys_stay_and_tell_what_their_values_are(engine: Engine) -> None:
+def test_keys_stay_and_tell_what_their_values_are(engine: RedactionEngine) -> None:
     value = {
         "jane@example.org": "jane@example.org",
         "customerSSN": "123456789",
@@ -80,12 +80,12 @@ def test_keys_stay_and_tell_what_their_values_are(engine: Engine) -> None:
     }
 
 
-def test_a_closing_tells_nothing_of_another_value(engine: Engine) -> None:
+def test_a_closing_tells_nothing_of_another_value(engine: RedactionEngine) -> None:
     value = ["Regards,", "Anna Kowalska", "Regards,\nAnna Kowalska"]
     assert engine.sweep_value(value) == ["Regards,", "Anna Kowalska", "Regards,\n[PERSON]"]
 
 
-def test_a_number_that_is_a_value_becomes_its_type(engine: Engine) -> None:
+def test_a_number_that_is_a_value_becomes_its_type(engine: RedactionEngine) -> None:
     assert engine.sweep_value([4111111111111111, 4111111111111112, 4111111111111111.0]) == [
         "[CREDIT_CARD]",
         4111111111111112,
@@ -99,7 +99,7 @@ def test_a_value_without_personal_data_comes_back_as_it_is(value: Any) -> None:
     assert json_text.canonical(_ENGINE.sweep_value(value)) == json_text.canonical(value)
 
 
-def test_a_deep_value_is_swept(engine: Engine) -> None:
+def test_a_deep_value_is_swept(engine: RedactionEngine) -> None:
     value: Any = "jane@example.org"
     for _ in range(300):
         value = [value]
@@ -109,14 +109,14 @@ def test_a_deep_value_is_swept(engine: Engine) -> None:
     assert swept == "[EMAIL_ADDRESS]"
 
 
-def test_names_stay_apart_and_legal(engine: Engine) -> None:
+def test_names_stay_apart_and_legal(engine: RedactionEngine) -> None:
     names = ["in/jane@example.org.csv.gz", "in/joe@example.org.csv.gz", "123-45-6789/a_4111111111111111.txt", "a/b.csv"]
     swept = ["in/[EMAIL_ADDRESS].csv.gz", "in/[EMAIL_ADDRESS]-2.csv.gz", "[US_SSN]/a_[CREDIT_CARD].txt", "a/b.csv"]
     assert [engine.sweep_name(name) for name in names] == swept
     assert [engine.sweep_name(name) for name in names] == swept
 
 
-def test_a_long_name_stays_within_what_a_file_system_takes(engine: Engine) -> None:
+def test_a_long_name_stays_within_what_a_file_system_takes(engine: RedactionEngine) -> None:
     swept = engine.sweep_name("x/" + "a@b.co " * 34 + ".csv")
     assert len(swept.encode()) < 250
     assert swept.endswith(".csv")
@@ -132,8 +132,8 @@ class _Model:
         return self._mentions
 
 
-def _with_model(model: _Model, **policy: Any) -> Engine:
-    return Engine(pii_policy.normalise({"mode": "redact", **policy}), model)
+def _with_model(model: _Model, **policy: Any) -> RedactionEngine:
+    return RedactionEngine(pii_policy.normalise({"mode": "redact", **policy}), model)
 
 
 def test_a_model_s_quotes_are_looked_up_in_the_text() -> None:
@@ -180,7 +180,7 @@ def test_counts_of_engines_add_up() -> None:
     assert total.as_dict() == {**engines[0].counts, "values": 2, "categories": {"EMAIL_ADDRESS": 2}}
 
 
-def test_threads_share_an_engine(engine: Engine) -> None:
+def test_threads_share_an_engine(engine: RedactionEngine) -> None:
     threads = [
         threading.Thread(target=lambda: [engine.sweep_text("jane@example.org") for _ in range(50)]) for _ in range(4)
     ]
@@ -193,8 +193,8 @@ def test_threads_share_an_engine(engine: Engine) -> None:
 
 def test_nothing_heavy_is_imported_before_the_first_sweep() -> None:
     code = (
-        "import sys; from backend.runtime.redaction import Engine; from backend.workflows import pii_policy;"
-        "Engine(pii_policy.normalise({'mode': 'redact'}));"
+        "import sys; from backend.runtime.redaction import RedactionEngine; from backend.workflows import pii_policy;"
+        "RedactionEngine(pii_policy.normalise({'mode': 'redact'}));"
         "sys.exit(bool({'presidio_analyzer', 'spacy', 'pyarrow'} & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

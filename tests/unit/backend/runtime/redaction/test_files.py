@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backend.runtime.redaction import Engine, Mention, csv_text, json_text
+from backend.runtime.redaction import Mention, RedactionEngine, csv_text, json_text
 from backend.runtime.redaction.csv_text import sweep_csv
 from backend.runtime.redaction.files import ArchiveBounds
 from backend.runtime.redaction.json_text import NotJsonError, sweep_json
@@ -17,7 +17,7 @@ from tests.unit.backend.runtime.redaction.conftest import SweepFile, engine_of
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
-def test_text_keeps_its_encoding_and_line_ends(engine: Engine, sweep_file: SweepFile, encoding: str) -> None:
+def test_text_keeps_its_encoding_and_line_ends(engine: RedactionEngine, sweep_file: SweepFile, encoding: str) -> None:
     text = "Grüße an jané@example.org\r\nfür 5 €\n"
     outcome, swept = sweep_file(engine, "a.txt", text.encode(encoding))
     assert (outcome.kind, outcome.values) == ("text", 1)
@@ -28,7 +28,9 @@ def test_text_keeps_its_encoding_and_line_ends(engine: Engine, sweep_file: Sweep
     "content",
     [b"\x00\x01jane@example.org", b"%PDF-1.7 jane@example.org", b"\xff\xfe\x00\xd8", b"caf\xe9 \x02 jane@example.org"],
 )
-def test_a_file_that_no_rule_can_read_is_withheld(engine: Engine, sweep_file: SweepFile, content: bytes) -> None:
+def test_a_file_that_no_rule_can_read_is_withheld(
+    engine: RedactionEngine, sweep_file: SweepFile, content: bytes
+) -> None:
     outcome, swept = sweep_file(engine, "a.txt", content)
     assert (outcome.kind, outcome.withheld, outcome.reason, swept) == ("binary", True, "binary", None)
     assert engine.counts | {"categories": {}} == engine.counts
@@ -43,7 +45,7 @@ def test_detect_releases_every_file_and_writes_none(sweep_file: SweepFile) -> No
     assert engine.counts["binary_files"] == 1
 
 
-def test_cells_are_swept_and_the_rest_of_a_table_stays(engine: Engine, sweep_file: SweepFile) -> None:
+def test_cells_are_swept_and_the_rest_of_a_table_stays(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     table = 'id;"mail";note;first_name\r\n1;jane@example.org;"a ""b""\n; 4111111111111111";Jane\r\n2;;"";"Bo;b"'
     swept = 'id;"mail";note;first_name\r\n1;[EMAIL_ADDRESS];"a ""b""\n; [CREDIT_CARD]";[PERSON]\r\n2;;"";"[PERSON]"'
     outcome, copy = sweep_file(engine, "a.csv", table.encode())
@@ -63,13 +65,13 @@ def test_cells_are_swept_and_the_rest_of_a_table_stays(engine: Engine, sweep_fil
     ],
 )
 def test_numbers_with_exponents_are_swept_as_their_digits(
-    engine: Engine, sweep_file: SweepFile, name: str, content: str, swept: str
+    engine: RedactionEngine, sweep_file: SweepFile, name: str, content: str, swept: str
 ) -> None:
     assert sweep_file(engine, name, content.encode())[1] == swept.encode()
 
 
 @pytest.mark.parametrize("inside", ["a ", '""', "a,b\n"])
-def test_a_quote_that_is_not_closed_takes_no_more_memory_than_its_text(engine: Engine, inside: str) -> None:
+def test_a_quote_that_is_not_closed_takes_no_more_memory_than_its_text(engine: RedactionEngine, inside: str) -> None:
     size = 4_000_000
     blocks = ['"', *[inside * (100_000 // len(inside))] * (size // 100_000), "jane@example.org"]
     engine.sweep_text("jane@example.org")
@@ -81,25 +83,25 @@ def test_a_quote_that_is_not_closed_takes_no_more_memory_than_its_text(engine: E
     assert peak < 12 * size
 
 
-def test_a_value_does_not_reach_over_cells(engine: Engine, sweep_file: SweepFile) -> None:
+def test_a_value_does_not_reach_over_cells(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     assert sweep_file(engine, "a.tsv", b"4111 1111\t1111 1111\n")[1] == b"4111 1111\t1111 1111\n"
 
 
-def test_json_keeps_its_keys_layout_and_numbers(engine: Engine, sweep_file: SweepFile) -> None:
+def test_json_keeps_its_keys_layout_and_numbers(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     text = b'{ "mail" : "\\u006aane\\u0040example.org\\n",\t"n": 1.50e3, "card":4111111111111111, "a@b.co": [] }\n'
     outcome, swept = sweep_file(engine, "a.json", text)
     assert outcome.kind == "json"
     assert swept == (b'{ "mail" : "[EMAIL_ADDRESS]\\n",\t"n": 1.50e3, "card":"[CREDIT_CARD]", "a@b.co": [] }\n')
 
 
-def test_json_lines_are_swept_line_by_line(engine: Engine, sweep_file: SweepFile) -> None:
+def test_json_lines_are_swept_line_by_line(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     assert sweep_file(engine, "a", b'{"a":"jane@example.org"}\n{"a":1}\n')[1] == b'{"a":"[EMAIL_ADDRESS]"}\n{"a":1}\n'
 
 
 @pytest.mark.parametrize(
     "text", ["{mail: jane@example.org}", '{"mail": "jane@example.org', "[2024] by jane@example.org", '["a\n@']
 )
-def test_what_is_no_json_is_swept_as_text(engine: Engine, sweep_file: SweepFile, text: str) -> None:
+def test_what_is_no_json_is_swept_as_text(engine: RedactionEngine, sweep_file: SweepFile, text: str) -> None:
     outcome, swept = sweep_file(engine, "a.json", text.encode())
     assert outcome.kind == "text"
     assert swept == text.replace("jane@example.org", "[EMAIL_ADDRESS]").encode()
@@ -143,7 +145,7 @@ def test_json_is_read_alike_in_pieces(value: object, size: int, indent: int | No
 
 
 def test_a_json_value_too_long_to_hold_is_withheld(
-    engine: Engine, sweep_file: SweepFile, monkeypatch: pytest.MonkeyPatch
+    engine: RedactionEngine, sweep_file: SweepFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json_text, "LONGEST_VALUE", 600_000)
     outcome, swept = sweep_file(engine, "a.json", b'["' + b"a" * 2_000_000 + b'"]')
@@ -151,7 +153,7 @@ def test_a_json_value_too_long_to_hold_is_withheld(
 
 
 def test_a_cell_too_long_to_hold_is_swept_as_text(
-    engine: Engine, sweep_file: SweepFile, monkeypatch: pytest.MonkeyPatch
+    engine: RedactionEngine, sweep_file: SweepFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(csv_text, "LONGEST_CELL", 600_000)
     outcome, swept = sweep_file(engine, "a.csv", b'"' + b"a " * 1_000_000 + b"jane@example.org")
@@ -161,12 +163,12 @@ def test_a_cell_too_long_to_hold_is_swept_as_text(
 
 
 def test_a_failed_sweep_leaves_no_copy_and_no_counts(
-    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: RedactionEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = tmp_path / "a.txt", tmp_path / "b.txt"
     source.write_text("jane@example.org\n" * 100_000)
     model = _Broken()
-    broken = Engine(
+    broken = RedactionEngine(
         {"mode": "redact", "categories": "all", "min_confidence": 0.8, "max_model_calls": 9, "parquet_sample_rows": 1},
         model,
     )
@@ -195,7 +197,7 @@ def _members(content: bytes | None) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_members_of_archives_are_swept_with_their_names(engine: Engine, sweep_file: SweepFile) -> None:
+def test_members_of_archives_are_swept_with_their_names(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     inner = _zip({"p.txt": b"jane@example.org"})
     archive = _zip(
         {
@@ -226,7 +228,7 @@ def test_members_of_archives_are_swept_with_their_names(engine: Engine, sweep_fi
     ids=["members", "bytes", "cut", "odd"],
 )
 def test_an_archive_beyond_the_bounds_is_withheld(
-    engine: Engine, sweep_file: SweepFile, monkeypatch: pytest.MonkeyPatch, archive: bytes, reason: str | None
+    engine: RedactionEngine, sweep_file: SweepFile, monkeypatch: pytest.MonkeyPatch, archive: bytes, reason: str | None
 ) -> None:
     monkeypatch.setattr("backend.runtime.redaction.engine.ArchiveBounds", lambda: ArchiveBounds(20, 100_000))
     outcome, swept = sweep_file(engine, "a.zip", archive)
@@ -234,14 +236,14 @@ def test_an_archive_beyond_the_bounds_is_withheld(
     assert (swept is None) == outcome.withheld == (reason is not None)
 
 
-def test_archives_within_archives_end_somewhere(engine: Engine, sweep_file: SweepFile) -> None:
+def test_archives_within_archives_end_somewhere(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     archive = b""
     for _ in range(6):
         archive = _zip({"a.zip": archive})
     assert sweep_file(engine, "a.zip", archive)[0].reason == "too_deep"
 
 
-def test_an_archive_may_not_lie_about_its_sizes(engine: Engine, sweep_file: SweepFile) -> None:
+def test_an_archive_may_not_lie_about_its_sizes(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     archive = _zip({"a.txt": b" " * 3_000_000})
     lying = archive.replace((3_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little"))
     outcome, swept = sweep_file(engine, "a.zip", lying)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backend.runtime.redaction import Engine
+from backend.runtime.redaction import RedactionEngine
 from backend.runtime.redaction.sweep import Sweep
 from tests.unit.backend.runtime.redaction.conftest import SweepFile, engine_of
 
@@ -20,14 +20,14 @@ def _file(columns: dict[str, Any], **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _swept(engine: Engine, sweep_file: SweepFile, columns: dict[str, Any], **options: Any) -> pa.Table:
+def _swept(engine: RedactionEngine, sweep_file: SweepFile, columns: dict[str, Any], **options: Any) -> pa.Table:
     outcome, swept = sweep_file(engine, "a.parquet", _file(columns, **options))
     assert (outcome.kind, outcome.withheld) == ("parquet", False)
     assert swept is not None
     return pq.read_table(io.BytesIO(swept))
 
 
-def test_text_columns_are_swept_in_every_row(engine: Engine, sweep_file: SweepFile) -> None:
+def test_text_columns_are_swept_in_every_row(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     rows = ["jane@example.org", None, "x"] * 15_000
     columns = {
         "plain": rows,
@@ -42,7 +42,9 @@ def test_text_columns_are_swept_in_every_row(engine: Engine, sweep_file: SweepFi
     assert engine.counts["values"] == 45_000
 
 
-def test_a_column_of_numbers_becomes_text_when_its_sample_holds_values(engine: Engine, sweep_file: SweepFile) -> None:
+def test_a_column_of_numbers_becomes_text_when_its_sample_holds_values(
+    engine: RedactionEngine, sweep_file: SweepFile
+) -> None:
     table = _swept(engine, sweep_file, {"n": [5, _CARD, None], "price": [1.5, 2.5, 3.5], "ok": [True, False, None]})
     assert table["n"].to_pylist() == ["5", "[CREDIT_CARD]", None]
     assert table["price"].to_pylist() == [1.5, 2.5, 3.5]
@@ -65,7 +67,7 @@ def test_a_value_beyond_the_sample_is_emptied(sweep_file: SweepFile) -> None:
     assert engine.counts["categories"] == {"CREDIT_CARD": 1}
 
 
-def test_times_and_decimals_are_swept_as_their_text(engine: Engine, sweep_file: SweepFile) -> None:
+def test_times_and_decimals_are_swept_as_their_text(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     columns = {
         "day": [dt.date(2020, 1, 2)],
         "at": [dt.datetime(2020, 1, 2, 3, 4, tzinfo=dt.UTC)],
@@ -77,7 +79,7 @@ def test_times_and_decimals_are_swept_as_their_text(engine: Engine, sweep_file: 
     assert table["card"].to_pylist() == ["[CREDIT_CARD]"]
 
 
-def test_nested_columns_are_swept_to_their_leaves(engine: Engine, sweep_file: SweepFile) -> None:
+def test_nested_columns_are_swept_to_their_leaves(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     value = {"ssn": "123456789", "tags": [{"k": "jane@example.org"}, None], "n": [1, _CARD], "at": None}
     columns = {
         "nest": [value, None],
@@ -89,13 +91,13 @@ def test_nested_columns_are_swept_to_their_leaves(engine: Engine, sweep_file: Sw
     assert table["map"].to_pylist() == [[("first_name", "[PERSON]")], []]
 
 
-def test_bytes_are_swept_as_text_or_emptied(engine: Engine, sweep_file: SweepFile) -> None:
+def test_bytes_are_swept_as_text_or_emptied(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     table = _swept(engine, sweep_file, {"b": [b"jane@example.org", b"\xff\xd8", None]})
     assert table["b"].to_pylist() == [b"[EMAIL_ADDRESS]", None, None]
     assert engine.counts["emptied_values"] == 1
 
 
-def test_what_a_file_says_of_itself_is_left_behind(engine: Engine, sweep_file: SweepFile) -> None:
+def test_what_a_file_says_of_itself_is_left_behind(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     buffer = io.BytesIO()
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({"by": "jane@example.org"}), buffer)
     swept = sweep_file(engine, "a", buffer.getvalue())[1]
@@ -103,7 +105,7 @@ def test_what_a_file_says_of_itself_is_left_behind(engine: Engine, sweep_file: S
     assert b"jane" not in swept
 
 
-def test_a_value_that_many_rows_share_takes_no_memory_for_each(engine: Engine, sweep_file: SweepFile) -> None:
+def test_a_value_that_many_rows_share_takes_no_memory_for_each(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     rows = pa.array(["jane@example.org " + "a " * 50_000] * 1_000)
     content = _file({"plain": rows, "coded": rows.dictionary_encode()}, compression="zstd")
     assert len(content) < 20_000
@@ -120,12 +122,12 @@ def test_a_value_that_many_rows_share_takes_no_memory_for_each(engine: Engine, s
     assert max(peaks) < 300_000_000
 
 
-def test_a_broken_file_is_withheld(engine: Engine, sweep_file: SweepFile) -> None:
+def test_a_broken_file_is_withheld(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     outcome, swept = sweep_file(engine, "a.parquet", b"PAR1" + b"jane@example.org" * 9 + b"PAR1")
     assert (outcome.withheld, outcome.reason, swept) == (True, "broken", None)
 
 
-def test_a_damaged_page_is_withheld(engine: Engine, sweep_file: SweepFile) -> None:
+def test_a_damaged_page_is_withheld(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     content = bytearray(_file({"a": [f"jane{number}@example.org" for number in range(2000)]}, compression="zstd"))
     content[60:100] = b"\xff" * 40
     outcome, swept = sweep_file(engine, "a.parquet", bytes(content))
