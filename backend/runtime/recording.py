@@ -1,7 +1,10 @@
 """Makes durable what an executing segment has gathered, and closes its run."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Final
 
 from backend.outputs.store import NewOutput
 from backend.runs.lifecycle import Held
@@ -10,9 +13,12 @@ from backend.runtime.beginning import Begun
 from backend.runtime.endings import ORPHANED, Ending, reason_to_stop
 from backend.runtime.means import Means
 from backend.runtime.promotion import discard
-from backend.storage.database import Tx, run_of
+from backend.storage.database import DatabaseAwayError, OutcomeUnknownError, Tx, run_of
 
 _LOG = logging.getLogger(__name__)
+
+_PATIENCE_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.5
 
 
 class Recording:
@@ -42,10 +48,29 @@ class Recording:
                 last(tx, at)
 
         try:
-            await self._means.in_thread(lambda: self._means.database.write(work, of=run_of(self._run_id)))
+            await self._write(work)
+        except OutcomeUnknownError:
+            # A row may name the outputs; what none names goes with the run.
+            raise
         except BaseException:
             await self.discard(changes.outputs)
             raise
+
+    async def _write(self, work: Callable[[Tx], None]) -> None:
+        """Waits out a short absence of the database, by less than a lease lasts."""
+        end = monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                await self._means.in_thread(lambda: self._means.database.write(work, of=run_of(self._run_id)))
+            except OutcomeUnknownError:
+                raise
+            except DatabaseAwayError:
+                if monotonic() >= end:
+                    raise
+                _LOG.warning("Run %s waits for the database", self._run_id)
+                await asyncio.sleep(_PAUSE_SECONDS)
+            else:
+                return
 
     async def close(self, ending: Ending) -> None:
         """Closes the run, with what the board has gathered. Raises as `record`."""

@@ -16,6 +16,10 @@ class DatabaseAwayError(Exception):
     """The database cannot be reached now."""
 
 
+class OutcomeUnknownError(DatabaseAwayError):
+    """The database went away in the middle of a commit: the changes may hold."""
+
+
 class ClaimedError(Exception):
     """Another transaction has the claim."""
 
@@ -115,7 +119,8 @@ class Database(Protocol):
 
         Raises:
             ClaimedError: another transaction has the claim.
-            DatabaseAwayError: the database cannot be reached, or went away before it told whether the changes hold.
+            OutcomeUnknownError: the database went away before it told whether the changes hold.
+            DatabaseAwayError: the database cannot be reached, and nothing was changed.
         """
 
     def hold(self, name: str) -> AbstractContextManager[bool]:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import QueuePool
 
 from backend.errors import ApiError
-from backend.storage.database import ClaimedError, DatabaseAwayError, Tx
+from backend.storage.database import ClaimedError, DatabaseAwayError, OutcomeUnknownError, Tx
 from backend.storage.postgresql_text import register_text
 from backend.storage.statements import Statement
 
@@ -95,7 +95,7 @@ class PostgresqlDatabase:
             try:
                 connection.execute("COMMIT")
             except psycopg.Error as error:
-                raise DatabaseAwayError("Whether the change holds is not known: the database went away.") from error
+                raise OutcomeUnknownError("Whether the change holds is not known: the database went away.") from error
             return outcome, tx.take_after_commit()
 
         outcome, actions = self._tried(change)

@@ -1,13 +1,16 @@
-"""An object store that is away while a run has something to keep."""
+"""An object store, or a database, that is away while a run has something to keep."""
 
 import json
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from backend.outputs.store import outputs_of
 from backend.runtime import patience
+from backend.storage.database import DatabaseAwayError, OutcomeUnknownError
 from backend.storage.objects import FolderObjects
 from tests.services.runtime.conftest import Live, agent_step, gate
 from tests.support.poll import until
@@ -116,3 +119,47 @@ def test_a_cancel_ends_the_wait_for_the_store(
     until(lambda: away.asked, "the first try")
     live.cancel(run_id)
     assert live.until_ended(run_id).status == "cancelled"
+
+
+@pytest.fixture
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_run_waits_out_a_short_absence_of_the_database(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backend.runtime.recording._PAUSE_SECONDS", 0.0)
+    write, left = live.services.database.write, [3]
+
+    def away(work: Any, *, of: str | None = None, claim: str | None = None) -> Any:
+        if of is not None and of.startswith("run ") and left and live.event_types(run_id):
+            left.pop()
+            raise DatabaseAwayError
+        return write(work, of=of, claim=claim)
+
+    run_id = live.run("Waits", [agent_step("say", "waiter"), agent_step("write", "writer", "say")])
+    live.until_event(run_id, "step.progress")
+    monkeypatch.setattr(live.services.database, "write", away)
+    row = live.until_ended(run_id)
+    assert (row.status, row.outputs_count, left) == ("completed", 2, [])
+
+
+@pytest.mark.usefixtures("quiet")
+def test_what_a_commit_of_unknown_outcome_names_stays_stored(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = live.services.database
+    write = database.write
+
+    def untold(work: Any, *, of: str | None = None, claim: str | None = None) -> Any:
+        outcome = write(work, of=of, claim=claim)
+        if of is not None and of.startswith("run ") and live.count("outputs") and not again.is_set():
+            raise OutcomeUnknownError
+        return outcome
+
+    again = threading.Event()
+    monkeypatch.setattr(database, "write", untold)
+    run_id = live.run("Asks", [agent_step("write", "writer")])
+    named = until(lambda: database.read(lambda tx: outputs_of(tx, run_id)), "the outputs")
+    again.set()
+    live.until_ended(run_id)
+    for output in named:
+        assert sum(map(len, live.objects.open_range(output.object_key, 0, output.size_bytes))) == output.size_bytes
