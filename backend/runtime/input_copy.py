@@ -72,7 +72,7 @@ class Copying:
         from botocore.parsers import ResponseParserError
 
         try:
-            self._patience.insist(lambda: self._copy_once(found, file), f"Copying the object {found.key!r}")
+            self._patience.insist(lambda: self._copy_once(found, file), "Copying an object")
         except (BotoCoreError, ClientError, ResponseParserError, CredentialsError) as error:
             code = code_of(error)
             why = f"{_WORDS[code]} ({code})" if code in _WORDS else f"failed: {explain(error, self._connector)}"

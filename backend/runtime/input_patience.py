@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from backend.runtime import patience
-from backend.workflows.store_answers import may_pass
+from backend.workflows.store_answers import loggable, may_pass
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class Patience:
                 end = now + patience.SECONDS if end is None else end
                 if now >= end or not may_pass(error):
                     raise
-                _LOG.warning("%s: %s, tried again for %.0f s", what, str(error)[:500], end - now)
+                _LOG.warning("%s: %s, tried again for %.0f s", what, loggable(error), end - now)
             # Threads that were throttled together do not come back together.
             self._wait(min(pause, end - now) * random.uniform(0.75, 1.25))  # noqa: S311 - no secret
             pause = min(2 * pause, patience.LONGEST_PAUSE)

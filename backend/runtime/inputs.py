@@ -45,7 +45,7 @@ def materialise(
         bucket, prefix = parse_s3_prefix(uri)
         _check_inside(connector, bucket, prefix)
         patience = Patience(stop)
-        client = patience.insist(lambda: s3_client(connector, secrets, attempts=1), f"The credentials for {uri}")
+        client = patience.insist(lambda: s3_client(connector, secrets, attempts=1), f"Credentials for bucket {bucket}")
         copying = Copying(client, connector, patience)
         objects = _list(_all(client, patience, bucket, prefix), declared)
         folder.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ def _all(client: "S3Client", patience: Patience, bucket: str, prefix: str) -> It
     """Every object below the prefix, page by page, so that a page that fails begins no listing anew."""
     following: dict[str, str] = {}
     while True:
-        page = patience.insist(partial(list_page, client, bucket, prefix, **following), f"Listing {prefix} of {bucket}")
+        page = patience.insist(partial(list_page, client, bucket, prefix, **following), f"Listing bucket {bucket}")
         for one in page.get("Contents", ()):
             yield ListedObject(one["Key"], one["Size"], one.get("ETag", ""))
         if not page["IsTruncated"]:

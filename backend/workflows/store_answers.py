@@ -1,6 +1,7 @@
 """What object storage answers, and how it fails: told in the connector's terms, with its own words in the log."""
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,6 +10,8 @@ if TYPE_CHECKING:
     from types_boto3_s3.type_defs import ListObjectsV2OutputTypeDef
 
 _LONGEST_LOGGED: Final = 2_000
+# Keys of objects may name people.
+_RESOURCE: Final = re.compile(r"on resource: .*?(?= because |$)", re.DOTALL)
 _DENIED: Final = frozenset(
     {"AccessDenied", "AccessDeniedException", "403", "InvalidAccessKeyId", "InvalidClientTokenId"}
 )
@@ -75,10 +78,19 @@ def may_pass(error: BaseException | None) -> bool:
     )
 
 
+def loggable(error: Exception) -> str:
+    """What the log may hold of a failure: a store's own words, but not which object it is about, nor what it sent."""
+    from botocore.exceptions import ClientError
+
+    if not isinstance(error, ClientError):
+        return type(error).__name__
+    return _RESOURCE.sub("on a resource", str(error))[:_LONGEST_LOGGED]
+
+
 def explain(error: Exception, connector: Mapping[str, Any]) -> str:
     """What a failure means, for a person: the store's code, and who was denied; the store's own words go to the log."""
     if not isinstance(error, ValueError):
-        _LOG.warning("The store of bucket %s: %s", connector["bucket"], str(error)[:_LONGEST_LOGGED])
+        _LOG.warning("The store of bucket %s: %s", connector["bucket"], loggable(error))
     return _in_short(error, _who(connector))
 
 

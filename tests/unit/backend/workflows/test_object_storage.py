@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 from botocore.credentials import RefreshableCredentials
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from backend.secrets import Secrets
 from backend.workflows.object_storage import s3_client, try_connection
-from backend.workflows.store_answers import CredentialsError
+from backend.workflows.store_answers import CredentialsError, loggable
 from tests.support.s3_server import S3Server
 
 
@@ -87,3 +88,27 @@ def test_a_secret_that_there_is_not_is_told(s3_server: S3Server) -> None:
         False,
         "Listing s3://docs/ failed: this deployment has no secret named 'other'",
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("User: arn:aws:iam::1:user/own is not authorized", "User: arn:aws:iam::1:user/own is not authorized"),
+        (
+            'User u may not s3:GetObject on resource: "arn:aws:s3:::docs/Hanna P.txt" because no policy allows it',
+            "User u may not s3:GetObject on a resource because no policy allows it",
+        ),
+        (
+            "User u may not s3:GetObject on resource: arn:aws:s3:::docs/hanna",
+            "User u may not s3:GetObject on a resource",
+        ),
+    ],
+)
+def test_a_stores_words_are_logged_without_the_object_that_they_are_about(words: str, told: str) -> None:
+    error = ClientError({"Error": {"Code": "AccessDenied", "Message": words}}, "GetObject")
+    assert loggable(error).endswith(f"operation: {told}")
+
+
+def test_what_is_no_answer_of_a_store_is_logged_by_its_kind() -> None:
+    error = EndpointConnectionError(endpoint_url="http://127.0.0.1:1/docs/hanna.txt")
+    assert loggable(error) == "EndpointConnectionError"
