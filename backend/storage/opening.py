@@ -37,7 +37,7 @@ def open_postgresql(url: str, connections: int) -> Database:
     except RuntimeError as error:
         raise DataFolderError(str(error)) from error
     except SQLAlchemyError as error:
-        raise DataFolderError(f"The database cannot be used: {str(error.__cause__).strip()}.") from error
+        raise DataFolderError(f"The database cannot be used: {' '.join(str(error.__cause__).split())}") from error
     finally:
         engine.dispose()
     return PostgresqlDatabase(url, connections)

@@ -180,7 +180,8 @@ def test_the_queue_keeps_nothing_of_what_has_ended(cluster: Cluster) -> None:
     caller, _ = cluster.callers()
     ended = caller.finished(cluster.flows["Echo"])["run_id"]
     database = open_postgresql(cluster.database, 1)
-    assert database.write(lambda tx: purge(tx, database.now() + HOUR_MS, 10_000)) > 0
+    later = database.now() + HOUR_MS
+    assert database.write(lambda tx: purge(tx, later, 10_000)) > 0
     database.close()
     with psycopg.connect(cluster.database) as connection:
         left = connection.execute("SELECT count(*) FROM dbos.workflow_status").fetchone()
@@ -190,7 +191,11 @@ def test_the_queue_keeps_nothing_of_what_has_ended(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("settings", "command", "said"),
     [
-        ({"RUNTIME_ENGINE": "dbos"}, "backend", "dbos needs PostgreSQL: set backend.database"),
+        (
+            {"RUNTIME_ENGINE": "dbos", "OBJECTS_FOLDER": "/objects"},
+            "backend",
+            "dbos needs PostgreSQL: set backend.database",
+        ),
         ({"RUNTIME_ENGINE": "dbos", "BACKEND_DATABASE": "postgresql://x@127.0.0.1:1/x"}, "backend", "objects.folder"),
         ({}, "worker", "Workers need the engine dbos"),
         ({"BACKEND_DATABASE": "postgresql://x@127.0.0.1:1/x"}, "backend", "The database cannot be used"),
