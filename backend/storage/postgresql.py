@@ -175,8 +175,11 @@ class PostgresqlDatabase:
             if connection.closed:
                 pooled.invalidate()
                 self._forget(pool)
-            else:
+            elif pool is self._pool:
                 pooled.close()
+            else:
+                # Nobody takes it out of a forgotten pool again.
+                pooled.invalidate()
 
     def _forget(self, pool: QueuePool) -> None:
         """Where one connection was lost the others that rest are most likely lost too."""
