@@ -20,7 +20,7 @@ class Labelled:
         self._pieces: dict[str, list[int]] = defaultdict(list)
         for piece, label in enumerate(labels):
             self._pieces[label].append(piece)
-        self._told: dict[str, list[Zone]] = {}
+        self._told: dict[str, list[int]] = {}
 
     def at(self, place: int) -> str:
         """The label of what stands at a place."""
@@ -38,14 +38,17 @@ class Labelled:
         """Whether two places are in different pieces."""
         return self.piece_at(first) != self.piece_at(second)
 
-    def told(self, words: str) -> list[Zone]:
-        """The zones, in order, whose label holds one of some context words."""
-        if (zones := self._told.get(words)) is None:
-            told = [pieces for label, pieces in self._pieces.items() if tells(words, label)]
-            starts = self._starts
-            zones = [(starts[piece], starts[piece + 1]) for piece in sorted(itertools.chain(*told))]
-            self._told[words] = zones
-        return zones
+    def told(self, words: str, low: int, high: int) -> list[Zone]:
+        """What lies between two places, in order, of the pieces whose label holds one of some context words."""
+        if (told := self._told.get(words)) is None:
+            found = [pieces for label, pieces in self._pieces.items() if tells(words, label)]
+            told = self._told[words] = sorted(itertools.chain(*found))
+        if not told:
+            return []
+        starts = self._starts
+        first = bisect.bisect_left(told, self.piece_at(low))
+        last = bisect.bisect_right(told, self.piece_at(high - 1))
+        return [(max(starts[piece], low), starts[piece + 1]) for piece in told[first:last]]
 
 
 class Part:
@@ -66,9 +69,5 @@ class Part:
 
     def told(self, words: str) -> list[Zone]:
         """The zones of the part, in order, whose label holds one of some context words."""
-        low, high = self._low, self._high
-        zones = self._labelled.told(words)
-        # The zone before the first that begins here may reach into the part.
-        first = max(bisect.bisect_left(zones, (low, low)) - 1, 0)
-        last = bisect.bisect_left(zones, (high, high))
-        return [(max(start - low, 0), end - low) for start, end in zones[first:last] if end > low]
+        low = self._low
+        return [(start - low, end - low) for start, end in self._labelled.told(words, low, self._high)]

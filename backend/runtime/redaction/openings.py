@@ -23,6 +23,7 @@ class Prefilter:
         self._begins = {rule: _search(rule.begins) for rule in rules}
         self._lifted = {rule for rule in rules if rule.score < floor}
         self._contexts = {rule.context: _search(f"(?i){rule.context}") for rule in self._lifted}
+        self._any_context = _search(f"(?i){'|'.join(self._contexts)}")
 
     def openings(self, plain: str, told: Callable[[str], Sequence[Zone]]) -> Openings:
         """For a normalised text: the places, in order, where matches of a rule can begin; there are no others.
@@ -32,7 +33,9 @@ class Prefilter:
         # One byte a character, and a line break on either side to stand for the text's ends.
         raw = b"\n" + plain.encode("latin-1") + b"\n"
         everywhere = [(0, len(plain))]
-        zones = {words: self._zones(raw, words, told(words)) for words in self._contexts}
+        zones = {words: told(words) for words in self._contexts}
+        if self._any_context(raw, 0) >= 0:
+            zones = {words: self._zones(raw, words, labelled) for words, labelled in zones.items()}
         found: dict[Rule, Sequence[int]] = {}
         for rule, search in self._begins.items():
             where = zones[rule.context] if rule in self._lifted else everywhere
@@ -42,7 +45,7 @@ class Prefilter:
         return found
 
     def _zones(self, raw: bytes, words: str, told: Sequence[Zone]) -> Sequence[Zone]:
-        """Where a value can have one of the words before it on its line, or in the name of its column or key."""
+        """Those told, and where a value can have one of the words before it on its line."""
         search = self._contexts[words]
         zones = list(told)
         place = search(raw, 0)

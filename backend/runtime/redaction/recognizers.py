@@ -33,6 +33,13 @@ class Window(NlpArtifacts):
         return list({rule.entity for rule in self.openings})
 
 
+class _Found(RecognizerResult):
+    """A result that Presidio finds equal to itself alone: it looks for equal ones, which are joined later anyway."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
 class RuleRecognizer(EntityRecognizer):
     """The rules of one entity type; scores are the rules' own, and below `floor` nothing is found."""
 
@@ -53,7 +60,7 @@ class RuleRecognizer(EntityRecognizer):
         assert isinstance(nlp_artifacts, Window)
         window = nlp_artifacts
         return [
-            RecognizerResult(match.entity, match.start, match.end, match.score, recognition_metadata=self._origin)
+            _Found(match.entity, match.start, match.end, match.score, recognition_metadata=self._origin)
             for rule in self._rules
             if rule in window.openings
             for match in find(rule, window.plain, self._floor, window.labels, window.openings[rule])
