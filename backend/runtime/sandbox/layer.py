@@ -1,5 +1,6 @@
 """What a layer is, and what layers share: launches, step folders, files in memory."""
 
+import contextlib
 import fcntl
 import importlib.util
 import marshal
@@ -160,8 +161,10 @@ def remove_leftovers() -> None:
     """Remove the folders of steps whose worker was killed before a guard could watch over them."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}[0-9]*-*"):
         worker = folder.name.removeprefix(_SCRATCH).partition("-")[0]
-        if worker.isdecimal() and not Path(f"/proc/{worker}").exists() and folder.lstat().st_uid == os.geteuid():
-            _remove(folder)
+        # A guard may still be removing it.
+        with contextlib.suppress(FileNotFoundError):
+            if worker.isdecimal() and not Path(f"/proc/{worker}").exists() and folder.lstat().st_uid == os.geteuid():
+                _remove(folder)
 
 
 def _remove(folder: Path) -> None:

@@ -65,7 +65,7 @@ class Steps:
         }
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 10) -> bool:
+def eventually(holds: Callable[[], bool], seconds: float = 60) -> bool:
     """Whether `holds` becomes true in time."""
     deadline = time.monotonic() + seconds
     while not holds():
