@@ -27,7 +27,7 @@ run: $(RUN) ## Start the whole service with example workflows and print calls to
 
 test: $(DEV) ## Run every test; under CI none may be left out
 	$(PYTEST) $(ARGS)
-	$(if $(ARGS),,$(PYTEST) --database postgresql tests/services/runs tests/services/keys)
+	$(if $(ARGS),,$(PYTEST) --database postgresql tests/services)
 
 test-postgresql: $(DEV) ## Run what keeps data on PostgreSQL instead of the embedded database
 	$(PYTEST) --database postgresql $(or $(ARGS),tests/services tests/contract)
