@@ -61,6 +61,8 @@ class Postgresql:
         self._admin.close()
 
     def _make(self, name: str) -> None:
+        # Tests that were killed may have left one of this name.
+        self._drop(name)
         self._admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
     def _drop(self, name: str) -> None:
