@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -29,8 +30,8 @@ ANSWER = "planted answer of the model"
 REASON, COMMENT = "planted reason of somebody", "planted comment of an approver"
 OBJECT_KEY, CONTENT = "in/planted-object-of-hanna.txt", "planted content of an object"
 BODY = "planted text in a broken body"
-STRANGERS = "ak_feedfeedfeed.planted_secret_of_a_stranger_000"
-STRANGERS_ID = "ake_0123456789abcdef0123456789plant"
+STRANGERS = f"ak_{token_hex(6)}.{token_hex(20)}"
+STRANGERS_ID = f"ake_{token_hex(16)}"
 CODE = "planted in the code of an agent"
 
 EVERYTHING = (

@@ -3,6 +3,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from deploy.certificates import CertificateFiles, CertificateUnusable
 from deploy.settings import ServerTls
@@ -93,7 +95,7 @@ def test_a_key_with_a_password_is_opened_for_grpc(tmp_path: Path, monkeypatch: p
     (tmp_path / "password").write_text("planted\n")
     opened = CertificateFiles(sealed(tmp_path, tmp_path / "password")).first
     assert b"ENCRYPTED" in (tmp_path / "key.pem").read_bytes()
-    assert opened.key.startswith(b"-----BEGIN PRIVATE KEY-----")
+    assert isinstance(load_pem_private_key(opened.key, password=None), ec.EllipticCurvePrivateKey)
 
     monkeypatch.setenv("KEY_PASSWORD", "planted")
     assert CertificateFiles(replace(tls(tmp_path), key_password="env:KEY_PASSWORD")).first == opened
