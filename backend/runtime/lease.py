@@ -76,7 +76,7 @@ class Lease:
                 thread.join()
         try:
             self._database.write(lambda tx: store.remove(tx, self._owner), of=f"worker {self._owner}")
-        except Exception:  # noqa: BLE001 - it ends by itself
+        except Exception:  # noqa: BLE001 - unrenewed, the lease ends by itself
             _LOG.warning("The lease of %s could not be given back", self._owner, exc_info=True)
 
     def _renew_forever(self) -> None:

@@ -53,7 +53,7 @@ class DbosQueue:
     def cancel(self, segment_id: str) -> None:
         """The worker that executes it looks for itself."""
 
-    def executes(self, segment_id: str) -> bool:  # noqa: ARG002 - of any segment
+    def executes(self, segment_id: str) -> bool:  # noqa: ARG002 - the same for every segment
         """Nothing is executed here."""
         return False
 
