@@ -5,9 +5,10 @@ The edge tells a JSON caller the same before it calls; here the rule holds for i
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -16,8 +17,8 @@ from backend.errors import ApiError
 from workflow_api.v1 import errors_pb2, options_pb2
 
 Problem = tuple[str, str]
-Check = Callable[[Any], Iterable[str]]
-PlannedField = tuple[FieldDescriptor, options_pb2.FieldRules, tuple[Check, ...], bool]
+Found = dict[errors_pb2.ErrorReason.ValueType, list[Problem]]
+Check = Callable[[Any], Sequence[str]]
 
 # Reasons in the order in which they win over one another. (DECISIONS.md, 2)
 _PRECEDENCE = (
@@ -27,11 +28,25 @@ _PRECEDENCE = (
 )
 
 
+class _Field(NamedTuple):
+    """What is checked of one field; `nested` are the fields of the messages that it holds."""
+
+    name: str
+    spelling: str
+    reason: errors_pb2.ErrorReason.ValueType
+    required: bool
+    has_presence: bool
+    repeated: bool
+    checks: tuple[Check, ...]
+    nested: tuple["_Field", ...]
+
+
 def validate(request: Message) -> None:
     """Raises ApiError with every problem of the request at once, or returns."""
-    found: dict[int, list[Problem]] = {}
-    for reason, problem in _problems(request, ""):
-        found.setdefault(reason, []).append(problem)
+    found: Found = {}
+    _check(request, _plan(request.DESCRIPTOR), "", found)
+    if not found:
+        return
     for reason in _PRECEDENCE:
         if reason in found:
             problems = found[reason] if reason == errors_pb2.ERROR_REASON_INVALID_REQUEST else ()
@@ -40,55 +55,76 @@ def validate(request: Message) -> None:
             raise ApiError(reason, message, problems=problems)
 
 
-def _problems(message: Message, prefix: str) -> Iterator[tuple[errors_pb2.ErrorReason.ValueType, Problem]]:
-    for field, rules, checks, nested in _plan(message.DESCRIPTOR):
-        name = rules.header or prefix + field.name
-        reason = rules.violation or errors_pb2.ERROR_REASON_INVALID_REQUEST
-        value = getattr(message, field.name)
-        present = message.HasField(field.name) if field.has_presence else bool(value)
-        if not present:
-            if rules.required:
-                yield reason, (name, "is required")
+def _check(message: Message, fields: tuple[_Field, ...], prefix: str, found: Found) -> None:
+    for name, spelling, reason, required, has_presence, repeated, checks, nested in fields:
+        value = getattr(message, name)
+        if not (message.HasField(name) if has_presence else value):
+            if required:
+                found.setdefault(reason, []).append((prefix + spelling, "is required"))
             continue
         for check in checks:
             for why in check(value):
-                yield reason, (name, why)
+                found.setdefault(reason, []).append((prefix + spelling, why))
         if nested:
-            for part in value if field.is_repeated else (value,):
-                yield from _problems(part, f"{name}.")
+            for part in value if repeated else (value,):
+                _check(part, nested, f"{prefix}{spelling}.", found)
 
 
 @cache
-def _plan(descriptor: Descriptor) -> tuple[PlannedField, ...]:
+def _plan(descriptor: Descriptor) -> tuple[_Field, ...]:
     plan = []
     for field in descriptor.fields:
         rules = field.GetOptions().Extensions[options_pb2.field]
         checks = tuple(_checks(field, rules))
-        is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
-        nested = field.message_type is not None and not is_map and bool(_plan(field.message_type))
+        message = field.message_type
+        nested = () if message is None or message.GetOptions().map_entry else _plan(message)
         if checks or nested or rules.required:
-            plan.append((field, rules, checks, nested))
+            spelling = rules.header or field.name
+            reason = rules.violation or errors_pb2.ERROR_REASON_INVALID_REQUEST
+            presence = field.has_presence
+            plan.append(
+                _Field(field.name, spelling, reason, rules.required, presence, field.is_repeated, checks, nested)
+            )
     return tuple(plan)
 
 
 def _checks(field: FieldDescriptor, rules: options_pb2.FieldRules) -> Iterator[Check]:
     if rules.HasField("max_items"):
-        yield lambda value: () if len(value) <= rules.max_items else (f"must have at most {rules.max_items} entries",)
+        yield _items_check(rules.max_items)
     if rules.HasField("keys"):
-        yield lambda value: (f"key {why}" for key in value for why in _text_problems(key, rules.keys))
+        yield _each_check("key", _text_check(rules.keys))
     if rules.HasField("values"):
-        is_map = rules.HasField("keys")
-        yield lambda value: (
-            f"value {why}" for one in (value.values() if is_map else value) for why in _text_problems(one, rules.values)
-        )
+        each = _each_check("value", _text_check(rules.values))
+        yield (lambda value: each(value.values())) if rules.HasField("keys") else each
     if field.is_repeated:
         return
     if rules.raw_json:
-        yield lambda value: _json_problems(value, rules.raw_json_kind)
+        yield _json_check(rules.raw_json_kind)
     elif field.type == FieldDescriptor.TYPE_STRING:
-        yield lambda value: _text_problems(value, rules)
+        yield _text_check(rules)
     elif rules.HasField("minimum") or rules.HasField("maximum"):
-        yield lambda value: _number_problems(value, rules)
+        yield _number_check(rules)
+
+
+def _items_check(most: int) -> Check:
+    return lambda value: () if len(value) <= most else (f"must have at most {most} entries",)
+
+
+def _each_check(what: str, check: Check) -> Check:
+    return lambda values: [f"{what} {why}" for one in values for why in check(one)]
+
+
+def _text_check(rules: options_pb2.FieldRules) -> Check:
+    least = rules.min_length
+    most = rules.max_length if rules.HasField("max_length") else sys.maxsize
+    fits = re.compile(rules.pattern).fullmatch if rules.pattern else None
+
+    def check(value: str) -> Sequence[str]:
+        if "\0" not in value and least <= len(value) <= most and (fits is None or fits(value)):
+            return ()
+        return list(_text_problems(value, rules))
+
+    return check
 
 
 def _text_problems(value: str, rules: options_pb2.FieldRules) -> Iterator[str]:
@@ -102,23 +138,28 @@ def _text_problems(value: str, rules: options_pb2.FieldRules) -> Iterator[str]:
         yield f"must be {rules.pattern_text}"
 
 
-def _number_problems(value: float, rules: options_pb2.FieldRules) -> Iterator[str]:
+def _number_check(rules: options_pb2.FieldRules) -> Check:
     low = rules.minimum if rules.HasField("minimum") else None
     high = rules.maximum if rules.HasField("maximum") else None
-    if (low is not None and value < low) or (high is not None and value > high):
-        if high is None:
-            yield f"must be at least {low}"
-        elif low is None:
-            yield f"must be at most {high}"
-        else:
-            yield f"must be from {low} to {high}"
+    if high is None:
+        why = f"must be at least {low}"
+    elif low is None:
+        why = f"must be at most {high}"
+    else:
+        why = f"must be from {low} to {high}"
+
+    def check(value: float) -> Sequence[str]:
+        return () if (low is None or value >= low) and (high is None or value <= high) else (why,)
+
+    return check
 
 
-def _json_problems(value: str, kind: str) -> Iterator[str]:
-    try:
-        parsed = json.loads(value)
-    except (ValueError, RecursionError):
-        yield "must be JSON"
-        return
-    if kind == "object" and not isinstance(parsed, dict):
-        yield "must be an object"
+def _json_check(kind: str) -> Check:
+    def check(value: str) -> Sequence[str]:
+        try:
+            parsed = json.loads(value)
+        except (ValueError, RecursionError):
+            return ("must be JSON",)
+        return ("must be an object",) if kind == "object" and not isinstance(parsed, dict) else ()
+
+    return check
