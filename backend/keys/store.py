@@ -24,8 +24,22 @@ _STARTED_TODAY = (
     .where(daily_usage.c.key_id == api_keys.c.key_id, daily_usage.c.day == bindparam("day"))
     .scalar_subquery()
 )
-_RECORD = select(
-    api_keys, func.coalesce(_STARTED_TODAY, 0).label("quota_used_today"), _ACTIVE_RUNS.label("active_runs")
+_OF_CALLER = (
+    "key_id",
+    "name",
+    "deployment_id",
+    "scopes",
+    "access_mode",
+    "access_workflow_ids",
+    "expires_at",
+    "rate_limit_rpm",
+    "daily_run_quota",
+    "max_concurrent_runs",
+)
+_COUNTERS = func.coalesce(_STARTED_TODAY, 0).label("quota_used_today"), _ACTIVE_RUNS.label("active_runs")
+_RECORD = select(api_keys, *_COUNTERS)
+_SEEN_BY_CALLER = sql(
+    select(*(api_keys.c[name] for name in _OF_CALLER), *_COUNTERS).where(api_keys.c.key_id == bindparam("key_id"))
 )
 _GET = sql(_RECORD.where(api_keys.c.key_id == bindparam("key_id")))
 _LIST = sql(_RECORD.order_by(api_keys.c.created_at.desc(), api_keys.c.key_id.desc()))
@@ -46,6 +60,11 @@ _WORKFLOW_KNOWN = sql(select(workflows.c.workflow_id).where(workflows.c.workflow
 def get(tx: Tx, key_id: str, day: int) -> Any:
     """A key with its counters of the UTC day, or None."""
     return tx.one(_GET, key_id=key_id, day=day)
+
+
+def seen_by_caller(tx: Tx, key_id: str, day: int) -> Any:
+    """What a key's caller may know of it, with its counters of the UTC day, or None."""
+    return tx.one(_SEEN_BY_CALLER, key_id=key_id, day=day)
 
 
 def all_records(tx: Tx, day: int) -> list[Any]:

@@ -63,7 +63,7 @@ class Tx:
         row = cursor.fetchone()
         if row is None:
             return None
-        return statement.row_maker(column[0] for column in cursor.description)(row)
+        return statement.row_maker(cursor)(row)
 
     def all(self, statement: Statement, **params: object) -> list[Any]:
         """Every row."""
@@ -72,7 +72,7 @@ class Tx:
         rows = cursor.fetchall()
         if not rows:
             return rows  # type: ignore[no-any-return]  # the driver's own empty list
-        make = statement.row_maker(column[0] for column in cursor.description)
+        make = statement.row_maker(cursor)
         return [make(row) for row in rows]
 
     def run(self, statement: Statement, **params: object) -> int:

@@ -5,12 +5,10 @@ A statement that goes through SQLAlchemy's execution costs several times what th
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Dialect
 from sqlalchemy.sql.expression import ClauseElement
-
-_REQUIRED: Final = object()
 
 
 class Statement:
@@ -25,7 +23,7 @@ class Statement:
     def __init__(self, clause: ClauseElement, columns: Sequence[str] | None = None) -> None:
         self._clause = clause
         self._columns = columns
-        self._compiled: dict[str, tuple[str, tuple[tuple[str, Any], ...]]] = {}
+        self._compiled: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {}
         self._row: Callable[[Iterable[Any]], Any] | None = None
 
     def prepare(self, dialect: Dialect, params: Mapping[str, Any]) -> tuple[str, list[Any]]:
@@ -34,30 +32,28 @@ class Statement:
         Raises:
             KeyError: a parameter of the statement is not given.
         """
-        compiled = self._compiled.get(dialect.name) or self._compile(dialect)
-        arguments = [params.get(name, fixed) for name, fixed in compiled[1]]
-        if _REQUIRED in arguments:
-            missing = [name for name, fixed in compiled[1] if fixed is _REQUIRED and name not in params]
-            raise KeyError(f"not given: {missing}")
-        return compiled[0], arguments
+        text, names, fixed = self._compiled.get(dialect.name) or self._compile(dialect)
+        if fixed:
+            params = {**fixed, **params}
+        try:
+            return text, [params[name] for name in names]
+        except KeyError:
+            raise KeyError(f"not given: {[name for name in names if name not in params]}") from None
 
-    def _compile(self, dialect: Dialect) -> tuple[str, tuple[tuple[str, Any], ...]]:
+    def _compile(self, dialect: Dialect) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         keys = list(self._columns) if self._columns is not None else None
         compiled = self._clause.compile(dialect=dialect, column_keys=keys)
-        fixed = {
-            name: _REQUIRED if bind.required else bind.value
-            for name, bind in compiled.binds.items()  # type: ignore[attr-defined]
-        }
-        order = compiled.positiontup or ()  # type: ignore[attr-defined]
-        self._compiled[dialect.name] = text = (str(compiled), tuple((name, fixed[name]) for name in order))
-        return text
+        binds = compiled.binds  # type: ignore[attr-defined]
+        names = tuple(compiled.positiontup or ())  # type: ignore[attr-defined]
+        fixed = {name: bind.value for name, bind in binds.items() if not bind.required and name in names}
+        self._compiled[dialect.name] = made = str(compiled), names, fixed
+        return made
 
-    def row_maker(self, names: Iterable[str]) -> Callable[[Iterable[Any]], Any]:
-        """Makes a named tuple of one result row whose columns have these names."""
+    def row_maker(self, cursor: Any) -> Callable[[Iterable[Any]], Any]:
+        """Makes a named tuple of one result row of a cursor that ran the statement."""
         if self._row is None:
             make_class: Any = namedtuple  # noqa: PYI024 - the columns are known at run time only
-            row = make_class("Row", list(names), rename=True)
-            self._row = row._make
+            self._row = make_class("Row", [column[0] for column in cursor.description], rename=True)._make
         return self._row
 
 

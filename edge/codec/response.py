@@ -5,11 +5,13 @@ what is not set. What google.api's own mapping would say (strings for int64, abs
 """
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 
 from edge.codec.rules import TIMESTAMP, enum_of, is_links, is_map, message_of, public_fields, spellings
 from edge.codec.templates import names_in, path_segment
@@ -17,6 +19,8 @@ from edge.codec.timestamps import timestamp_text
 from workflow_api.v1.options_pb2 import FieldRules
 
 _INDENT: Final = "    "
+_REMEMBERED: Final = 512
+_SMALL_BYTES: Final = 4_096
 
 
 class ResponseCodec:
@@ -32,9 +36,22 @@ class ResponseCodec:
         if open_names:
             raise ValueError(f"{message.full_name}: no field fills {', '.join(open_names)} of its links")
         self._to_object: Callable[[Message], dict[str, Any]] = writer.compiled(message)
+        self._read: Callable[[bytes], Message] = GetMessageClass(message).FromString
+        self._remembered = lru_cache(maxsize=_REMEMBERED)(self._encode_wire)
 
     def encode(self, message: Message) -> bytes:
-        """Return the message as JSON."""
+        """Return the message as JSON.
+
+        Who polls asks for the same again and again: what was written of a small message is remembered by the message's
+        bytes, which cost a tenth of writing it again.
+        """
+        wire = message.SerializeToString()
+        return self._remembered(wire) if len(wire) <= _SMALL_BYTES else self._write(message)
+
+    def _encode_wire(self, wire: bytes) -> bytes:
+        return self._write(self._read(wire))
+
+    def _write(self, message: Message) -> bytes:
         return orjson.dumps(self._to_object(message))
 
 
