@@ -1,13 +1,11 @@
 """Requests per minute of each key, in fixed minutes of UTC. (SPEC.md, Per-key limits)."""
 
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 _MINUTE_MS: Final = 60_000
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """Where a key stands in the present minute, the call at hand included."""
 
     limit: int
