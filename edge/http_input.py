@@ -106,7 +106,8 @@ class HttpRequest:
         Raises:
             Refusal: `payload_too_large`.
         """
-        length = _LENGTH.fullmatch(self.header("Content-Length") or "")
+        given = self.header("Content-Length")
+        length = _LENGTH.fullmatch(given) if given else None
         if length and (len(length[1]) > len(str(MAX_BODY_BYTES)) or int(length[1]) > MAX_BODY_BYTES):
             raise self._too_large()
 

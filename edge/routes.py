@@ -80,6 +80,9 @@ class RouteTable:
         self._root = _Node()
         for route in self.routes:
             self._root.add(route)
+        self._plain = {
+            (route.method, route.template): Match(route, {}) for route in self.routes if not route.path_names
+        }
 
     def match(self, http_method: str, raw_path: str) -> Match:
         """Return the route of a method and a path as sent, without the query.
@@ -89,6 +92,9 @@ class RouteTable:
         Raises:
             Refusal: `not_found`, or `method_not_allowed` with `Allow`.
         """
+        plain = self._plain.get((http_method, raw_path))
+        if plain is not None:
+            return plain
         node = self._root
         values: list[str] = []
         for segment in raw_path.split("/"):
