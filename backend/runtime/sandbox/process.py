@@ -18,6 +18,9 @@ from backend.runtime.sandbox.limits import Limits
 from backend.runtime.sandbox.log import StepLog
 
 REAP_SECONDS = 5.0
+# A guard ends only when all that it guards is dead, and a step that never stands still may leave it little of the
+# processor; without it nobody would be left to kill the rest.
+GUARD_SECONDS = 60.0
 
 Excess = Literal["memory", "processes", "workspace"]
 
@@ -102,7 +105,7 @@ class StepProcess:
             waiting.register(self._namespace, select.POLLIN)
             waiting.poll(REAP_SECONDS * 1000)
         try:
-            self._popen.wait(REAP_SECONDS)
+            self._popen.wait(GUARD_SECONDS if self._guarded == "guard" else REAP_SECONDS)
         except subprocess.TimeoutExpired:
             _kill_family(self._popen.pid)
             self._popen.wait(REAP_SECONDS)
