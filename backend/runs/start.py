@@ -18,7 +18,7 @@ from backend.runs.redaction_manifest import pending_manifest
 from backend.runs.runtime_port import Runtime
 from backend.services import Services
 from backend.storage.database import ClaimedError, Tx, key_of
-from backend.workflows.known_terms import load_terms
+from backend.workflows.known_terms import foreseen_terms, load_terms
 from backend.workflows.terms import WorkflowTerms
 from workflow_api.v1 import errors_pb2, runs_pb2
 
@@ -68,13 +68,15 @@ class Starts:
 
     def _inputs(self, attempt: Attempt) -> Inputs | None:
         """Judges the inputs before the transaction, which judges anew only where the terms changed meanwhile."""
-        terms = self._database.snapshot(lambda tx: self._terms(tx, attempt))
+        terms = foreseen_terms(self._kept, attempt.workflow_id, attempt.version)
+        if terms is None:
+            terms = self._database.snapshot(lambda tx: self._terms(tx, attempt))
         if terms is None or terms.refusal() is not None:
             return None
         return judge_inputs(attempt, terms, self._providers)
 
-    def _terms(self, tx: Tx, attempt: Attempt) -> WorkflowTerms | None:
-        return load_terms(self._kept, tx, self._providers, attempt.workflow_id, attempt.version)
+    def _terms(self, tx: Tx, attempt: Attempt, revision: int | None = None) -> WorkflowTerms | None:
+        return load_terms(self._kept, tx, self._providers, attempt.workflow_id, attempt.version, revision=revision)
 
     def _decide(self, tx: Tx, attempt: Attempt, inputs: Inputs | None) -> _Decided | ApiError:
         """Records a new run, or finds the one that exists.
@@ -90,7 +92,7 @@ class Starts:
             return ApiError(errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT)
         if bound and facts.run_id is not None:
             return _Decided(facts.run_id)
-        terms = self._terms(tx, attempt)
+        terms = self._terms(tx, attempt, facts.resource_revision)
         if terms is not None and terms.refusal() is None and (inputs is None or inputs.terms is not terms):
             inputs = judge_inputs(attempt, terms, self._providers)
         refusal = first_refusal(Case(attempt, facts, terms, inputs))

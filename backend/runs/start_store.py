@@ -11,6 +11,7 @@ from backend.storage.statements import sql
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
 from backend.storage.tables.runs import idempotency_records, runs, segments, status_in, steps
+from backend.storage.tables.workflows import resource_revision
 
 RUN_COLUMNS: Final = tuple(column.name for column in runs.columns)
 
@@ -42,6 +43,9 @@ _FACTS = sql(
         deployments.c.licence_reason,
         deployments.c.licence_enforcement_status,
         deployments.c.license_id,
+        func.coalesce(select(resource_revision.c.revision).scalar_subquery(), literal_column("0")).label(
+            "resource_revision"
+        ),
         *_RECORD,
     )
     .select_from(deployments)
@@ -70,7 +74,7 @@ _ONE_MORE = sql(
 
 
 def facts(tx: Tx, key_id: str, idempotency_key: str, day: int) -> Any:
-    """Key, counters, licence and idempotency record in one row; what does not exist is None."""
+    """Key, counters, licence, idempotency record and the resources' revision in one row; None is what is not there."""
     return tx.one(_FACTS, of_key_id=key_id, of_idempotency_key=idempotency_key, of_day=day)
 
 
@@ -84,7 +88,7 @@ def bind(
 ) -> None:
     """Writes the idempotency record."""
     if exists:
-        tx.run(
+        tx.later(
             _CHANGE_RECORD,
             of_key_id=key_id,
             of_idempotency_key=idempotency_key,
@@ -93,7 +97,7 @@ def bind(
             new_first_used_at=first_used_at,
         )
     else:
-        tx.run(
+        tx.later(
             _ADD_RECORD,
             key_id=key_id,
             idempotency_key=idempotency_key,
@@ -105,9 +109,9 @@ def bind(
 
 def add_run(tx: Tx, run: Mapping[str, object], board: Iterable[Mapping[str, object]], segment_id: str) -> None:
     """Writes a run, its board, and its first segment, which is the outbox of the launcher."""
-    tx.run(_ADD_RUN, **run)
+    tx.later(_ADD_RUN, **run)
     tx.many(_ADD_STEP, board)
-    tx.run(
+    tx.later(
         _ADD_SEGMENT,
         segment_id=segment_id,
         run_id=run["run_id"],
@@ -121,6 +125,6 @@ def add_run(tx: Tx, run: Mapping[str, object], board: Iterable[Mapping[str, obje
 def count_start(tx: Tx, key_id: str, day: int, *, first: bool) -> None:
     """Takes one unit of the key's quota of that UTC day."""
     if first:
-        tx.run(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=1)
+        tx.later(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=1)
     else:
-        tx.run(_ONE_MORE, of_key_id=key_id, of_day=day)
+        tx.later(_ONE_MORE, of_key_id=key_id, of_day=day)

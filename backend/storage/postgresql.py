@@ -2,12 +2,13 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import errors
+from psycopg.pq import TransactionStatus
 from sqlalchemy import Dialect, Engine, create_engine
 from sqlalchemy.dialects.postgresql.psycopg import dialect as psycopg_dialect
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -34,18 +35,62 @@ _UNDONE: Final = (errors.DeadlockDetected, errors.SerializationFailure)
 _NOW: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 _Connection = psycopg.Connection[Any]
+_Prepared = tuple[str, Sequence[Any] | None]
+
+_SNAPSHOT: Final[Sequence[_Prepared]] = (("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", None),)
 
 
 class _Tx(Tx):
-    """As `Tx`, with what psycopg has on its cursors only."""
+    """As `Tx`; what gives no answer waits for what does, and both are one round trip.
 
-    __slots__ = ()
+    `opening` goes before the first statement: what begins a transaction, and where it has a claim what tells whether
+    it got it.
+    """
+
+    __slots__ = ("_opening", "_waiting")
+
+    def __init__(self, connection: Any, dialect: Dialect, opening: Sequence[_Prepared] = ()) -> None:
+        super().__init__(connection, dialect)
+        self._opening = opening
+        self._waiting: list[_Prepared] = []
+
+    def later(self, statement: Statement, **params: object) -> None:
+        self._waiting.append(statement.prepare(self._dialect, params))
 
     def many(self, statement: Statement, rows: Iterable[Mapping[str, object]]) -> None:
-        prepared = [statement.prepare(self._dialect, row) for row in rows]
-        if prepared:
-            connection: Any = self._connection
-            connection.cursor().executemany(prepared[0][0], [arguments for _, arguments in prepared])
+        self._waiting += [statement.prepare(self._dialect, row) for row in rows]
+
+    def commit(self) -> None:
+        """Ends the transaction with what still waits.
+
+        Raises:
+            OutcomeUnknownError: the database went away before it told whether the changes hold.
+        """
+        if self._opening:
+            if not self._waiting:
+                return
+            # Nothing has been sent: a connection that was lost long ago is found before there is anything to doubt.
+            self._execute(*self._waiting.pop())
+        try:
+            self._execute("COMMIT")
+        except psycopg.Error as error:
+            if not self._connection.closed:
+                raise
+            raise OutcomeUnknownError("Whether the change holds is not known: the database went away.") from error
+
+    def _execute(self, text: str, arguments: Sequence[Any] | None = None) -> Any:
+        if not self._opening and not self._waiting:
+            return self._connection.execute(text, arguments)
+        opening, waiting = self._opening, self._waiting
+        self._opening, self._waiting = (), []
+        with self._connection.pipeline():
+            opened = [self._connection.execute(*prepared) for prepared in opening]
+            for prepared in waiting:
+                self._connection.execute(*prepared)
+            cursor = self._connection.execute(text, arguments)
+        if opened and opened[-1].description is not None and not opened[-1].fetchone()[0]:
+            raise ClaimedError
+        return cursor
 
 
 class PostgresqlDatabase:
@@ -67,17 +112,16 @@ class PostgresqlDatabase:
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on a pooled connection, each statement by itself; again where the server went away."""
-        return self._tried(lambda connection: work(self._tx(connection)))
+        return self._tried(lambda connection: work(_Tx(connection, self._dialect)))
 
     def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Runs reads that must agree with one another in one read transaction; as `read`."""
 
         def agreed(connection: _Connection) -> T:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
-                return work(self._tx(connection))
+                return work(_Tx(connection, self._dialect, _SNAPSHOT))
             finally:
-                _end(connection, "COMMIT")
+                _end_transaction(connection, "COMMIT")
 
         return self._tried(agreed)
 
@@ -85,17 +129,13 @@ class PostgresqlDatabase:
         """Runs changes in a transaction of their own and returns after it; see `Database.write`."""
 
         def change(connection: _Connection) -> tuple[T | ApiError, list[Callable[[], None]]]:
-            tx = self._tx(connection)
+            tx = _Tx(connection, self._dialect, _opening(of, claim))
             try:
-                _begin(connection, of, claim)
                 outcome = work(tx)
+                tx.commit()
             except BaseException:
-                _end(connection, "ROLLBACK")
+                _end_transaction(connection, "ROLLBACK")
                 raise
-            try:
-                connection.execute("COMMIT")
-            except psycopg.Error as error:
-                raise OutcomeUnknownError("Whether the change holds is not known: the database went away.") from error
             return outcome, tx.take_after_commit()
 
         outcome, actions = self._tried(change)
@@ -146,9 +186,6 @@ class PostgresqlDatabase:
     def close(self) -> None:
         """Ends every connection that is not in use."""
         self._pool.dispose()
-
-    def _tx(self, connection: Any) -> Tx:
-        return _Tx(connection, self._dialect)
 
     def _tried(self, work: Callable[[_Connection], T]) -> T:
         """Does work on a connection; anew where the connection was lost before its end, or the server undid it."""
@@ -211,28 +248,28 @@ def _connect(url: str) -> Any:
     return connection
 
 
-def _begin(connection: _Connection, of: str | None, claim: str | None) -> None:
-    """Begins a transaction that waits for those it must not run beside.
-
-    Raises:
-        ClaimedError: another transaction has the claim.
-    """
+def _opening(of: str | None, claim: str | None) -> Sequence[_Prepared]:
+    """What begins a transaction that waits for those it must not run beside, unless another one has its claim."""
     if of is None:
-        locks = f"pg_advisory_xact_lock({_EVERYTHING}) IS NOT NULL"
+        locks, names = "pg_advisory_xact_lock(%s::bigint) IS NOT NULL", [_EVERYTHING]
     else:
-        shared = f"pg_advisory_xact_lock_shared({_EVERYTHING}) IS NOT NULL"
-        locks = f"{shared} AND pg_advisory_xact_lock({_number(of)}) IS NOT NULL"
+        shared = "pg_advisory_xact_lock_shared(%s::bigint) IS NOT NULL"
+        locks = f"{shared} AND pg_advisory_xact_lock(%s::bigint) IS NOT NULL"
+        names = [_EVERYTHING, _number(of)]
     if claim is not None:
-        locks = f"CASE WHEN pg_try_advisory_xact_lock({_number(claim)}) THEN {locks} ELSE false END"
-    cursor = connection.execute(f"BEGIN; SELECT {locks}")
-    cursor.nextset()
-    row = cursor.fetchone()
-    if row is None or not row[0]:
-        raise ClaimedError
+        locks = f"CASE WHEN pg_try_advisory_xact_lock(%s::bigint) THEN {locks} ELSE false END"
+        names.insert(0, _number(claim))
+    return (("BEGIN", None), (f"SELECT {locks}", names))
+
+
+def _end_transaction(connection: _Connection, how: str) -> None:
+    """Ends the transaction that was begun, if one was."""
+    if connection.info.transaction_status != TransactionStatus.IDLE:
+        _end(connection, how)
 
 
 def _end(connection: _Connection, how: str) -> None:
-    """Ends a transaction; a connection that cannot any more is closed."""
+    """Ends what was begun; a connection that cannot any more is closed."""
     try:
         connection.execute(how)
     except psycopg.Error:

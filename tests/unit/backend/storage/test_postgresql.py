@@ -125,7 +125,8 @@ class Held:
         self._pool = ThreadPoolExecutor(1)
         self._done = self._pool.submit(write, self._work)
 
-    def _work(self, _: Tx) -> None:
+    def _work(self, tx: Tx) -> None:
+        tx.all(ALL)
         self._begun.set()
         assert self._let_go.wait(60)
 
@@ -172,10 +173,10 @@ def test_a_claim_is_had_by_one_change_of_any_process_at_a_time(url: str, databas
     until(lambda: one.begun, "the first change")
     for of in ("key 1", "key 2", None):
         with pytest.raises(ClaimedError):
-            other.write(lambda _: None, of=of, claim="start k")
-    other.write(lambda _: None, of="key 2", claim="start other")
+            other.write(lambda tx: tx.all(ALL), of=of, claim="start k")
+    other.write(lambda tx: tx.all(ALL), of="key 2", claim="start other")
     one.end()
-    other.write(lambda _: None, of="key 1", claim="start k")
+    other.write(lambda tx: tx.all(ALL), of="key 1", claim="start k")
     other.close()
 
 
