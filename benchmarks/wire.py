@@ -20,6 +20,7 @@ class Wire:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._trips = count()
         self._counted = 0
+        self._breaks = threading.Event()
         self.one_way_seconds = 0.0
         self.port: int = self._listener.getsockname()[1]
 
@@ -41,6 +42,10 @@ class Wire:
         since, self._counted = now - self._counted, now + 1
         return since
 
+    def break_next_answer(self) -> None:
+        """Loses the next thing that comes back, and the connection with it."""
+        self._breaks.set()
+
     def _there(self, near: socket.socket, far: socket.socket, answered: threading.Event) -> None:
         while data := _received(near):
             if answered.is_set():
@@ -51,6 +56,9 @@ class Wire:
 
     def _back(self, far: socket.socket, near: socket.socket, answered: threading.Event) -> None:
         while data := _received(far):
+            if self._breaks.is_set():
+                self._breaks.clear()
+                break
             self._pass_on(data, near, answered)
         _close(near)
 

@@ -14,6 +14,7 @@ from backend.storage.tables.runs import idempotency_records, runs, segments, sta
 from backend.storage.tables.workflows import resource_revision
 
 RUN_COLUMNS: Final = tuple(column.name for column in runs.columns)
+SEGMENT_COLUMNS: Final = ("segment_id", "run_id", "ordinal", "state", "created_at", "last_seq")
 
 _KEY: BindParameter[Any] = bindparam("of_key_id")
 _IDEMPOTENCY_KEY: BindParameter[Any] = bindparam("of_idempotency_key")
@@ -26,7 +27,7 @@ _OF_RECORD: Final = and_(
     idempotency_records.c.key_id == _KEY, idempotency_records.c.idempotency_key == _IDEMPOTENCY_KEY
 )
 # Everything in one row, which is always there: the deployment's.
-_FACTS = sql(
+FACTS: Final = (
     select(
         api_keys.c.key_id,
         api_keys.c.access_mode,
@@ -53,6 +54,7 @@ _FACTS = sql(
     .outerjoin(daily_usage, and_(daily_usage.c.key_id == _KEY, daily_usage.c.day == bindparam("of_day")))
     .outerjoin(idempotency_records, _OF_RECORD)
 )
+_FACTS = sql(FACTS)
 _FIND_RECORD = sql(select(*_RECORD).where(_OF_RECORD))
 _ADD_RECORD = sql(insert(idempotency_records), [column.name for column in idempotency_records.columns])
 _CHANGE_RECORD = sql(
@@ -64,7 +66,7 @@ _CHANGE_RECORD = sql(
 )
 _ADD_RUN = sql(insert(runs), RUN_COLUMNS)
 _ADD_STEP = sql(insert(steps), [column.name for column in steps.columns])
-_ADD_SEGMENT = sql(insert(segments), ["segment_id", "run_id", "ordinal", "state", "created_at", "last_seq"])
+_ADD_SEGMENT = sql(insert(segments), SEGMENT_COLUMNS)
 _FIRST_OF_DAY = sql(insert(daily_usage), ["key_id", "day", "runs_started"])
 _ONE_MORE = sql(
     update(daily_usage)
@@ -83,43 +85,26 @@ def record(tx: Tx, key_id: str, idempotency_key: str) -> Any:
     return tx.one(_FIND_RECORD, of_key_id=key_id, of_idempotency_key=idempotency_key)
 
 
-def bind(
-    tx: Tx, key_id: str, idempotency_key: str, *, exists: bool, fingerprint: str, run_id: str | None, first_used_at: int
-) -> None:
+def bind(tx: Tx, record: Mapping[str, object], *, exists: bool) -> None:
     """Writes the idempotency record."""
-    if exists:
-        tx.later(
-            _CHANGE_RECORD,
-            of_key_id=key_id,
-            of_idempotency_key=idempotency_key,
-            new_fingerprint=fingerprint,
-            new_run_id=run_id,
-            new_first_used_at=first_used_at,
-        )
-    else:
-        tx.later(
-            _ADD_RECORD,
-            key_id=key_id,
-            idempotency_key=idempotency_key,
-            fingerprint=fingerprint,
-            run_id=run_id,
-            first_used_at=first_used_at,
-        )
+    if not exists:
+        tx.later(_ADD_RECORD, **record)
+        return
+    tx.later(
+        _CHANGE_RECORD,
+        of_key_id=record["key_id"],
+        of_idempotency_key=record["idempotency_key"],
+        **{f"new_{name}": record[name] for name in ("fingerprint", "run_id", "first_used_at")},
+    )
 
 
-def add_run(tx: Tx, run: Mapping[str, object], board: Iterable[Mapping[str, object]], segment_id: str) -> None:
+def add_run(
+    tx: Tx, run: Mapping[str, object], board: Iterable[Mapping[str, object]], segment: Mapping[str, object]
+) -> None:
     """Writes a run, its board, and its first segment, which is the outbox of the launcher."""
     tx.later(_ADD_RUN, **run)
     tx.many(_ADD_STEP, board)
-    tx.later(
-        _ADD_SEGMENT,
-        segment_id=segment_id,
-        run_id=run["run_id"],
-        ordinal=1,
-        state="queued",
-        created_at=run["created_at"],
-        last_seq=0,
-    )
+    tx.later(_ADD_SEGMENT, **segment)
 
 
 def count_start(tx: Tx, key_id: str, day: int, *, first: bool) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Dialect
+from sqlalchemy import ColumnElement, Dialect, literal_column
 
 from backend.errors import ApiError
 from backend.storage.statements import Statement
@@ -106,8 +106,32 @@ class Tx:
         return actions
 
 
+class AtOnce(Protocol):
+    """Makes a change of one statement in one round trip."""
+
+    def __call__(self, statement: Statement, *, of: str, claim: str, **params: object) -> Any:
+        """Runs a statement as a change of its own, and returns its row after that is durable.
+
+        It must change nothing unless `has_locks()`, and nothing where it was carried out before: it is sent anew where
+        the connection was lost.
+
+        Raises:
+            ClaimedError: another transaction has the claim.
+            DatabaseAwayError: the database cannot be reached; the change may hold.
+        """
+
+
+def has_locks() -> ColumnElement[bool]:
+    """Condition of a statement for `AtOnce`: it has what `of` and `claim` name."""
+    return literal_column("current_setting('workflow_api.locks', true) = 'held'")
+
+
 class Database(Protocol):
     """A database that stores read from and write to."""
+
+    @property
+    def at_once(self) -> AtOnce | None:
+        """For a change that would be several round trips; None where there are none to be saved."""
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on this thread's connection, each statement by itself."""

@@ -37,6 +37,8 @@ _NOW: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _Connection = psycopg.Connection[Any]
 _Prepared = tuple[str, Sequence[Any] | None]
 
+# For the rest of the transaction; what `has_locks` reads.
+_HELD: Final = "SELECT set_config('workflow_api.locks', CASE WHEN {} THEN 'held' ELSE 'claimed' END, true)"
 _SNAPSHOT: Final[Sequence[_Prepared]] = (("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", None),)
 
 
@@ -100,7 +102,7 @@ class PostgresqlDatabase:
     """
 
     def __init__(self, url: str, connections: int) -> None:
-        self._dialect: Dialect = psycopg_dialect(paramstyle="format")  # type: ignore[no-untyped-call]
+        self._dialect: Dialect = psycopg_dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
         self._pool = QueuePool(
             lambda: _connect(url),
             pool_size=connections,
@@ -147,6 +149,26 @@ class PostgresqlDatabase:
         if isinstance(outcome, ApiError):
             raise outcome
         return outcome
+
+    def at_once(self, statement: Statement, *, of: str, claim: str, **params: object) -> Any:
+        """Runs one statement as a change of its own in one round trip; see `AtOnce`.
+
+        Without a BEGIN all that is sent together is one transaction, in which each statement sees what was committed
+        before it began: the second what was committed before the first had its locks.
+        """
+        text, arguments = statement.prepare(self._dialect, params)
+        locks, names = _locks(of, claim)
+
+        def change(connection: _Connection) -> Any:
+            with connection.pipeline():
+                held = connection.execute(_HELD.format(locks), names)
+                cursor = connection.execute(text, arguments)
+            (how,) = held.fetchone() or ("",)
+            if how != "held":
+                raise ClaimedError
+            return statement.row_maker(column[0] for column in cursor.description or ())(cursor.fetchone() or ())
+
+        return self._tried(change)
 
     @contextmanager
     def hold(self, name: str) -> Iterator[bool]:
@@ -236,6 +258,8 @@ def _connect(url: str) -> Any:
     connection = psycopg.connect(
         url,
         autocommit=True,
+        # Statements come with the placeholders that PostgreSQL itself reads: no text of one is parsed here.
+        cursor_factory=psycopg.RawCursor,
         connect_timeout=_CONNECT_SECONDS,
         keepalives_idle=5,
         keepalives_interval=2,
@@ -250,16 +274,22 @@ def _connect(url: str) -> Any:
 
 def _opening(of: str | None, claim: str | None) -> Sequence[_Prepared]:
     """What begins a transaction that waits for those it must not run beside, unless another one has its claim."""
+    locks, names = _locks(of, claim)
+    return (("BEGIN", None), (f"SELECT {locks}", names))
+
+
+def _locks(of: str | None, claim: str | None) -> tuple[str, list[int]]:
+    """An expression that takes the locks, and is false where another transaction has the claim; and its arguments."""
     if of is None:
-        locks, names = "pg_advisory_xact_lock(%s::bigint) IS NOT NULL", [_EVERYTHING]
+        locks, names = "pg_advisory_xact_lock($1::bigint) IS NOT NULL", [_EVERYTHING]
     else:
-        shared = "pg_advisory_xact_lock_shared(%s::bigint) IS NOT NULL"
-        locks = f"{shared} AND pg_advisory_xact_lock(%s::bigint) IS NOT NULL"
+        shared = "pg_advisory_xact_lock_shared($1::bigint) IS NOT NULL"
+        locks = f"{shared} AND pg_advisory_xact_lock($2::bigint) IS NOT NULL"
         names = [_EVERYTHING, _number(of)]
     if claim is not None:
-        locks = f"CASE WHEN pg_try_advisory_xact_lock(%s::bigint) THEN {locks} ELSE false END"
-        names.insert(0, _number(claim))
-    return (("BEGIN", None), (f"SELECT {locks}", names))
+        names.append(_number(claim))
+        locks = f"CASE WHEN pg_try_advisory_xact_lock(${len(names)}::bigint) THEN {locks} ELSE false END"
+    return locks, names
 
 
 def _end_transaction(connection: _Connection, how: str) -> None:

@@ -45,7 +45,10 @@ def load_terms(
     return terms
 
 
-def foreseen_terms(kept: Kept, workflow_id: str, version: int | None) -> WorkflowTerms | None:
-    """What `load_terms` gives unless something was changed meanwhile; None where nothing is known of it."""
-    terms: WorkflowTerms | None = kept.newest((workflow_id, version))
+def foreseen_terms(
+    kept: Kept, workflow_id: str, version: int | None, revision: int | None = None
+) -> WorkflowTerms | None:
+    """What `load_terms` gives at this revision, or unless something was changed; None where it is not known."""
+    name = (workflow_id, version)
+    terms: WorkflowTerms | None = kept.newest(name) if revision is None else kept.get(name, revision)
     return terms
