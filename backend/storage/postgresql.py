@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, TypeVar
@@ -16,6 +17,7 @@ from sqlalchemy.pool import QueuePool
 
 from backend.errors import ApiError
 from backend.storage.database import ClaimedError, DatabaseAwayError, OutcomeUnknownError, Tx
+from backend.storage.deadlines import Deadlines
 from backend.storage.postgresql_text import register_text
 from backend.storage.statements import Statement
 
@@ -23,14 +25,19 @@ T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _CONNECT_SECONDS: Final = 5
-_WAIT_FOR_CONNECTION_SECONDS: Final = 10
 _TRIES: Final = 4
-# No statement of ours takes a second; one that does not end must not hold its locks for ever.
+# Callers wait for 15 seconds (edge.backend_seconds). No statement of ours takes a second by itself, and one that does
+# not end must not hold its locks for ever.
+_WAIT_FOR_CONNECTION_SECONDS: Final = 3
+_ALL_TRIES_SECONDS: Final = 11
 _SESSION: Final = (
-    "SET statement_timeout = '30s'; SET lock_timeout = '20s'; SET idle_in_transaction_session_timeout = '60s'"
+    "SET statement_timeout = '9s'; SET lock_timeout = '8s'; SET idle_in_transaction_session_timeout = '60s'"
 )
 # The transaction is gone, and nothing of it holds: it may be run anew.
 _UNDONE: Final = (errors.DeadlockDetected, errors.SerializationFailure)
+# Nothing of it holds either, and another try would end no better: the server is too slow, full, or no longer the one
+# that takes changes.
+_UNABLE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
 
 _NOW: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
@@ -111,6 +118,7 @@ class PostgresqlDatabase:
             use_lifo=True,
             reset_on_return=None,
         )
+        self._deadlines = Deadlines()
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on a pooled connection, each statement by itself; again where the server went away."""
@@ -178,7 +186,8 @@ class PostgresqlDatabase:
             for left in reversed(range(_TRIES)):
                 connection = sessions.enter_context(self._pooled(self._pool))
                 try:
-                    row = connection.execute(f"SELECT pg_try_advisory_lock({lock})").fetchone()
+                    with self._deadlines.watched(connection, time.monotonic() + _ALL_TRIES_SECONDS):
+                        row = connection.execute(f"SELECT pg_try_advisory_lock({lock})").fetchone()
                     break
                 except psycopg.Error as error:
                     if not left:
@@ -189,7 +198,8 @@ class PostgresqlDatabase:
                 yield held
             finally:
                 if held:
-                    _end(connection, f"SELECT pg_advisory_unlock({lock})")
+                    with self._deadlines.watched(connection, time.monotonic() + _ALL_TRIES_SECONDS):
+                        _end(connection, f"SELECT pg_advisory_unlock({lock})")
 
     def now(self) -> int:
         """The clock of the server."""
@@ -208,17 +218,29 @@ class PostgresqlDatabase:
     def close(self) -> None:
         """Ends every connection that is not in use."""
         self._pool.dispose()
+        self._deadlines.stop()
 
     def _tried(self, work: Callable[[_Connection], T]) -> T:
-        """Does work on a connection; anew where the connection was lost before its end, or the server undid it."""
+        """Does work on a connection; anew where the connection was lost before its end, or the server undid it.
+
+        Raises:
+            DatabaseAwayError: there is no connection, the last try lost it too, or the server is not able to.
+        """
+        until = time.monotonic() + _ALL_TRIES_SECONDS
         for left in reversed(range(_TRIES)):
             with self._pooled(self._pool) as connection:
                 try:
-                    return work(connection)
+                    with self._deadlines.watched(connection, until):
+                        return work(connection)
                 except psycopg.Error as error:
-                    lost = connection.closed
-                    if not left or not (lost or isinstance(error, _UNDONE)):
-                        raise (DatabaseAwayError("The database went away.") if lost else error) from error
+                    if left and time.monotonic() < until and (connection.closed or isinstance(error, _UNDONE)):
+                        continue
+                    if isinstance(error, errors.ReadOnlySqlTransaction):
+                        # Another server takes the changes now.
+                        connection.close()
+                    if connection.closed or isinstance(error, _UNABLE):
+                        raise DatabaseAwayError("The database went away, or is not able to do it now.") from error
+                    raise
         raise AssertionError("the last try has returned or raised")
 
     @contextmanager
@@ -264,7 +286,7 @@ def _connect(url: str) -> Any:
         keepalives_idle=5,
         keepalives_interval=2,
         keepalives_count=3,
-        tcp_user_timeout=15_000,
+        tcp_user_timeout=_ALL_TRIES_SECONDS * 1000,
         application_name="workflow-api",
     )
     connection.execute(_SESSION)
