@@ -38,6 +38,12 @@ class Kept:
             self._entries.move_to_end(name)
             return entry.value
 
+    def newest(self, name: Hashable) -> Any:
+        """The value of whatever revision, or None: for what is looked at again before it counts."""
+        with self._lock:
+            entry = self._entries.get(name)
+            return None if entry is None else entry.value
+
     def put(self, name: Hashable, revision: int, value: object, size: int) -> None:
         """Keeps a value in place of an older one; one that is larger than all may be together is not kept."""
         with self._lock:

@@ -56,6 +56,7 @@ class BackendSettings:
             ports.
         engine: What executes runs: `local` is this process, `dbos` is worker processes on the same PostgreSQL.
         step_slots: Steps that run at once in this process.
+        memory_mb: The most memory that their environments may give them together; None takes a share of what there is.
         drain_seconds: How long steps may go on once the process is to end.
         launch_timeout_seconds: A segment that was handed over and that nothing takes up for so long fails as
             `launch_failed`.
@@ -74,6 +75,7 @@ class BackendSettings:
     network: Literal["none", "full"] = "none"
     engine: Literal["local", "dbos"] = "local"
     step_slots: int = 8
+    memory_mb: int | None = None
     drain_seconds: float = 2.0
     launch_timeout_seconds: float = 300.0
     watch_poll_seconds: float = 0.5

@@ -100,13 +100,15 @@ class Key:
 class Scene:
     """A service with workflows applied and a way to call it."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, manifest: str = "") -> None:
         self.server = server
         self._local = threading.local()
         channel = grpc.insecure_channel(server.grpc)
         self._keys = keys_pb2_grpc.KeysServiceStub(channel)
         workflows = workflows_pb2_grpc.WorkflowsServiceStub(channel)
-        file = workflows_pb2.ManifestFile(name="bench.yaml", content=MANIFEST)
+        file = workflows_pb2.ManifestFile(
+            name="bench.yaml", content=f"{MANIFEST}---\n{manifest}" if manifest else MANIFEST
+        )
         applied = workflows.ApplyManifests(workflows_pb2.ApplyManifestsRequest(files=[file]))
         self.workflow_ids = {each.name: each.id for each in applied.items if each.kind == "Workflow"}
 
@@ -157,13 +159,17 @@ class Scene:
         status, run = self.call("POST", path, key, fields, **{"Idempotency-Key": f"scene-{next(_numbers)}"})
         if status != 201:
             raise RuntimeError(f"start answered {status}: {run}")
+        return str(self.ended(key, run, until)["run_id"])
+
+    def ended(self, key: Key, run: Any, until: str) -> Any:
+        """A run once it has a status."""
         deadline = time.monotonic() + 60
         while run["status"] != until:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"run stays {run['status']}")
             time.sleep(0.002)
             _, run = self.call("GET", f"/runs/{run['run_id']}", key)
-        return str(run["run_id"])
+        return run
 
     def fill(self, keys: list[Key], workflow: str, until: str, each: int) -> list[str]:
         """So many runs for each key; returns the last run of each."""

@@ -196,6 +196,7 @@ class Runtime:
     engine: Literal["local", "dbos"] = field(default=_BACKEND.engine, metadata={CHECK: one_of("local", "dbos")})
     drain_seconds: float = field(default=_BACKEND.drain_seconds, metadata={CHECK: between(0, 86400)})
     step_slots: int = field(default=_BACKEND.step_slots, metadata={CHECK: between(1, 256)})
+    memory_mb: int | None = field(default=_BACKEND.memory_mb, metadata={CHECK: between(1_769, 16_777_216)})
     launch_timeout_seconds: float = field(default=_BACKEND.launch_timeout_seconds, metadata={CHECK: between(1, 86400)})
 
 
@@ -254,6 +255,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         engine=runtime.engine,
         drain_seconds=runtime.drain_seconds,
         step_slots=runtime.step_slots,
+        memory_mb=runtime.memory_mb,
         launch_timeout_seconds=runtime.launch_timeout_seconds,
         watch_poll_seconds=settings.backend.watch_poll_seconds,
         objects=ObjectSettings(**{name: getattr(settings.objects, name) for name in Objects.__slots__}),

@@ -79,18 +79,18 @@ def mirror(tx: Tx) -> list[Any]:
 
 def add(tx: Tx, columns: dict[str, object]) -> None:
     """Writes a new key."""
-    tx.run(_INSERT, **columns)
+    tx.later(_INSERT, **columns)
 
 
 def edit(tx: Tx, row: Any, changes: dict[str, object]) -> None:
     """Writes the changed columns of a key that was read as `row` in the same transaction."""
     values = {f"new_{name}": changes.get(name, getattr(row, name)) for name in _COLUMNS}
-    tx.run(_EDIT, of_key_id=row.key_id, **values)
+    tx.later(_EDIT, of_key_id=row.key_id, **values)
 
 
 def remove(tx: Tx, key_id: str) -> None:
     """Removes a key with its counters; runs, usage records and the audit trail stay."""
-    tx.run(_DELETE, key_id=key_id)
+    tx.later(_DELETE, key_id=key_id)
 
 
 def access(tx: Tx, key_id: str) -> Any:

@@ -54,6 +54,14 @@ def first_refusal(case: Case) -> ApiError | None:
     return None
 
 
+def with_one_left(facts: Any) -> Any:
+    """The facts of a key with its last slot and the last unit of its quota free.
+
+    Who is admitted under these is admitted with more of either left.
+    """
+    return facts._replace(active_runs=facts.max_concurrent_runs - 1, runs_started=facts.daily_run_quota - 1)
+
+
 def _in_reach(case: Case) -> ApiError | None:
     reach = read_reach(case.facts.access_mode, case.facts.access_workflow_ids)
     if case.terms is None or not reach.holds(case.attempt.workflow_id):

@@ -12,7 +12,7 @@ from backend.runs import lifecycle, wire
 from backend.runs.failure_codes import INVARIANT_BLOCKED
 from backend.runs.runtime_port import Runtime
 from backend.services import Services
-from backend.storage.database import Tx
+from backend.storage.database import Tx, run_of
 from workflow_api.v1 import errors_pb2, runs_pb2
 
 
@@ -59,11 +59,14 @@ class Approvals:
         at = self._services.clock()
         decision = _DECISIONS[request.approve]
         comment = request.comment if request.HasField("comment") else None
+        found = self._services.database.read(lambda tx: store.find(tx, request.approval_id))
+        if found is None:
+            raise _no_approval()
 
         def work(tx: Tx) -> Any:
             row = store.find(tx, request.approval_id)
             if row is None:
-                raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "There is no such approval.")
+                raise _no_approval()
             if row.state != "pending":
                 raise invalid("approval_id", f"must wait for a decision; this one is {row.state}")
             store.decide(tx, row.approval_id, state=decision.state, actor=caller.audit_name, comment=comment, at=at)
@@ -88,7 +91,11 @@ class Approvals:
             tx.after_commit(self._runtime.wake)
             return row
 
-        row = self._services.database.write(work)
+        row = self._services.database.write(work, of=run_of(found.run_id))
         return runs_pb2.DecideApprovalResponse(
             approval_id=row.approval_id, run_id=row.run_id, status=wire.run_status(row.status)
         )
+
+
+def _no_approval() -> ApiError:
+    return ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "There is no such approval.")

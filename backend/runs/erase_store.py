@@ -60,10 +60,10 @@ _REMOVED = sql(delete(pending_removals).where(pending_removals.c.run_id == _RUN)
 def clear(tx: Tx, run_id: str, *, warnings: str, pii_redaction: str | None, at: int) -> None:
     """Clears every content-bearing value of a run and orders the removal of its objects; nothing stays readable."""
     tx.leaves_no_trace = True
-    tx.run(_CLEAR, of_run_id=run_id, new_warnings=warnings, new_pii_redaction=pii_redaction, at_ms=at)
+    tx.later(_CLEAR, of_run_id=run_id, new_warnings=warnings, new_pii_redaction=pii_redaction, at_ms=at)
     for deletion in _DELETIONS:
-        tx.run(deletion, of_run_id=run_id)
-    tx.run(_ORDER_REMOVAL, run_id=run_id, requested_at=at)
+        tx.later(deletion, of_run_id=run_id)
+    tx.later(_ORDER_REMOVAL, run_id=run_id, requested_at=at)
 
 
 def finished_before(tx: Tx, before: int, most: int) -> list[Any]:
@@ -78,4 +78,4 @@ def ordered_removals(tx: Tx) -> list[str]:
 
 def removed(tx: Tx, run_id: str) -> None:
     """A run's objects are gone."""
-    tx.run(_REMOVED, of_run_id=run_id)
+    tx.later(_REMOVED, of_run_id=run_id)

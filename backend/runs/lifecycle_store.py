@@ -194,7 +194,7 @@ def open_segments(tx: Tx, run_id: str) -> list[Any]:
 
 def add_segment(tx: Tx, segment_id: str, run_id: str, at: int) -> None:
     """Writes a queued segment with the run's next ordinal."""
-    tx.run(_ADD_SEGMENT, of_segment_id=segment_id, of_run_id=run_id, at_ms=at)
+    tx.later(_ADD_SEGMENT, of_segment_id=segment_id, of_run_id=run_id, at_ms=at)
 
 
 def take_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
@@ -204,17 +204,17 @@ def take_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
 
 def set_running(tx: Tx, segment_id: str, at: int) -> None:
     """Sets the segment's run running, and when it first began."""
-    tx.run(_SET_RUNNING, of_segment_id=segment_id, at_ms=at)
+    tx.later(_SET_RUNNING, of_segment_id=segment_id, at_ms=at)
 
 
 def request_cancel(tx: Tx, run_id: str, at: int, reason: str | None) -> None:
     """Keeps that the end of a run was asked for, and why."""
-    tx.run(_REQUEST_CANCEL, of_run_id=run_id, at_ms=at, new_reason=reason)
+    tx.later(_REQUEST_CANCEL, of_run_id=run_id, at_ms=at, new_reason=reason)
 
 
 def set_waiting(tx: Tx, run_id: str) -> None:
     """Parks a running run."""
-    tx.run(_SET_WAITING, of_run_id=run_id)
+    tx.later(_SET_WAITING, of_run_id=run_id)
 
 
 def owns(tx: Tx, segment_id: str, owner: str) -> bool:
@@ -234,17 +234,17 @@ def has_begun(tx: Tx, run_id: str) -> bool:
 
 def start_closing_segment(tx: Tx, segment_id: str, at: int) -> None:
     """Opens a segment that only holds a run's last events; it has no owner."""
-    tx.run(_START_CLOSING_SEGMENT, of_segment_id=segment_id, at_ms=at)
+    tx.later(_START_CLOSING_SEGMENT, of_segment_id=segment_id, at_ms=at)
 
 
 def end_segment(tx: Tx, segment_id: str, at: int) -> None:
     """Ends one segment."""
-    tx.run(_END_SEGMENT, of_segment_id=segment_id, at_ms=at)
+    tx.later(_END_SEGMENT, of_segment_id=segment_id, at_ms=at)
 
 
 def end_segments(tx: Tx, run_id: str, at: int) -> None:
     """Ends every open segment of a run."""
-    tx.run(_END_SEGMENTS, of_run_id=run_id, at_ms=at)
+    tx.later(_END_SEGMENTS, of_run_id=run_id, at_ms=at)
 
 
 def has_decisions_to_continue(tx: Tx, run_id: str) -> bool:
@@ -254,7 +254,7 @@ def has_decisions_to_continue(tx: Tx, run_id: str) -> bool:
 
 def continue_decisions(tx: Tx, run_id: str, segment_id: str) -> None:
     """Lets a segment go on from the decisions that no segment goes on from yet."""
-    tx.run(_CONTINUE, of_run_id=run_id, of_segment_id=segment_id)
+    tx.later(_CONTINUE, of_run_id=run_id, of_segment_id=segment_id)
 
 
 def untold_decisions(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
@@ -269,12 +269,12 @@ def close(tx: Tx, run_id: str, status: str, **columns: object) -> bool:
 
 def withdraw_approvals(tx: Tx, run_id: str, at: int) -> None:
     """Takes back what still waits for a person."""
-    tx.run(_WITHDRAW, of_run_id=run_id, at_ms=at)
+    tx.later(_WITHDRAW, of_run_id=run_id, at_ms=at)
 
 
 def cancel_steps(tx: Tx, run_id: str, at: int) -> None:
     """Cancels every step that has not finished."""
-    tx.run(_CANCEL_STEPS, of_run_id=run_id, at_ms=at)
+    tx.later(_CANCEL_STEPS, of_run_id=run_id, at_ms=at)
 
 
 def outputs_of(tx: Tx, run_id: str) -> list[Any]:
@@ -289,4 +289,4 @@ def is_unswept(tx: Tx, run_id: str) -> bool:
 
 def stamp_outputs(tx: Tx, run_id: str, at: int) -> None:
     """Sets when the run's outputs were promoted."""
-    tx.run(_STAMP_OUTPUTS, of_run_id=run_id, at_ms=at)
+    tx.later(_STAMP_OUTPUTS, of_run_id=run_id, at_ms=at)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 
 from backend.runs import erase_store as store
-from backend.storage.database import Database
+from backend.storage.database import Database, run_of
 from backend.storage.object_keys import run_prefix
 from backend.storage.objects import ObjectStore
 
@@ -38,7 +38,7 @@ class Removals:
 
     def _remove(self, run_id: str) -> None:
         self._objects.delete_prefix(run_prefix(run_id))
-        self._database.write(lambda tx: store.removed(tx, run_id))
+        self._database.write(lambda tx: store.removed(tx, run_id), of=run_of(run_id))
 
     def _done(self, what: Callable[[str], None], run_ids: list[str]) -> list[str]:
         """The runs for which it could be done."""

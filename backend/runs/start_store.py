@@ -11,8 +11,10 @@ from backend.storage.statements import sql
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
 from backend.storage.tables.runs import idempotency_records, runs, segments, status_in, steps
+from backend.storage.tables.workflows import resource_revision
 
 RUN_COLUMNS: Final = tuple(column.name for column in runs.columns)
+SEGMENT_COLUMNS: Final = ("segment_id", "run_id", "ordinal", "state", "created_at", "last_seq")
 
 _KEY: BindParameter[Any] = bindparam("of_key_id")
 _IDEMPOTENCY_KEY: BindParameter[Any] = bindparam("of_idempotency_key")
@@ -25,7 +27,7 @@ _OF_RECORD: Final = and_(
     idempotency_records.c.key_id == _KEY, idempotency_records.c.idempotency_key == _IDEMPOTENCY_KEY
 )
 # Everything in one row, which is always there: the deployment's.
-_FACTS = sql(
+FACTS: Final = (
     select(
         api_keys.c.key_id,
         api_keys.c.access_mode,
@@ -42,6 +44,9 @@ _FACTS = sql(
         deployments.c.licence_reason,
         deployments.c.licence_enforcement_status,
         deployments.c.license_id,
+        func.coalesce(select(resource_revision.c.revision).scalar_subquery(), literal_column("0")).label(
+            "resource_revision"
+        ),
         *_RECORD,
     )
     .select_from(deployments)
@@ -49,6 +54,7 @@ _FACTS = sql(
     .outerjoin(daily_usage, and_(daily_usage.c.key_id == _KEY, daily_usage.c.day == bindparam("of_day")))
     .outerjoin(idempotency_records, _OF_RECORD)
 )
+_FACTS = sql(FACTS)
 _FIND_RECORD = sql(select(*_RECORD).where(_OF_RECORD))
 _ADD_RECORD = sql(insert(idempotency_records), [column.name for column in idempotency_records.columns])
 _CHANGE_RECORD = sql(
@@ -60,7 +66,7 @@ _CHANGE_RECORD = sql(
 )
 _ADD_RUN = sql(insert(runs), RUN_COLUMNS)
 _ADD_STEP = sql(insert(steps), [column.name for column in steps.columns])
-_ADD_SEGMENT = sql(insert(segments), ["segment_id", "run_id", "ordinal", "state", "created_at", "last_seq"])
+_ADD_SEGMENT = sql(insert(segments), SEGMENT_COLUMNS)
 _FIRST_OF_DAY = sql(insert(daily_usage), ["key_id", "day", "runs_started"])
 _ONE_MORE = sql(
     update(daily_usage)
@@ -70,7 +76,7 @@ _ONE_MORE = sql(
 
 
 def facts(tx: Tx, key_id: str, idempotency_key: str, day: int) -> Any:
-    """Key, counters, licence and idempotency record in one row; what does not exist is None."""
+    """Key, counters, licence, idempotency record and the resources' revision in one row; None is what is not there."""
     return tx.one(_FACTS, of_key_id=key_id, of_idempotency_key=idempotency_key, of_day=day)
 
 
@@ -79,48 +85,31 @@ def record(tx: Tx, key_id: str, idempotency_key: str) -> Any:
     return tx.one(_FIND_RECORD, of_key_id=key_id, of_idempotency_key=idempotency_key)
 
 
-def bind(
-    tx: Tx, key_id: str, idempotency_key: str, *, exists: bool, fingerprint: str, run_id: str | None, first_used_at: int
-) -> None:
+def bind(tx: Tx, record: Mapping[str, object], *, exists: bool) -> None:
     """Writes the idempotency record."""
-    if exists:
-        tx.run(
-            _CHANGE_RECORD,
-            of_key_id=key_id,
-            of_idempotency_key=idempotency_key,
-            new_fingerprint=fingerprint,
-            new_run_id=run_id,
-            new_first_used_at=first_used_at,
-        )
-    else:
-        tx.run(
-            _ADD_RECORD,
-            key_id=key_id,
-            idempotency_key=idempotency_key,
-            fingerprint=fingerprint,
-            run_id=run_id,
-            first_used_at=first_used_at,
-        )
-
-
-def add_run(tx: Tx, run: Mapping[str, object], board: Iterable[Mapping[str, object]], segment_id: str) -> None:
-    """Writes a run, its board, and its first segment, which is the outbox of the launcher."""
-    tx.run(_ADD_RUN, **run)
-    tx.many(_ADD_STEP, board)
-    tx.run(
-        _ADD_SEGMENT,
-        segment_id=segment_id,
-        run_id=run["run_id"],
-        ordinal=1,
-        state="queued",
-        created_at=run["created_at"],
-        last_seq=0,
+    if not exists:
+        tx.later(_ADD_RECORD, **record)
+        return
+    tx.later(
+        _CHANGE_RECORD,
+        of_key_id=record["key_id"],
+        of_idempotency_key=record["idempotency_key"],
+        **{f"new_{name}": record[name] for name in ("fingerprint", "run_id", "first_used_at")},
     )
+
+
+def add_run(
+    tx: Tx, run: Mapping[str, object], board: Iterable[Mapping[str, object]], segment: Mapping[str, object]
+) -> None:
+    """Writes a run, its board, and its first segment, which is the outbox of the launcher."""
+    tx.later(_ADD_RUN, **run)
+    tx.many(_ADD_STEP, board)
+    tx.later(_ADD_SEGMENT, **segment)
 
 
 def count_start(tx: Tx, key_id: str, day: int, *, first: bool) -> None:
     """Takes one unit of the key's quota of that UTC day."""
     if first:
-        tx.run(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=1)
+        tx.later(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=1)
     else:
-        tx.run(_ONE_MORE, of_key_id=key_id, of_day=day)
+        tx.later(_ONE_MORE, of_key_id=key_id, of_day=day)

@@ -14,6 +14,7 @@ from backend.runtime.final_sweep import FinalSweeps
 from backend.runtime.lease import Lease
 from backend.runtime.limits import DEFAULT_LIMITS
 from backend.runtime.means import Means
+from backend.runtime.memory import default_memory_mb
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.redactor import Redactor
@@ -141,7 +142,7 @@ class Execution:
             work=self._work,
             sandbox=sandbox,
             network=settings.network,
-            slots=StepSlots(settings.step_slots),
+            slots=StepSlots(settings.step_slots, settings.memory_mb or default_memory_mb()),
             threads=self._threads,
             slow_threads=self._slow_threads,
             secrets=services.secrets,

@@ -101,7 +101,7 @@ class FinalSweeps:
             outputs = self._database.read(lambda tx: outputs_of(tx, run_id))
             if sweep.redacts:
                 keys = [_swept_key(output) for output in outputs]
-                self._database.write(lambda tx: store.announce(tx, keys))
+                self._database.write(lambda tx: store.announce(tx, keys), of=run_of(run_id))
             self._sweep_texts(sweep)
             self._sweep_outputs(sweep, outputs)
         manifest = redaction_manifest.with_counts(row.pii_redaction, OUTPUTS, sweep.counts.as_dict())
@@ -178,7 +178,7 @@ class FinalSweeps:
             else:
                 removed.append(key)
         if removed:
-            self._database.write(lambda tx: store.deleted(tx, removed))
+            self._database.write(lambda tx: store.deleted(tx, removed), of="deletions")
 
     @contextmanager
     def _copies(self) -> Iterator[None]:

@@ -4,7 +4,7 @@ from typing import Final
 
 from backend.runtime.sandbox import Limits
 from backend.workflows.readiness import Definition
-from backend.workflows.terms import DEFAULT_ENVIRONMENT
+from backend.workflows.terms import DEFAULT_ENVIRONMENT, StepTerms
 
 
 def limits_of(environment: Definition) -> Limits:
@@ -16,6 +16,13 @@ def limits_of(environment: Definition) -> Limits:
         # An environment that was applied before there was the field has no network.
         environment.get("network", "none"),
     )
+
+
+def memory_of(step: StepTerms) -> int:
+    """The megabytes that a step holds while it runs; what a model does is done in no sandbox and needs none."""
+    if step.agent is None or step.agent["type"] != "python":
+        return 0
+    return int(step.environment["memory_mb"])
 
 
 DEFAULT_LIMITS: Final = limits_of(DEFAULT_ENVIRONMENT)

@@ -16,6 +16,7 @@ from backend.runtime import dag, store
 from backend.runtime.beginning import Begun, begin
 from backend.runtime.endings import Ending, reason_to_stop
 from backend.runtime.files import drop_files
+from backend.runtime.limits import memory_of
 from backend.runtime.means import Means
 from backend.runtime.patience import patiently
 from backend.runtime.preparation import Seen, inputs_folder, prepare, remove_folder
@@ -117,7 +118,7 @@ class _Execution:
         room = self._begun.terms.parallel_steps - len(self._tasks) - len(self._slots)
         new = [step for step in plan.begin if step not in self._slots and step not in self._backoffs]
         for step in new[:room]:
-            self._slots[step] = self._means.slots.ask(self._begun.key_id)
+            self._slots[step] = self._means.slots.ask(self._begun.key_id, self._memory(step))
         for step in [step for step, slot in self._slots.items() if slot.done()]:
             del self._slots[step]
             self._beginning.append(step)
@@ -128,9 +129,17 @@ class _Execution:
             work = self._work_of(step)
             task = asyncio.create_task(work.carry_out(), name=f"{self._begun.run_id}/{step}")
             # Not in the task itself: one that is cancelled before it began runs none of its code.
-            task.add_done_callback(lambda _: self._means.slots.release(self._begun.key_id))
+            task.add_done_callback(lambda _, step=step: self._release(step))  # type: ignore[misc]
             self._tasks[task] = step
         self._beginning.clear()
+
+    def _memory(self, step: str) -> int:
+        """What a step holds beside its slot: nothing where it asks for more than there is, for it will not run."""
+        memory_mb = memory_of(self._board.terms(step))
+        return memory_mb if memory_mb <= self._means.slots.memory_mb else 0
+
+    def _release(self, step: str) -> None:
+        self._means.slots.release(self._begun.key_id, self._memory(step))
 
     def _work_of(self, step: str) -> StepWork:
         begun = self._begun
@@ -249,11 +258,11 @@ class _Execution:
 
     async def _kill(self) -> None:
         """Ends every step, and gives back every slot; on return no process of the segment is left."""
-        for slot in self._slots.values():
+        for step, slot in self._slots.items():
             if not slot.cancel():
-                self._means.slots.release(self._begun.key_id)
-        for _ in self._beginning:
-            self._means.slots.release(self._begun.key_id)
+                self._release(step)
+        for step in self._beginning:
+            self._release(step)
         self._slots.clear()
         self._beginning.clear()
         for backoff in self._backoffs.values():

@@ -14,7 +14,7 @@ from backend.runs.lifecycle import SegmentEndedError, append_event
 from backend.runtime.agents import AgentMeans, StepFailed, StepRequest, run_step
 from backend.runtime.changes import add_redaction
 from backend.runtime.files import files_of, keep_files
-from backend.runtime.limits import limits_of
+from backend.runtime.limits import limits_of, memory_of
 from backend.runtime.means import Means
 from backend.runtime.patience import patiently
 from backend.runtime.promotion import discard, store_outputs
@@ -92,6 +92,12 @@ class StepWork:
         if limits.network == "full" and self.means.network == "none":
             reason = "its environment asks for the network, which this deployment allows no step (runtime.network)"
             raise StepFailed("NetworkNotAllowed", reason, final=True)
+        memory_mb, most = memory_of(self.step), self.means.slots.memory_mb
+        if memory_mb > most:
+            reason = (
+                f"its environment asks for {memory_mb} MB of memory, and steps may use {most} here (runtime.memory_mb)"
+            )
+            raise StepFailed("MemoryNotAvailable", reason, final=True)
         folder = self.means.folder_of_run(self.run_id) / "outputs" / f"{self.step.step}-{self.attempt}"
         files = await self._files()
         request = StepRequest(

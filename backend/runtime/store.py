@@ -77,12 +77,12 @@ def add_approvals(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
 
 def count(tx: Tx, run_id: str, more: Mapping[str, int]) -> None:
     """Raises the run's counters."""
-    tx.run(_COUNT, of_run_id=run_id, **{f"more_{name}": more.get(name, 0) for name in _COUNTED})
+    tx.later(_COUNT, of_run_id=run_id, **{f"more_{name}": more.get(name, 0) for name in _COUNTED})
 
 
 def set_manifest(tx: Tx, run_id: str, manifest: str) -> None:
     """Writes what was copied in."""
-    tx.run(_SET_MANIFEST, of_run_id=run_id, manifest=manifest)
+    tx.later(_SET_MANIFEST, of_run_id=run_id, manifest=manifest)
 
 
 def redaction_manifest(tx: Tx, run_id: str) -> str:
@@ -92,7 +92,7 @@ def redaction_manifest(tx: Tx, run_id: str) -> str:
 
 def set_redaction_manifest(tx: Tx, run_id: str, manifest: str) -> None:
     """Writes the redaction manifest."""
-    tx.run(_SET_REDACTION, of_run_id=run_id, manifest=manifest)
+    tx.later(_SET_REDACTION, of_run_id=run_id, manifest=manifest)
 
 
 def set_redaction_status(tx: Tx, run_id: str, stage: str, status: str) -> None:

@@ -124,7 +124,7 @@ def hand_over(tx: Tx, segment_ids: Iterable[str], now: int) -> None:
 
 def take_back(tx: Tx) -> None:
     """Has every queued segment handed over again: the engine that had them is gone."""
-    tx.run(_TAKE_BACK)
+    tx.later(_TAKE_BACK)
 
 
 def running(tx: Tx) -> list[Any]:

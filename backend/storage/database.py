@@ -1,10 +1,10 @@
 """Reading and writing: what every store uses, whatever the database."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from sqlalchemy import Dialect
+from sqlalchemy import ColumnElement, Dialect, literal_column
 
 from backend.errors import ApiError
 from backend.storage.statements import Statement
@@ -45,12 +45,15 @@ class DriverConnection(Protocol):
 
 
 class Tx:
-    """Runs statements on one connection; a row is a named tuple of its columns."""
+    """Runs statements on one connection; a row is a named tuple of its columns.
+
+    A change whose rows nobody counts is best given to `later` or `many`: it costs no round trip of its own.
+    """
 
     __slots__ = ("_after_commit", "_connection", "_dialect", "leaves_no_trace")
 
     def __init__(self, connection: DriverConnection, dialect: Dialect) -> None:
-        self._connection = connection
+        self._connection: Any = connection
         self._dialect = dialect
         self._after_commit: list[Callable[[], None]] = []
         # Set by work whose deleted content must not stay readable in the database's files.
@@ -59,7 +62,7 @@ class Tx:
     def one(self, statement: Statement, **params: object) -> Any:
         """The first row, or None."""
         text, arguments = statement.prepare(self._dialect, params)
-        cursor = self._connection.execute(text, arguments)
+        cursor = self._execute(text, arguments)
         row = cursor.fetchone()
         if row is None:
             return None
@@ -68,7 +71,7 @@ class Tx:
     def all(self, statement: Statement, **params: object) -> list[Any]:
         """Every row."""
         text, arguments = statement.prepare(self._dialect, params)
-        cursor = self._connection.execute(text, arguments)
+        cursor = self._execute(text, arguments)
         rows = cursor.fetchall()
         if not rows:
             return rows  # type: ignore[no-any-return]  # the driver's own empty list
@@ -78,10 +81,14 @@ class Tx:
     def run(self, statement: Statement, **params: object) -> int:
         """Runs a change and returns how many rows it touched."""
         text, arguments = statement.prepare(self._dialect, params)
-        return int(self._connection.execute(text, arguments).rowcount)
+        return int(self._execute(text, arguments).rowcount)
+
+    def later(self, statement: Statement, **params: object) -> None:
+        """Runs a change of which nothing is to be told: in its turn, and at the latest with the commit."""
+        self.run(statement, **params)
 
     def many(self, statement: Statement, rows: Iterable[Mapping[str, object]]) -> None:
-        """Runs a change once for each set of parameters."""
+        """As `later`, once for each set of parameters."""
         prepared = [statement.prepare(self._dialect, row) for row in rows]
         if prepared:
             self._connection.executemany(prepared[0][0], [arguments for _, arguments in prepared])
@@ -90,14 +97,41 @@ class Tx:
         """Has `action` run once this change is durable; it must be quick and must not raise."""
         self._after_commit.append(action)
 
+    def _execute(self, text: str, arguments: Sequence[Any]) -> Any:
+        return self._connection.execute(text, arguments)
+
     def take_after_commit(self) -> list[Callable[[], None]]:
         """Hands over the actions that wait for the commit."""
         actions, self._after_commit = self._after_commit, []
         return actions
 
 
+class AtOnce(Protocol):
+    """Makes a change of one statement in one round trip."""
+
+    def __call__(self, statement: Statement, *, of: str, claim: str, **params: object) -> Any:
+        """Runs a statement as a change of its own, and returns its row after that is durable.
+
+        It must change nothing unless `has_locks()`, and nothing where it was carried out before: it is sent anew where
+        the connection was lost.
+
+        Raises:
+            ClaimedError: another transaction has the claim.
+            DatabaseAwayError: the database cannot be reached; the change may hold.
+        """
+
+
+def has_locks() -> ColumnElement[bool]:
+    """Condition of a statement for `AtOnce`: it has what `of` and `claim` name."""
+    return literal_column("current_setting('workflow_api.locks', true) = 'held'")
+
+
 class Database(Protocol):
     """A database that stores read from and write to."""
+
+    @property
+    def at_once(self) -> AtOnce | None:
+        """For a change that would be several round trips; None where there are none to be saved."""
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on this thread's connection, each statement by itself."""
@@ -114,8 +148,8 @@ class Database(Protocol):
         Args:
             work: The changes.
             of: What alone they are of, as `run_of(run_id)`: they may then go on beside changes of something else.
-                Without it nothing is changed beside them.
-            claim: A name that one transaction at a time may have.
+                Without it nothing is changed beside them, from the first statement of `work` on.
+            claim: A name that one transaction at a time may have; it too is asked for with the first statement.
 
         Raises:
             ClaimedError: another transaction has the claim.

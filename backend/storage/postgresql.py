@@ -2,12 +2,14 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import errors
+from psycopg.pq import TransactionStatus
 from sqlalchemy import Dialect, Engine, create_engine
 from sqlalchemy.dialects.postgresql.psycopg import dialect as psycopg_dialect
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -15,6 +17,7 @@ from sqlalchemy.pool import QueuePool
 
 from backend.errors import ApiError
 from backend.storage.database import ClaimedError, DatabaseAwayError, OutcomeUnknownError, Tx
+from backend.storage.deadlines import Deadlines
 from backend.storage.postgresql_text import register_text
 from backend.storage.statements import Statement
 
@@ -22,30 +25,81 @@ T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _CONNECT_SECONDS: Final = 5
-_WAIT_FOR_CONNECTION_SECONDS: Final = 10
 _TRIES: Final = 4
-# No statement of ours takes a second; one that does not end must not hold its locks for ever.
+# Callers wait for 15 seconds (edge.backend_seconds). No statement of ours takes a second by itself, and one that does
+# not end must not hold its locks for ever.
+_WAIT_FOR_CONNECTION_SECONDS: Final = 3
+_ALL_TRIES_SECONDS: Final = 11
 _SESSION: Final = (
-    "SET statement_timeout = '30s'; SET lock_timeout = '20s'; SET idle_in_transaction_session_timeout = '60s'"
+    "SET statement_timeout = '9s'; SET lock_timeout = '8s'; SET idle_in_transaction_session_timeout = '60s'"
 )
 # The transaction is gone, and nothing of it holds: it may be run anew.
 _UNDONE: Final = (errors.DeadlockDetected, errors.SerializationFailure)
+# Nothing of it holds either, and another try would end no better: the server is too slow, full, or no longer the one
+# that takes changes.
+_UNABLE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
 
 _NOW: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 _Connection = psycopg.Connection[Any]
+_Prepared = tuple[str, Sequence[Any] | None]
+
+# For the rest of the transaction; what `has_locks` reads.
+_HELD: Final = "SELECT set_config('workflow_api.locks', CASE WHEN {} THEN 'held' ELSE 'claimed' END, true)"
+_SNAPSHOT: Final[Sequence[_Prepared]] = (("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", None),)
 
 
 class _Tx(Tx):
-    """As `Tx`, with what psycopg has on its cursors only."""
+    """As `Tx`; what gives no answer waits for what does, and both are one round trip.
 
-    __slots__ = ()
+    `opening` goes before the first statement: what begins a transaction, and where it has a claim what tells whether
+    it got it.
+    """
+
+    __slots__ = ("_opening", "_waiting")
+
+    def __init__(self, connection: Any, dialect: Dialect, opening: Sequence[_Prepared] = ()) -> None:
+        super().__init__(connection, dialect)
+        self._opening = opening
+        self._waiting: list[_Prepared] = []
+
+    def later(self, statement: Statement, **params: object) -> None:
+        self._waiting.append(statement.prepare(self._dialect, params))
 
     def many(self, statement: Statement, rows: Iterable[Mapping[str, object]]) -> None:
-        prepared = [statement.prepare(self._dialect, row) for row in rows]
-        if prepared:
-            connection: Any = self._connection
-            connection.cursor().executemany(prepared[0][0], [arguments for _, arguments in prepared])
+        self._waiting += [statement.prepare(self._dialect, row) for row in rows]
+
+    def commit(self) -> None:
+        """Ends the transaction with what still waits.
+
+        Raises:
+            OutcomeUnknownError: the database went away before it told whether the changes hold.
+        """
+        if self._opening:
+            if not self._waiting:
+                return
+            # Nothing has been sent: a connection that was lost long ago is found before there is anything to doubt.
+            self._execute(*self._waiting.pop())
+        try:
+            self._execute("COMMIT")
+        except psycopg.Error as error:
+            if not self._connection.closed:
+                raise
+            raise OutcomeUnknownError("Whether the change holds is not known: the database went away.") from error
+
+    def _execute(self, text: str, arguments: Sequence[Any] | None = None) -> Any:
+        if not self._opening and not self._waiting:
+            return self._connection.execute(text, arguments)
+        opening, waiting = self._opening, self._waiting
+        self._opening, self._waiting = (), []
+        with self._connection.pipeline():
+            opened = [self._connection.execute(*prepared) for prepared in opening]
+            for prepared in waiting:
+                self._connection.execute(*prepared)
+            cursor = self._connection.execute(text, arguments)
+        if opened and opened[-1].description is not None and not opened[-1].fetchone()[0]:
+            raise ClaimedError
+        return cursor
 
 
 class PostgresqlDatabase:
@@ -55,7 +109,7 @@ class PostgresqlDatabase:
     """
 
     def __init__(self, url: str, connections: int) -> None:
-        self._dialect: Dialect = psycopg_dialect(paramstyle="format")  # type: ignore[no-untyped-call]
+        self._dialect: Dialect = psycopg_dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
         self._pool = QueuePool(
             lambda: _connect(url),
             pool_size=connections,
@@ -64,20 +118,20 @@ class PostgresqlDatabase:
             use_lifo=True,
             reset_on_return=None,
         )
+        self._deadlines = Deadlines()
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on a pooled connection, each statement by itself; again where the server went away."""
-        return self._tried(lambda connection: work(self._tx(connection)))
+        return self._tried(lambda connection: work(_Tx(connection, self._dialect)))
 
     def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Runs reads that must agree with one another in one read transaction; as `read`."""
 
         def agreed(connection: _Connection) -> T:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
-                return work(self._tx(connection))
+                return work(_Tx(connection, self._dialect, _SNAPSHOT))
             finally:
-                _end(connection, "COMMIT")
+                _end_transaction(connection, "COMMIT")
 
         return self._tried(agreed)
 
@@ -85,17 +139,13 @@ class PostgresqlDatabase:
         """Runs changes in a transaction of their own and returns after it; see `Database.write`."""
 
         def change(connection: _Connection) -> tuple[T | ApiError, list[Callable[[], None]]]:
-            tx = self._tx(connection)
+            tx = _Tx(connection, self._dialect, _opening(of, claim))
             try:
-                _begin(connection, of, claim)
                 outcome = work(tx)
+                tx.commit()
             except BaseException:
-                _end(connection, "ROLLBACK")
+                _end_transaction(connection, "ROLLBACK")
                 raise
-            try:
-                connection.execute("COMMIT")
-            except psycopg.Error as error:
-                raise OutcomeUnknownError("Whether the change holds is not known: the database went away.") from error
             return outcome, tx.take_after_commit()
 
         outcome, actions = self._tried(change)
@@ -108,6 +158,26 @@ class PostgresqlDatabase:
             raise outcome
         return outcome
 
+    def at_once(self, statement: Statement, *, of: str, claim: str, **params: object) -> Any:
+        """Runs one statement as a change of its own in one round trip; see `AtOnce`.
+
+        Without a BEGIN all that is sent together is one transaction, in which each statement sees what was committed
+        before it began: the second what was committed before the first had its locks.
+        """
+        text, arguments = statement.prepare(self._dialect, params)
+        locks, names = _locks(of, claim)
+
+        def change(connection: _Connection) -> Any:
+            with connection.pipeline():
+                held = connection.execute(_HELD.format(locks), names)
+                cursor = connection.execute(text, arguments)
+            (how,) = held.fetchone() or ("",)
+            if how != "held":
+                raise ClaimedError
+            return statement.row_maker(column[0] for column in cursor.description or ())(cursor.fetchone() or ())
+
+        return self._tried(change)
+
     @contextmanager
     def hold(self, name: str) -> Iterator[bool]:
         """A lock of one session, which ends with it; see `Database.hold`."""
@@ -116,7 +186,8 @@ class PostgresqlDatabase:
             for left in reversed(range(_TRIES)):
                 connection = sessions.enter_context(self._pooled(self._pool))
                 try:
-                    row = connection.execute(f"SELECT pg_try_advisory_lock({lock})").fetchone()
+                    with self._deadlines.watched(connection, time.monotonic() + _ALL_TRIES_SECONDS):
+                        row = connection.execute(f"SELECT pg_try_advisory_lock({lock})").fetchone()
                     break
                 except psycopg.Error as error:
                     if not left:
@@ -127,7 +198,8 @@ class PostgresqlDatabase:
                 yield held
             finally:
                 if held:
-                    _end(connection, f"SELECT pg_advisory_unlock({lock})")
+                    with self._deadlines.watched(connection, time.monotonic() + _ALL_TRIES_SECONDS):
+                        _end(connection, f"SELECT pg_advisory_unlock({lock})")
 
     def now(self) -> int:
         """The clock of the server."""
@@ -146,20 +218,29 @@ class PostgresqlDatabase:
     def close(self) -> None:
         """Ends every connection that is not in use."""
         self._pool.dispose()
-
-    def _tx(self, connection: Any) -> Tx:
-        return _Tx(connection, self._dialect)
+        self._deadlines.stop()
 
     def _tried(self, work: Callable[[_Connection], T]) -> T:
-        """Does work on a connection; anew where the connection was lost before its end, or the server undid it."""
+        """Does work on a connection; anew where the connection was lost before its end, or the server undid it.
+
+        Raises:
+            DatabaseAwayError: there is no connection, the last try lost it too, or the server is not able to.
+        """
+        until = time.monotonic() + _ALL_TRIES_SECONDS
         for left in reversed(range(_TRIES)):
             with self._pooled(self._pool) as connection:
                 try:
-                    return work(connection)
+                    with self._deadlines.watched(connection, until):
+                        return work(connection)
                 except psycopg.Error as error:
-                    lost = connection.closed
-                    if not left or not (lost or isinstance(error, _UNDONE)):
-                        raise (DatabaseAwayError("The database went away.") if lost else error) from error
+                    if left and time.monotonic() < until and (connection.closed or isinstance(error, _UNDONE)):
+                        continue
+                    if isinstance(error, errors.ReadOnlySqlTransaction):
+                        # Another server takes the changes now.
+                        connection.close()
+                    if connection.closed or isinstance(error, _UNABLE):
+                        raise DatabaseAwayError("The database went away, or is not able to do it now.") from error
+                    raise
         raise AssertionError("the last try has returned or raised")
 
     @contextmanager
@@ -199,11 +280,13 @@ def _connect(url: str) -> Any:
     connection = psycopg.connect(
         url,
         autocommit=True,
+        # Statements come with the placeholders that PostgreSQL itself reads: no text of one is parsed here.
+        cursor_factory=psycopg.RawCursor,
         connect_timeout=_CONNECT_SECONDS,
         keepalives_idle=5,
         keepalives_interval=2,
         keepalives_count=3,
-        tcp_user_timeout=15_000,
+        tcp_user_timeout=_ALL_TRIES_SECONDS * 1000,
         application_name="workflow-api",
     )
     connection.execute(_SESSION)
@@ -211,28 +294,34 @@ def _connect(url: str) -> Any:
     return connection
 
 
-def _begin(connection: _Connection, of: str | None, claim: str | None) -> None:
-    """Begins a transaction that waits for those it must not run beside.
+def _opening(of: str | None, claim: str | None) -> Sequence[_Prepared]:
+    """What begins a transaction that waits for those it must not run beside, unless another one has its claim."""
+    locks, names = _locks(of, claim)
+    return (("BEGIN", None), (f"SELECT {locks}", names))
 
-    Raises:
-        ClaimedError: another transaction has the claim.
-    """
+
+def _locks(of: str | None, claim: str | None) -> tuple[str, list[int]]:
+    """An expression that takes the locks, and is false where another transaction has the claim; and its arguments."""
     if of is None:
-        locks = f"pg_advisory_xact_lock({_EVERYTHING}) IS NOT NULL"
+        locks, names = "pg_advisory_xact_lock($1::bigint) IS NOT NULL", [_EVERYTHING]
     else:
-        shared = f"pg_advisory_xact_lock_shared({_EVERYTHING}) IS NOT NULL"
-        locks = f"{shared} AND pg_advisory_xact_lock({_number(of)}) IS NOT NULL"
+        shared = "pg_advisory_xact_lock_shared($1::bigint) IS NOT NULL"
+        locks = f"{shared} AND pg_advisory_xact_lock($2::bigint) IS NOT NULL"
+        names = [_EVERYTHING, _number(of)]
     if claim is not None:
-        locks = f"CASE WHEN pg_try_advisory_xact_lock({_number(claim)}) THEN {locks} ELSE false END"
-    cursor = connection.execute(f"BEGIN; SELECT {locks}")
-    cursor.nextset()
-    row = cursor.fetchone()
-    if row is None or not row[0]:
-        raise ClaimedError
+        names.append(_number(claim))
+        locks = f"CASE WHEN pg_try_advisory_xact_lock(${len(names)}::bigint) THEN {locks} ELSE false END"
+    return locks, names
+
+
+def _end_transaction(connection: _Connection, how: str) -> None:
+    """Ends the transaction that was begun, if one was."""
+    if connection.info.transaction_status != TransactionStatus.IDLE:
+        _end(connection, how)
 
 
 def _end(connection: _Connection, how: str) -> None:
-    """Ends a transaction; a connection that cannot any more is closed."""
+    """Ends what was begun; a connection that cannot any more is closed."""
     try:
         connection.execute(how)
     except psycopg.Error:

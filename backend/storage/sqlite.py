@@ -48,6 +48,9 @@ class _TransactionLostError(Exception):
 class SqliteDatabase:
     """The embedded database: many readers, one writer, group commit with full durability."""
 
+    # No statement is a round trip.
+    at_once: None = None
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self._dialect = sqlite_dialect(paramstyle="qmark")

@@ -11,15 +11,22 @@ from backend.workflows.terms import WorkflowTerms, resolve
 
 
 def load_terms(
-    kept: Kept, tx: Tx, providers: AbstractSet[str], workflow_id: str, version: int | None = None
+    kept: Kept,
+    tx: Tx,
+    providers: AbstractSet[str],
+    workflow_id: str,
+    version: int | None = None,
+    *,
+    revision: int | None = None,
 ) -> WorkflowTerms | None:
     """Everything that a start, or the runtime, needs of a workflow version; None when there is no such workflow.
 
     `version` None means the active one. `tx` is a change or a snapshot, for the parts must agree. `providers` are those
-    whose models this deployment can call. It costs one small statement while nothing changes.
-    `WorkflowTerms.refusal()` says why the version cannot be started.
+    whose models this deployment can call. It costs one small statement while nothing changes, and none where `tx` has
+    read the revision. `WorkflowTerms.refusal()` says why the version cannot be started.
     """
-    revision = store.revision(tx)
+    if revision is None:
+        revision = store.revision(tx)
     terms: WorkflowTerms | None = kept.get((workflow_id, version), revision)
     if terms is not None:
         return terms
@@ -35,4 +42,13 @@ def load_terms(
     terms = resolve(workflow_id, row.name, row.status, wanted, definition, found, providers)
     size = len(text) + sum(resource.size for resource in found.values())
     kept.put((workflow_id, version), revision, terms, size)
+    return terms
+
+
+def foreseen_terms(
+    kept: Kept, workflow_id: str, version: int | None, revision: int | None = None
+) -> WorkflowTerms | None:
+    """What `load_terms` gives at this revision, or unless something was changed; None where it is not known."""
+    name = (workflow_id, version)
+    terms: WorkflowTerms | None = kept.newest(name) if revision is None else kept.get(name, revision)
     return terms

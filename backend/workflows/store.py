@@ -143,7 +143,7 @@ def definition_text(tx: Tx, workflow_id: str, version: int) -> str | None:
 def add_workflow(tx: Tx, *, name: str, description: str, status: str, definition: str, now: int) -> str:
     """Writes a new workflow with its version 1 and returns its id."""
     workflow_id = new_id("wf")
-    tx.run(
+    tx.later(
         _ADD_WORKFLOW,
         workflow_id=workflow_id,
         name=name,
@@ -155,7 +155,7 @@ def add_workflow(tx: Tx, *, name: str, description: str, status: str, definition
         created_at=now,
         updated_at=now,
     )
-    tx.run(_ADD_WORKFLOW_VERSION, workflow_id=workflow_id, version=1, definition=definition, created_at=now)
+    tx.later(_ADD_WORKFLOW_VERSION, workflow_id=workflow_id, version=1, definition=definition, created_at=now)
     _touch(tx)
     return workflow_id
 
@@ -170,10 +170,10 @@ def change_workflow(tx: Tx, row: Any, now: int, *, status: str, definition: str 
     if definition is not None:
         newest += 1
         description = json.loads(definition)["description"]
-        tx.run(
+        tx.later(
             _ADD_WORKFLOW_VERSION, workflow_id=row.workflow_id, version=newest, definition=definition, created_at=now
         )
-    tx.run(
+    tx.later(
         _CHANGE_WORKFLOW,
         of_workflow_id=row.workflow_id,
         new_description=description,
@@ -203,7 +203,7 @@ def resource_counts(tx: Tx) -> dict[str, int]:
 def add_resource(tx: Tx, *, kind: str, name: str, definition: str, now: int) -> str:
     """Writes a new resource with its version 1 and returns its id."""
     resource_id = new_id(_ID_PREFIXES[kind])
-    tx.run(
+    tx.later(
         _ADD_RESOURCE,
         resource_id=resource_id,
         kind=kind,
@@ -213,7 +213,7 @@ def add_resource(tx: Tx, *, kind: str, name: str, definition: str, now: int) -> 
         created_at=now,
         updated_at=now,
     )
-    tx.run(_ADD_RESOURCE_VERSION, resource_id=resource_id, version=1, definition=definition, created_at=now)
+    tx.later(_ADD_RESOURCE_VERSION, resource_id=resource_id, version=1, definition=definition, created_at=now)
     _touch(tx)
     return resource_id
 
@@ -221,14 +221,14 @@ def add_resource(tx: Tx, *, kind: str, name: str, definition: str, now: int) -> 
 def change_resource(tx: Tx, row: Any, definition: str, now: int) -> None:
     """Writes the next version of a resource."""
     version = row.version + 1
-    tx.run(
+    tx.later(
         _CHANGE_RESOURCE,
         of_resource_id=row.resource_id,
         new_version=version,
         new_definition=definition,
         new_updated_at=now,
     )
-    tx.run(_ADD_RESOURCE_VERSION, resource_id=row.resource_id, version=version, definition=definition, created_at=now)
+    tx.later(_ADD_RESOURCE_VERSION, resource_id=row.resource_id, version=version, definition=definition, created_at=now)
     _touch(tx)
 
 
@@ -243,7 +243,7 @@ def record_test(tx: Tx, *, connector_id: str, version: int, passed: bool, messag
         new_tested_at=now,
     )
     if not changed:
-        tx.run(
+        tx.later(
             _ADD_TEST,
             connector_id=connector_id,
             version=version,
@@ -281,4 +281,4 @@ def _touch(tx: Tx) -> None:
     """Raises the revision, by chance: a number that a rollback took back is not met again with other content."""
     step = 1 + secrets.randbits(20)
     if not tx.run(_NEXT_REVISION, step=step):
-        tx.run(_FIRST_REVISION, only=1, revision=step)
+        tx.later(_FIRST_REVISION, only=1, revision=step)

@@ -33,7 +33,9 @@ class Cluster:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory, postgresql_server: Postgresql) -> Iterator[Cluster]:
     with postgresql_server.database() as database:
-        deployment = Deployment(tmp_path_factory.mktemp("cluster"), database, RUNTIME_DRAIN_SECONDS="30")
+        deployment = Deployment(
+            tmp_path_factory.mktemp("cluster"), database, RUNTIME_DRAIN_SECONDS="30", BACKEND_DATABASE_CONNECTIONS="8"
+        )
         try:
             backends = [deployment.backend() for _ in range(2)]
             workers = [deployment.worker() for _ in range(2)]

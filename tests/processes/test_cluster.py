@@ -1,7 +1,6 @@
 """Edges, backends and workers, two of each, on one PostgreSQL."""
 
 import signal
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from tests.processes.conftest import Cluster
 from tests.support.client import Caller
 from tests.support.part import refused
 from tests.support.poll import until
-from tests.support.wire import Answer
 
 
 def test_a_run_is_started_at_one_edge_and_read_at_another(cluster: Cluster) -> None:
@@ -46,41 +44,6 @@ def test_a_run_is_cancelled_in_mid_step_from_another_edge(cluster: Cluster) -> N
     assert there.post(f"/runs/{run_id}/cancel").status == 202
     here.wait(run_id, "cancelled")
     assert here.get("/me").json()["active_runs"] == 0
-
-
-def test_equal_starts_at_two_edges_at_once_make_one_run(cluster: Cluster) -> None:
-    callers = cluster.callers()
-
-    def start(number: int) -> Answer:
-        return callers[number % 2].start(cluster.flows["Park"], key, input_text="race")
-
-    for _ in range(5):
-        key = uuid.uuid4().hex
-        with ThreadPoolExecutor(16) as pool:
-            answers = list(pool.map(start, range(16)))
-        assert [answer.status for answer in answers].count(201) == 1
-        assert {answer.status for answer in answers} <= {200, 201, 409}
-        assert len({answer.json()["run_id"] for answer in answers if answer.status in {200, 201}}) == 1
-    assert callers[0].get("/me").json()["active_runs"] == 5
-
-
-def test_slots_and_quota_are_exact_over_two_backends(cluster: Cluster) -> None:
-    callers = cluster.callers(max_concurrent_runs=7, daily_run_quota=9)
-
-    def start(number: int) -> int:
-        return callers[number % 2].start(cluster.flows["Park"]).status
-
-    with ThreadPoolExecutor(32) as pool:
-        statuses = list(pool.map(start, range(64)))
-    assert (statuses.count(201), statuses.count(429)) == (7, 57)
-    counted = callers[1].get("/me").json()
-    assert (counted["active_runs"], counted["quota_used_today"]) == (7, 7)
-    for run in callers[0].get("/runs", limit=100).json()["items"]:
-        callers[0].post(f"/runs/{run['run_id']}/cancel")
-    until(lambda: callers[0].get("/me").json()["active_runs"] == 0, "the slots to be free")
-    with ThreadPoolExecutor(32) as pool:
-        statuses = list(pool.map(start, range(64)))
-    assert statuses.count(201) == 2, "no unit of the quota was charged twice, or lost"
 
 
 def test_one_key_with_many_queued_runs_does_not_hold_up_anothers_first(cluster: Cluster) -> None:

@@ -19,6 +19,8 @@ from backend.storage.database import Database
 
 _LOG = logging.getLogger(__name__)
 
+# What changes here are publications, beside everything else.
+_OF: Final = "publications"
 _TICK_SECONDS: Final = 2.0
 _THREADS: Final = 4
 _MOST_AT_ONCE: Final = 50
@@ -71,7 +73,7 @@ class Publisher:
 
     def start(self) -> None:
         """Begins with what an earlier process left undone."""
-        self._database.write(lambda tx: store.resume(tx, self._clock()))
+        self._database.write(lambda tx: store.resume(tx, self._clock()), of=_OF)
         self._ticker.start()
 
     def stop(self) -> None:
@@ -94,14 +96,14 @@ class Publisher:
 
     def remove(self, run_id: str) -> None:
         """Orders the removal of all that a run published, durable on return; it is carried out soon after."""
-        if self._database.write(lambda tx: store.remove(tx, run_id, self._clock())):
+        if self._database.write(lambda tx: store.remove(tx, run_id, self._clock()), of=_OF):
             self.wake()
 
     def _dispatch(self) -> None:
         if not self._database.read(store.any_open):
             return
         now = self._clock()
-        self._database.write(lambda tx: store.settle_ended(tx, now))
+        self._database.write(lambda tx: store.settle_ended(tx, now), of=_OF)
         for graph_id in self._database.read(lambda tx: store.due_graphs(tx, now)):
             with self._lock:
                 if graph_id in self._busy:
@@ -146,7 +148,7 @@ class Publisher:
                 self._postpone(row)
             _LOG.warning("What run %s published is still to be removed", rows[0].run_id, exc_info=error)
             return
-        self._database.write(lambda tx: store.removed(tx, [(row.run_id, row.graph_id) for row in removed]))
+        self._database.write(lambda tx: store.removed(tx, [(row.run_id, row.graph_id) for row in removed]), of=_OF)
 
     def _publish(self, row: Any) -> None:
         graph, name = self._graph_of(row)
@@ -169,7 +171,7 @@ class Publisher:
 
     def _settle(self, row: Any, outcome: Landed | NotLanded) -> None:
         state = store.LANDED if isinstance(outcome, Landed) else store.FAILED
-        self._database.write(lambda tx: store.settle(tx, row.run_id, row.graph_id, state))
+        self._database.write(lambda tx: store.settle(tx, row.run_id, row.graph_id, state), of=_OF)
         if isinstance(outcome, NotLanded):
             _LOG.warning("Run %s was not published to knowledge graph %s", row.run_id, row.graph_id)
         watch = self._watches.get((row.run_id, row.graph_id))
@@ -178,7 +180,7 @@ class Publisher:
 
     def _postpone(self, row: Any) -> None:
         pause = _FIRST_PAUSE_MS << min(row.attempts, _MOST_DOUBLINGS)
-        self._database.write(lambda tx: store.postpone(tx, row.run_id, row.graph_id, self._clock() + pause))
+        self._database.write(lambda tx: store.postpone(tx, row.run_id, row.graph_id, self._clock() + pause), of=_OF)
 
     def _graph_of(self, row: Any) -> tuple[Any, str]:
         definition = orjson.loads(row.definition)

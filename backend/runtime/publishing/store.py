@@ -97,7 +97,7 @@ def pii_policy(tx: Tx, run_id: str) -> str:
 
 def order(tx: Tx, *, run_id: str, graph_id: str, graph_version: int, entry: str, now: int) -> None:
     """Writes one publication, due at once."""
-    tx.run(
+    tx.later(
         _ADD,
         run_id=run_id,
         graph_id=graph_id,
@@ -127,13 +127,13 @@ def due(tx: Tx, graph_id: str, now: int, most: int) -> list[Any]:
 
 def settle_ended(tx: Tx, now: int) -> None:
     """Keeps what completed runs published, and orders the removal of what failed and cancelled ones did."""
-    tx.run(_KEEP)
-    tx.run(_WITHDRAW, now=now)
+    tx.later(_KEEP)
+    tx.later(_WITHDRAW, now=now)
 
 
 def resume(tx: Tx, now: int) -> None:
     """Has everything that is open tried at once."""
-    tx.run(_RESUME, now=now)
+    tx.later(_RESUME, now=now)
 
 
 def remove(tx: Tx, run_id: str, now: int) -> int:
@@ -148,7 +148,7 @@ def settle(tx: Tx, run_id: str, graph_id: str, state: str) -> bool:
 
 def postpone(tx: Tx, run_id: str, graph_id: str, until: int) -> None:
     """Has a publication or removal tried again at that time."""
-    tx.run(_POSTPONE, of_run_id=run_id, of_graph_id=graph_id, new_next_attempt_at=until)
+    tx.later(_POSTPONE, of_run_id=run_id, of_graph_id=graph_id, new_next_attempt_at=until)
 
 
 def removed(tx: Tx, keys: Iterable[tuple[str, str]]) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from backend.runs import start_store
 from backend.runs.start import claim_of
+from backend.storage.database import Tx
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 
@@ -114,7 +116,8 @@ def test_a_record_holds_for_24_hours_from_its_first_use(world: World) -> None:
 def test_a_second_request_while_the_first_is_being_decided_is_told_to_wait(world: World) -> None:
     entered, release = threading.Event(), threading.Event()
 
-    def hold(_: object) -> None:
+    def hold(tx: Tx) -> None:
+        start_store.record(tx, world.key, "k")
         entered.set()
         assert release.wait(10)
 

@@ -2,63 +2,29 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, func, insert, select, update
 
 from backend.errors import ApiError
 from backend.storage.database import ClaimedError, DatabaseAwayError, OutcomeUnknownError, Tx
-from backend.storage.postgresql import PostgresqlDatabase, engine_of
+from backend.storage.postgresql import PostgresqlDatabase
 from backend.storage.shared_clock import SharedClock
-from backend.storage.statements import sql
 from tests.support.poll import until
-from tests.support.postgresql import Postgresql
+from tests.unit.backend.storage.notes import (
+    ADD,
+    ADD_AT_ONCE,
+    ALL,
+    END_SESSION,
+    SET,
+    Held,
+    add,
+    end_sessions,
+    notes,
+    waits,
+)
 from workflow_api.v1 import errors_pb2
-
-CATALOGUE = MetaData()
-NOTES = Table("notes", CATALOGUE, Column("number", Integer, primary_key=True), Column("text", Text, nullable=False))
-ADD = sql(insert(NOTES), ["number", "text"])
-ALL = sql(select(NOTES).order_by(NOTES.c.number))
-SET = sql(update(NOTES).where(NOTES.c.number == bindparam("of_number")).values(text=bindparam("new_text")))
-END_SESSION = sql(select(func.pg_terminate_backend(func.pg_backend_pid())))
-
-
-@pytest.fixture(scope="module")
-def url(postgresql_server: Postgresql) -> Iterator[str]:
-    with postgresql_server.database() as url:
-        engine = engine_of(url)
-        CATALOGUE.create_all(engine)
-        engine.dispose()
-        yield url
-
-
-@pytest.fixture
-def database(url: str) -> Iterator[PostgresqlDatabase]:
-    with psycopg.connect(url) as connection:
-        connection.execute("DELETE FROM notes")
-    database = PostgresqlDatabase(url, 4)
-    yield database
-    database.close()
-
-
-def add(database: PostgresqlDatabase, number: int, text: str = "text") -> None:
-    database.write(lambda tx: tx.run(ADD, number=number, text=text))
-
-
-def notes(database: PostgresqlDatabase) -> dict[int, str]:
-    return {row.number: row.text for row in database.read(lambda tx: tx.all(ALL))}
-
-
-def end_sessions(url: str) -> None:
-    """As a restart of the server does."""
-    with psycopg.connect(url) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
 
 
 def test_work_that_raises_leaves_nothing(database: PostgresqlDatabase) -> None:
@@ -117,37 +83,6 @@ def test_a_snapshot_does_not_see_what_is_committed_meanwhile(database: Postgresq
     assert notes(database) == {1: "text"}
 
 
-class Held:
-    """A change that has begun, and ends when it is let go."""
-
-    def __init__(self, write: Callable[[Callable[[Tx], None]], None]) -> None:
-        self._begun, self._let_go = threading.Event(), threading.Event()
-        self._pool = ThreadPoolExecutor(1)
-        self._done = self._pool.submit(write, self._work)
-
-    def _work(self, _: Tx) -> None:
-        self._begun.set()
-        assert self._let_go.wait(60)
-
-    @property
-    def begun(self) -> bool:
-        return self._begun.is_set()
-
-    def end(self) -> None:
-        self._let_go.set()
-        self._done.result(60)
-        self._pool.shutdown()
-
-
-def waits(url: str) -> bool:
-    with psycopg.connect(url) as connection:
-        found = connection.execute(
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-        ).fetchone()
-    return found is not None and found[0] > 0
-
-
 @pytest.mark.parametrize(
     ("first", "second", "together"),
     [("run 1", "run 1", False), ("run 1", "run 2", True), ("run 1", None, False), (None, "run 1", False)],
@@ -172,10 +107,10 @@ def test_a_claim_is_had_by_one_change_of_any_process_at_a_time(url: str, databas
     until(lambda: one.begun, "the first change")
     for of in ("key 1", "key 2", None):
         with pytest.raises(ClaimedError):
-            other.write(lambda _: None, of=of, claim="start k")
-    other.write(lambda _: None, of="key 2", claim="start other")
+            other.write(lambda tx: tx.all(ALL), of=of, claim="start k")
+    other.write(lambda tx: tx.all(ALL), of="key 2", claim="start other")
     one.end()
-    other.write(lambda _: None, of="key 1", claim="start k")
+    other.write(lambda tx: tx.all(ALL), of="key 1", claim="start k")
     other.close()
 
 
@@ -241,6 +176,68 @@ def test_changes_that_lock_each_other_out_are_made_one_after_the_other(database:
         two.result(60)
     assert len(tries) >= 3, "one of them was undone"
     assert notes(database) in ({1: "a", 2: "a"}, {1: "b", 2: "b"})
+
+
+def test_what_is_changed_at_once_has_the_locks_and_sees_what_was_committed_before(
+    url: str, database: PostgresqlDatabase
+) -> None:
+    other = PostgresqlDatabase(url, 1)
+    entered, release = threading.Event(), threading.Event()
+
+    def hold(tx: Tx) -> None:
+        tx.run(ADD, number=1, text="text")
+        entered.set()
+        assert release.wait(60)
+
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(other.write, hold, of="key 1")
+        assert entered.wait(60)
+        two = pool.submit(database.at_once, ADD_AT_ONCE, of="key 1", claim="k", number=1)
+        until(lambda: waits(url), "the second change to wait")
+        release.set()
+        one.result(60)
+        assert two.result(60) == (1, True)
+    assert notes(database) == {1: "text"}
+    other.close()
+
+
+def test_what_another_has_the_claim_of_is_not_changed_at_once(url: str, database: PostgresqlDatabase) -> None:
+    other = PostgresqlDatabase(url, 1)
+    one = Held(lambda work: other.write(work, of="else", claim="k"))
+    until(lambda: one.begun, "the first change")
+    with pytest.raises(ClaimedError):
+        database.at_once(ADD_AT_ONCE, of="key 1", claim="k", number=1)
+    one.end()
+    assert notes(database) == {}
+    database.at_once(ADD_AT_ONCE, of="key 1", claim="k", number=1)
+    assert notes(database) == {1: "text"}
+    other.close()
+
+
+def test_what_needs_no_answer_goes_in_its_turn(database: PostgresqlDatabase) -> None:
+    def change(tx: Tx) -> list[int]:
+        tx.later(ADD, number=1, text="text")
+        tx.many(ADD, [{"number": number, "text": "text"} for number in (2, 3)])
+        seen = [row.number for row in tx.all(ALL)]
+        tx.later(SET, of_number=1, new_text="changed")
+        return seen
+
+    assert database.write(change) == [1, 2, 3]
+    assert notes(database) == {1: "changed", 2: "text", 3: "text"}
+    database.write(lambda tx: tx.later(SET, of_number=2, new_text="changed too"))
+    assert notes(database)[2] == "changed too"
+
+
+def test_a_change_that_fails_with_the_commit_leaves_nothing_and_is_told(database: PostgresqlDatabase) -> None:
+    def change(tx: Tx) -> None:
+        tx.all(ALL)
+        tx.later(ADD, number=1, text="text")
+        tx.later(ADD, number=1, text="the same number")
+        tx.after_commit(lambda: pytest.fail("nothing was committed"))
+
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        database.write(change)
+    assert notes(database) == {}
 
 
 def test_a_server_that_is_not_there_is_told(url: str) -> None:

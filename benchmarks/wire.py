@@ -1,0 +1,99 @@
+"""A wire to a database that is as long as one wants: passes bytes on, counts round trips and takes its time.
+
+`python -m benchmarks.wire HOST PORT` prints the port at which it listens. Each line of standard input sets the
+milliseconds that a round trip then takes at least, and is answered with the round trips since the line before.
+"""
+
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from itertools import count
+
+
+class Wire:
+    """Threads between two sockets: what goes there after something came back begins a round trip."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._trips = count()
+        self._counted = 0
+        self._breaks = threading.Event()
+        self.one_way_seconds = 0.0
+        self.port: int = self._listener.getsockname()[1]
+
+    def serve(self) -> None:
+        """Takes connections for ever."""
+        while True:
+            near, _ = self._listener.accept()
+            far = socket.create_connection(self._target)
+            for end in (near, far):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            answered = threading.Event()
+            answered.set()
+            threading.Thread(target=self._there, args=(near, far, answered), daemon=True).start()
+            threading.Thread(target=self._back, args=(far, near, answered), daemon=True).start()
+
+    def taken(self) -> int:
+        """Round trips since this was asked last."""
+        now = next(self._trips)
+        since, self._counted = now - self._counted, now + 1
+        return since
+
+    def break_next_answer(self) -> None:
+        """Loses the next thing that comes back, and the connection with it."""
+        self._breaks.set()
+
+    def _there(self, near: socket.socket, far: socket.socket, answered: threading.Event) -> None:
+        while data := _received(near):
+            if answered.is_set():
+                answered.clear()
+                next(self._trips)
+            self._pass_on(data, far)
+        _close(far)
+
+    def _back(self, far: socket.socket, near: socket.socket, answered: threading.Event) -> None:
+        while data := _received(far):
+            if self._breaks.is_set():
+                self._breaks.clear()
+                break
+            self._pass_on(data, near, answered)
+        _close(near)
+
+    def _pass_on(self, data: bytes, end: socket.socket, answered: threading.Event | None = None) -> None:
+        if self.one_way_seconds:
+            time.sleep(self.one_way_seconds)
+        if answered is not None:
+            answered.set()
+        try:
+            end.sendall(data)
+        except OSError:
+            _close(end)
+
+
+def _received(end: socket.socket) -> bytes:
+    try:
+        return end.recv(1 << 20)
+    except OSError:
+        return b""
+
+
+def _close(end: socket.socket) -> None:
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
+
+
+def main() -> None:
+    wire = Wire(sys.argv[1], int(sys.argv[2]))
+    threading.Thread(target=wire.serve, daemon=True).start()
+    print(wire.port, flush=True)
+    for line in sys.stdin:
+        wire.one_way_seconds = float(line) / 2000
+        print(wire.taken(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""A server that is too slow, silent, or not the one that takes changes: callers hear of it in time."""
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+from sqlalchemy import func, literal_column, select
+
+from backend.storage import postgresql
+from backend.storage.database import DatabaseAwayError
+from backend.storage.postgresql import PostgresqlDatabase
+from backend.storage.statements import sql
+from benchmarks.wire import Wire
+from tests.support.poll import until
+from tests.unit.backend.storage.notes import ADD_AT_ONCE, ALL, SESSION, Held, add, notes
+
+SLEEP = sql(select(func.pg_sleep(3600)))
+TURN_READ_ONLY = sql(select(func.set_config("default_transaction_read_only", "on", literal_column("false"))))
+
+
+@pytest.fixture
+def impatient(url: str, database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresqlDatabase]:
+    """The database whose sessions have the time-outs of `_SESSION`, in fewer milliseconds."""
+    monkeypatch.setattr(postgresql, "_SESSION", re.sub(r"'(\d)s'", r"'\g<1>0ms'", postgresql._SESSION))
+    impatient = PostgresqlDatabase(url, 1)
+    yield impatient
+    impatient.close()
+
+
+def test_a_statement_that_does_not_end_is_given_up_and_its_connection_kept(impatient: PostgresqlDatabase) -> None:
+    pid = impatient.read(lambda tx: tx.one(SESSION)).pid
+    for use in (impatient.read, impatient.snapshot, impatient.write):
+        with pytest.raises(DatabaseAwayError):
+            use(lambda tx: tx.one(SLEEP))
+    add(impatient, 1)
+    assert impatient.read(lambda tx: tx.one(SESSION)).pid == pid
+
+
+def test_a_lock_that_does_not_come_free_is_given_up(
+    database: PostgresqlDatabase, impatient: PostgresqlDatabase
+) -> None:
+    one = Held(lambda work: database.write(work, of="key 1"))
+    until(lambda: one.begun, "the first change")
+    with pytest.raises(DatabaseAwayError):
+        impatient.write(lambda tx: tx.all(ALL), of="key 1")
+    with pytest.raises(DatabaseAwayError):
+        impatient.at_once(ADD_AT_ONCE, of="key 1", claim="k", number=1)
+    one.end()
+    assert notes(impatient) == {}
+
+
+def hold_a_name(database: PostgresqlDatabase) -> None:
+    with database.hold("name"):
+        pytest.fail("it cannot be held")
+
+
+USES: dict[str, Callable[[PostgresqlDatabase], object]] = {
+    "read": lambda database: database.read(lambda tx: tx.all(ALL)),
+    "snapshot": lambda database: database.snapshot(lambda tx: tx.all(ALL)),
+    "write": lambda database: add(database, 1),
+    "at once": lambda database: database.at_once(ADD_AT_ONCE, of="key 1", claim="k", number=1),
+    "hold": hold_a_name,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_server_that_says_nothing_any_more_is_not_waited_for(
+    url: str, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    monkeypatch.setattr(postgresql, "_ALL_TRIES_SECONDS", 1)
+    parts = psycopg.conninfo.conninfo_to_dict(url)
+    wire = Wire(str(parts["host"]), int(parts["port"] or 5432))
+    threading.Thread(target=wire.serve, daemon=True).start()
+    silent = PostgresqlDatabase(psycopg.conninfo.make_conninfo(url, host="127.0.0.1", port=wire.port), 1)
+    assert silent.healthy()
+    wire.one_way_seconds = 3600
+    with pytest.raises(DatabaseAwayError):
+        USES[use](silent)
+    silent.close()
+
+
+def test_a_server_that_takes_no_changes_any_more_is_looked_for_anew(database: PostgresqlDatabase) -> None:
+    database.read(lambda tx: tx.one(TURN_READ_ONLY))
+    with pytest.raises(DatabaseAwayError):
+        add(database, 1)
+    add(database, 1)
+    assert notes(database) == {1: "text"}
