@@ -5,9 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/installed-run
 DEV := $(VENV)/installed-dev
+FUZZ := $(VENV)/installed-fuzz
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
+SECONDS ?= 600
 PYTEST = $(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips)
 CODE := $(wildcard backend edge deploy generated examples scripts tests benchmarks)
 # The contract that callers have: the newest release, before there is one what main holds.
@@ -15,7 +17,7 @@ BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse 
 	|| git rev-parse --verify --quiet main)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate bench lock clean
+.PHONY: help venv run test test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate bench fuzz lock clean
 
 help: ## Say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -68,12 +70,16 @@ generate: $(DEV) ## Write generated/ from protos/
 bench: $(DEV) ## Compare the service with a bare server on this machine
 	$(BIN)/python -m benchmarks $(ARGS)
 
+fuzz: $(FUZZ) ## Look for bugs with made-up inputs, SECONDS=600 a target; ARGS names targets
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
+
 lock: $(DEV) ## Pin dependencies again after a change of pyproject.toml; ARGS=--upgrade takes newer ones
 	$(COMPILE) $(ARGS) pyproject.toml --group build -o requirements/run.txt
 	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) $(ARGS) --group fuzz -o requirements/fuzz.txt
 
 clean: ## Remove .venv and what tools cached, not your data
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -89,3 +95,7 @@ $(DEV): requirements/dev.txt pyproject.toml | $(BIN)/python
 	$(INSTALL) --require-hashes -r $<
 	$(INSTALL) --no-build-isolation -e .
 	@touch $(RUN) $@
+
+$(FUZZ): requirements/fuzz.txt $(DEV)
+	$(INSTALL) --require-hashes -r $<
+	@touch $@

@@ -54,10 +54,12 @@ def _parse_if_none_match(values: Sequence[str]) -> list[str]:
     joined = ",".join(values).strip(" \t")
     if joined == "*":
         return ["*"]
-    return _EACH_TAG.findall(joined) if _TAGS.fullmatch(joined) else []
+    tags = _EACH_TAG.findall(joined) if _TAGS.fullmatch(joined) else []
+    # In quotes the asterisk is a tag like any other, and none of ours.
+    return [tag for tag in tags if tag != "*"]
 
 
 def _number(digits: str) -> int:
     """Read digits of any length; beyond 64 bits is as far as can be."""
     digits = digits.lstrip("0")
-    return int(digits or "0") if len(digits) <= 18 else _MOST
+    return min(int(digits or "0"), _MOST) if len(digits) <= 19 else _MOST

@@ -51,7 +51,7 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     address = _parse(text)
     if address is None:
         with_port = _WITH_PORT.fullmatch(text)
-        address = _parse(with_port[1] or with_port[2]) if with_port else None
+        address = _parse(with_port[with_port.lastindex or 0]) if with_port else None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
@@ -64,8 +64,10 @@ def plain_address(text: str) -> str:
 
 
 def _parse(text: str) -> IPv4Address | IPv6Address | None:
+    bare, zone, _ = text.partition("%")
     try:
-        return ip_address(text.partition("%")[0])
+        # Only an address of IPv6 may have a zone.
+        return IPv6Address(bare) if zone else ip_address(bare)
     except ValueError:
         return None
 

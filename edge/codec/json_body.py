@@ -31,53 +31,46 @@ def parse_json_body(body: bytes) -> Any:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
-        _refuse_syntax(body)
+        value = _read_with_room(body)
     try:
         written = orjson.dumps(value)
     except TypeError:
         # Nested deeper than orjson writes, which is less than what it reads and we allow.
-        _refuse_depth(body)
         single = False
     else:
         # A member that orjson dropped in favour of a later one of its name took its colon along.
         single = _ESCAPED not in body and body.count(b":") == written.count(b":")
     if not single:
-        _refuse_name(body)
+        _refuse_nesting_and_names(body)
     return read_exact(body.decode()) if _LONG_NUMBER.search(body) else value
 
 
-def _refuse_syntax(body: bytes) -> NoReturn:
+def _read_with_room(body: bytes) -> Any:
+    # orjson reserves memory by the length, and for bracket after bracket it may be too little: blanks mend that.
+    try:
+        return orjson.loads(body + b" " * len(body))
+    except orjson.JSONDecodeError as error:
+        _refuse_syntax(body, error)
+
+
+def _refuse_syntax(body: bytes, error: orjson.JSONDecodeError) -> NoReturn:
     try:
         body.decode()
-    except UnicodeDecodeError as error:
-        _refuse(error.start, "not valid UTF-8")
-    offset, message = _first_error(body)
+    except UnicodeDecodeError as not_utf8:
+        _refuse(not_utf8.start, "not valid UTF-8")
+    offset = min(len(error.doc[: error.pos].encode()), len(body))
     # orjson reads a little deeper than we allow; of two errors the first is told.
     deep = too_deep_at(body[:offset], MAX_DEPTH)
     if deep is not None:
         _refuse(deep, _TOO_DEEP)
-    _refuse(offset, message)
+    _refuse(offset, error.msg)
 
 
-def _first_error(body: bytes) -> tuple[int, str]:
-    try:
-        # orjson reserves memory by the length, and for brackets that nothing closes it is too little: blanks mend that.
-        orjson.loads(body + b" " * len(body))
-    except orjson.JSONDecodeError as error:
-        return min(len(error.doc[: error.pos].encode()), len(body)), error.msg
-    return len(body), "unexpected end of data"
-
-
-def _refuse_depth(body: bytes) -> None:
-    deep = too_deep_at(body, MAX_DEPTH)
-    if deep is not None:
-        _refuse(deep, _TOO_DEEP)
-
-
-def _refuse_name(body: bytes) -> None:
-    offset = named_twice_at(body)
-    if offset is not None:
-        _refuse(offset, "a member is named twice")
+def _refuse_nesting_and_names(body: bytes) -> None:
+    offsets = {_TOO_DEEP: too_deep_at(body, MAX_DEPTH), "a member is named twice": named_twice_at(body)}
+    found = [(offset, why) for why, offset in offsets.items() if offset is not None]
+    if found:
+        _refuse(*min(found))
 
 
 def _refuse(offset: int, why: str) -> NoReturn:

@@ -60,7 +60,7 @@ def _document(app_domain: str) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         path = paths.setdefault(route.template.removeprefix(BASE), {})
-        path[route.method.lower()] = operation(route, schemas)
+        path[route.method.lower()] = operation(route, schemas, routes)
     bodies = {body_name(route): body_component(route) for route in routes if route.takes_body}
     return {
         "openapi": "3.1.0",

@@ -11,6 +11,7 @@ from edge.codec.rules import INTEGERS, public_fields, spellings
 from edge.codec.text_fields import DATE_TIMES, EMPTY_IS_ABSENT
 from edge.openapi.comments import comments
 from edge.openapi.failures import refusals
+from edge.openapi.links import links, operation_id
 from edge.openapi.samples import BODIES, sample
 from edge.openapi.schemas import ResponseSchemas, Schema, body_schema, bounded
 from edge.routes import Route
@@ -31,13 +32,13 @@ _FILE_HEADERS: Final = ("Content-Disposition", "Content-Length")
 _OUTPUT_HEADERS: Final = (*_FILE_HEADERS, "ETag", "Accept-Ranges")
 
 
-def operation(route: Route, schemas: ResponseSchemas) -> dict[str, Any]:
-    """Return the OpenAPI operation of a route; the schemas of its answers are added to `schemas`."""
+def operation(route: Route, schemas: ResponseSchemas, routes: Sequence[Route]) -> dict[str, Any]:
+    """Return the OpenAPI operation of a route, linked to others; the schemas of its answers are added to `schemas`."""
     rpc = route.descriptor
     assert rpc.containing_service is not None
     text = comments()[rpc.full_name]
     operation: dict[str, Any] = {
-        "operationId": rpc.name[0].lower() + rpc.name[1:],
+        "operationId": operation_id(route),
         "tags": [rpc.containing_service.name.removesuffix("Service")],
         "summary": _SENTENCE.split(text, maxsplit=1)[0].rstrip("."),
         "description": f"{text}\n\n{_access(route)}",
@@ -54,7 +55,7 @@ def operation(route: Route, schemas: ResponseSchemas) -> dict[str, Any]:
                 }
             },
         }
-    operation["responses"] = {**_successes(route, schemas), **refusals(route)}
+    operation["responses"] = {**_successes(route, schemas, links(route, routes)), **refusals(route)}
     if route.access == ACCESS_PUBLIC:
         operation["security"] = []
     return operation
@@ -120,7 +121,7 @@ def _parameter(route: Route, field: FieldDescriptor, rules: FieldRules) -> dict[
     }
 
 
-def _successes(route: Route, schemas: ResponseSchemas) -> dict[str, Any]:
+def _successes(route: Route, schemas: ResponseSchemas, linked: dict[str, Any]) -> dict[str, Any]:
     if route.descriptor.name == "GetOutputContent":
         return _content_responses()
     if route.streaming:
@@ -134,10 +135,10 @@ def _successes(route: Route, schemas: ResponseSchemas) -> dict[str, Any]:
     text = comments()[message.full_name]
     if route.descriptor.name == "StartRun":
         return {
-            "200": _success("A replay: the run exists already.", content, ("Idempotency-Replayed",)),
-            "201": _success("A new run.", content, ("Location",)),
+            "200": _success("A replay: the run exists already.", content, ("Idempotency-Replayed",), linked),
+            "201": _success("A new run.", content, ("Location",), linked),
         }
-    return {str(route.success_status): _success(text, content)}
+    return {str(route.success_status): _success(text, content, linked=linked)}
 
 
 def _content_responses() -> dict[str, Any]:
@@ -149,9 +150,12 @@ def _content_responses() -> dict[str, Any]:
     }
 
 
-def _success(text: str, content: dict[str, Any] | None, headers: Sequence[str] = ()) -> dict[str, Any]:
+def _success(
+    text: str, content: dict[str, Any] | None, headers: Sequence[str] = (), linked: dict[str, Any] | None = None
+) -> dict[str, Any]:
     return {
         "description": text,
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", *headers)},
         **({"content": content} if content else {}),
+        **({"links": linked} if linked else {}),
     }

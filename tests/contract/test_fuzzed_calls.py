@@ -3,41 +3,19 @@
 from typing import Any
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis.checks import not_a_server_error
 from schemathesis.generation import GenerationMode
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
-from tests.support.client import Caller, call
+from tests.support.client import Caller
+from tests.support.described import CHECKS, described
 from tests.support.routes import ROUTES, Route
 from tests.support.service import Service
 from tests.support.wire import BASE
 
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-]
-
 
 @pytest.fixture(scope="module")
 def schema(service: Service) -> Any:
-    """The description without its security: the tests say themselves whether a call has a key."""
-    description = call(service.address, "GET", "/openapi.json").json()
-    del description["components"]["securitySchemes"]
-    description.pop("security", None)
-    for item in description["paths"].values():
-        for method in ("get", "post", "delete"):
-            item.get(method, {}).pop("security", None)
-    return schemathesis.openapi.from_dict(description)
+    return described(service.address)
 
 
 @pytest.fixture(scope="module")

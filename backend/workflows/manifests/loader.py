@@ -41,7 +41,9 @@ def load_manifests(files: Iterable[tuple[str, str]]) -> list[Manifest]:
         found: list[Problem] = []
         documents = read_documents(text, found)
         manifests.extend(_manifests(file, documents, found))
-        problems.extend((f"{file}:{line}: {field}", reason) for line, field, reason in sorted(found))
+        # YAML and Python count the end of a file as one line more, whether or not there is one.
+        last = max(1, len(text.splitlines()))
+        problems.extend((f"{file}:{min(line, last)}: {field}", reason) for line, field, reason in sorted(found))
     problems.extend(_repeated(manifests))
     if not manifests and not problems:
         problems.append(("files", "must hold at least one document"))

@@ -69,8 +69,8 @@ class Node:
 
 
 def member(field: str, name: str) -> str:
-    """The field `name` within `field`, shortened where a file holds an endless name."""
-    shown = name if len(name) <= _LONGEST_KEY_SHOWN else f"{name[:_LONGEST_KEY_SHOWN]}…"
+    """The field `name` within `field`, shortened where a file holds an endless name, and seen where it is empty."""
+    shown = (name or '""') if len(name) <= _LONGEST_KEY_SHOWN else f"{name[:_LONGEST_KEY_SHOWN]}…"
     return f"{field}.{shown}" if field else shown
 
 

@@ -31,6 +31,8 @@ def asked(*headers: tuple[str, str]) -> GetOutputContentRequest:
         ("bytes=007-0010", ByteRange(first=7, last=10)),
         ("bytes=0-99999999999999999999999999", ByteRange(first=0, last=FAR)),
         (f"bytes={'9' * 5000}-", ByteRange(first=FAR)),
+        (f"bytes=000{FAR - 1}-", ByteRange(first=FAR - 1)),
+        (f"bytes={FAR + 1}-", ByteRange(first=FAR)),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -86,6 +88,8 @@ def test_if_range_without_range_says_nothing() -> None:
         (['"a"', '"b"'], ["a", "b"]),
         (["*"], ["*"]),
         ([" * "], ["*"]),
+        (['"*"'], []),
+        (['"a", W/"*"'], ["a"]),
         (["abc"], []),
         (['"a" "b"'], []),
         (['"a", b'], []),

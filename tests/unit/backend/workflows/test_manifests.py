@@ -133,3 +133,25 @@ def test_text_that_is_not_yaml_characters_is_refused() -> None:
 def test_endless_lists_of_problems_are_cut() -> None:
     text = "kind: KnowledgeGraph\nname: g\n" + "".join(f"f{n}: 1\n" for n in range(300))
     assert problems(text)["files"] == "have 100 more problems"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("kind: Environment\nname", 2),
+        ("kind: Environment\nname: a\n? b", 3),
+        ("kind: Environment\nname: a\n? b\n", 3),
+        ("kind: Agent\nname: a\ntype: python\ncode: |\n  def run(context):", 5),
+        ("kind: Agent\nname: a\ntype: python\ncode: |\n  def run(context):\n", 5),
+    ],
+)
+def test_what_is_wrong_at_the_end_of_a_file_is_told_with_its_last_line(text: str, line: int) -> None:
+    [place] = problems(text)
+    assert place.startswith(f"a.yaml:{line}: ")
+
+
+def test_a_field_without_a_name_is_told_so_that_it_is_seen() -> None:
+    assert problems('kind: Environment\nname: a\n"": 1\n') == {
+        'a.yaml:3: ""': "is not a known field; known are: kind, name, memory_mb, timeout_seconds, workspace_mb, "
+        "network, status"
+    }

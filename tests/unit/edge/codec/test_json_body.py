@@ -140,6 +140,18 @@ def test_nesting_up_to_1000_is_read(levels: int) -> None:
     assert depth(parse_json_body(nested(levels))) == levels
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[  %s,%s]" % (nested(739), nested(200)),
+        b'{  "v":%s,"0":%s}' % (nested(700), nested(300)),
+        b'{  "parameters":[%s]}' % b",".join([nested(700)] * 9),
+    ],
+)
+def test_bracket_after_bracket_is_read_however_it_is_laid_out(body: bytes) -> None:
+    assert parse_json_body(body) == json.loads(body)
+
+
 def test_nesting_of_1000_keeps_large_integers_exact() -> None:
     value = parse_json_body(nested(1000, b"9" * 30))
     while isinstance(value, list):
@@ -191,6 +203,18 @@ def test_a_member_named_twice_is_refused_at_its_second_name(body: bytes, offset:
 
 def test_a_member_named_twice_is_found_below_deep_nesting() -> None:
     assert refused_at(nested(600, b'{"a":1,"a":2}')) == 607
+
+
+@pytest.mark.parametrize(
+    ("body", "offset"),
+    [
+        (b'{"a":%s,"a":1}' % nested(1001), 1004),
+        (b'{"a":1,"a":%s}' % nested(1001), 7),
+        (b'{"a":1,"a":1,"b":%s}' % nested(1001), 7),
+    ],
+)
+def test_of_too_deep_nesting_and_a_repeated_name_the_first_is_told(body: bytes, offset: int) -> None:
+    assert refused_at(body) == offset
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""Links from an answer to the calls that go on from it: whatever it names, and the next page of a list."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from google.protobuf.descriptor import Descriptor
+
+from edge.codec.rules import message_of, public_fields
+from edge.routes import Route
+
+_NEXT_PAGE: Final = {"cursor": "next_cursor", "after_seq": "next_after_seq", "segment": "segment_id"}
+"""Query parameters that go on where an answer ended, with the field of the answer that they take."""
+
+
+def operation_id(route: Route) -> str:
+    """Return the name of a route's operation."""
+    return route.descriptor.name[0].lower() + route.descriptor.name[1:]
+
+
+def links(route: Route, routes: Sequence[Route]) -> dict[str, Any]:
+    """Return the links of a route's success by name; none where the answer names nothing that another call asks for."""
+    told = _told(route.descriptor.output_type)
+    asked = {name: f"$request.path.{name}" for name in route.path_names}
+    found: dict[str, Any] = {}
+    for other in routes:
+        if other is not route and told.keys() & set(other.path_names) and {*told, *asked} >= set(other.path_names):
+            found[operation_id(other)] = _link(other, {name: {**asked, **told}[name] for name in other.path_names})
+    more = {name: told[field] for name, field in _NEXT_PAGE.items() if name in _queried(route) and field in told}
+    if more:
+        found["nextPage"] = _link(route, {**asked, **more})
+    return found
+
+
+def _told(message: Descriptor) -> dict[str, str]:
+    """The fields of an answer, or of the first of its items, as runtime expressions."""
+    told: dict[str, str] = {}
+    for field, rules in public_fields(message):
+        if rules.inline:
+            told |= _told(message_of(field))
+        elif field.name == "items":
+            first = "$response.body#/items/0/"
+            told |= {name: first + text.partition("#/")[2] for name, text in _told(message_of(field)).items()}
+        else:
+            told[field.name] = f"$response.body#/{field.name}"
+    return told
+
+
+def _queried(route: Route) -> set[str]:
+    return {field.name for field, _ in public_fields(route.descriptor.input_type)} - set(route.path_names)
+
+
+def _link(route: Route, parameters: dict[str, str]) -> dict[str, Any]:
+    return {"operationId": operation_id(route), "parameters": parameters}
