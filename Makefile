@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
 PYTEST = $(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips)
-CODE := $(wildcard backend edge deploy generated examples scripts tests benchmarks)
+CODE := $(wildcard backend edge measures deploy generated examples scripts tests benchmarks)
 # The contract that callers have: the newest release, before there is one what main holds.
 BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse --verify --quiet origin/main \
 	|| git rev-parse --verify --quiet main)

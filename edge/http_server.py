@@ -7,12 +7,14 @@ from typing import Any, Final, cast
 
 from aiohttp import web
 
+from edge import metrics
 from edge.connection import Connection
 from edge.errors import Refusal
 from edge.http_input import HttpRequest
 from edge.http_output import Answer, refused
 from edge.listener import Listener
 from edge.room import Room
+from measures import Family
 
 _UNHEARD_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.02
@@ -64,6 +66,11 @@ class HttpServer(web.Server):
         except Exception:  # noqa: BLE001 - whatever it is, the caller learns nothing of it
             _LOG.exception("request %s failed", request.request_id)
             return refused(Refusal("internal"), request)
+
+    def measured(self) -> list[Family]:
+        """Return how many callers there are, and what they keep here; from any thread."""
+        in_flight = sum(connection.busy for connection in tuple(self._callers))
+        return [metrics.IN_FLIGHT.now(in_flight), *self.room.measured()]
 
     def check_heads(self, head_seconds: float) -> None:
         """Close every connection whose caller takes too long over its headers."""

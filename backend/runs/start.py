@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
-from backend import json_text
+from backend import json_text, metrics
 from backend.clock import DAY_MS, utc_day
 from backend.errors import ApiError
 from backend.ids import new_id
@@ -113,6 +113,7 @@ class Starts:
         start_store.add_run(tx, run, _board(run_id, terms), new_id("seg"))
         if attempt.key_id:
             start_store.count_start(tx, attempt.key_id, day, first=facts.runs_started is None)
+        tx.after_commit(metrics.RUNS_STARTED.add)
         tx.after_commit(self._runtime.wake)
         return _Decided(run_id, run)
 

@@ -11,9 +11,15 @@ class StepSlots:
     """
 
     def __init__(self, count: int) -> None:
+        self.count = count
         self._free = count
         self._held: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @property
+    def in_use(self) -> int:
+        """How many are held; from any thread."""
+        return self.count - self._free
 
     def ask(self, key: str) -> asyncio.Future[None]:
         """A future that is done once the caller holds a slot; one that is done must be released, another cancelled."""

@@ -4,6 +4,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -13,10 +14,12 @@ from sqlalchemy.dialects.postgresql.psycopg import dialect as psycopg_dialect
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import QueuePool
 
+from backend import metrics
 from backend.errors import ApiError
 from backend.storage.database import ClaimedError, DatabaseAwayError, OutcomeUnknownError, Tx
 from backend.storage.postgresql_text import register_text
 from backend.storage.statements import Statement
+from measures import Family
 
 T = TypeVar("T")
 
@@ -56,6 +59,7 @@ class PostgresqlDatabase:
 
     def __init__(self, url: str, connections: int) -> None:
         self._dialect: Dialect = psycopg_dialect(paramstyle="format")  # type: ignore[no-untyped-call]
+        self._connections = connections
         self._pool = QueuePool(
             lambda: _connect(url),
             pool_size=connections,
@@ -95,10 +99,15 @@ class PostgresqlDatabase:
             try:
                 connection.execute("COMMIT")
             except psycopg.Error as error:
+                metrics.DATABASE_ERRORS.add("outcome_unknown")
                 raise OutcomeUnknownError("Whether the change holds is not known: the database went away.") from error
             return outcome, tx.take_after_commit()
 
-        outcome, actions = self._tried(change)
+        began = perf_counter()
+        try:
+            outcome, actions = self._tried(change)
+        finally:
+            metrics.DATABASE_WRITE.observe(perf_counter() - began)
         for action in actions:
             try:
                 action()
@@ -120,6 +129,7 @@ class PostgresqlDatabase:
                     break
                 except psycopg.Error as error:
                     if not left:
+                        metrics.DATABASE_ERRORS.add("lost")
                         raise DatabaseAwayError("The database went away.") from error
                     sessions.close()
             held = row is not None and bool(row[0])
@@ -143,6 +153,16 @@ class PostgresqlDatabase:
             return False
         return True
 
+    def measured(self) -> list[Family]:
+        """How many connections there are."""
+        pool = self._pool
+        states: dict[tuple[object, ...], float] = {("in_use",): pool.checkedout(), ("idle",): pool.checkedin()}
+        return [
+            metrics.DATABASE_CONNECTIONS.of(states),
+            metrics.DATABASE_CONNECTIONS_LIMIT.now(self._connections),
+            metrics.DATABASE_QUEUE.of({}),
+        ]
+
     def close(self) -> None:
         """Ends every connection that is not in use."""
         self._pool.dispose()
@@ -158,16 +178,23 @@ class PostgresqlDatabase:
                     return work(connection)
                 except psycopg.Error as error:
                     lost = connection.closed
-                    if not left or not (lost or isinstance(error, _UNDONE)):
+                    if left and (lost or isinstance(error, _UNDONE)):
+                        metrics.DATABASE_RETRIES.add("lost" if lost else "undone")
+                    else:
+                        metrics.DATABASE_ERRORS.add("lost" if lost else "statement")
                         raise (DatabaseAwayError("The database went away.") if lost else error) from error
         raise AssertionError("the last try has returned or raised")
 
     @contextmanager
     def _pooled(self, pool: QueuePool) -> Iterator[_Connection]:
+        began = perf_counter()
         try:
             pooled = pool.connect()
         except (psycopg.Error, PoolTimeoutError) as error:
+            metrics.DATABASE_ERRORS.add("unreachable")
             raise DatabaseAwayError("The database cannot be reached.") from error
+        finally:
+            metrics.DATABASE_WAIT.observe(perf_counter() - began)
         connection: Any = pooled.dbapi_connection
         try:
             yield connection
