@@ -13,6 +13,7 @@ class Deployment:
     """Starts parts that belong together; `stop` ends what is left of them."""
 
     def __init__(self, folder: Path, database: str, **settings: str) -> None:
+        self.database = database
         self._folder = folder
         self._parts: list[Part] = []
         self._admins: list[Admin] = []
