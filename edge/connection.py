@@ -62,11 +62,6 @@ class Connection(RequestReader):
         return self._request_in_progress or bool(self._messages)
 
     @property
-    def unheard(self) -> bool:
-        """Whether the caller has connected and not made a request yet."""
-        return self._request_count == 0 and not self.lost
-
-    @property
     def lost(self) -> bool:
         """Whether the caller has gone."""
         return self.transport is None or self.transport.is_closing()

@@ -16,7 +16,7 @@ from edge.listener import Listener
 from edge.room import Room
 from measures import Family
 
-_UNHEARD_SECONDS: Final = 1.0
+_LAST_CALL_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.02
 _BREAK_OFF_SECONDS: Final = 0.5
 
@@ -90,13 +90,16 @@ class HttpServer(web.Server):
         await self.shutdown(_BREAK_OFF_SECONDS)
 
     async def _drain(self) -> None:
-        """Wait for every call under way, and a moment for those of callers who have only just connected."""
-        heard_until = self._loop.time() + _UNHEARD_SECONDS
+        """Wait for every call under way, and a moment for those of callers who are connected.
+
+        What they ask on a connection that is being closed would be lost; the answer to it tells them to leave.
+        """
+        heard_until = self._loop.time() + _LAST_CALL_SECONDS
         under_way = True
         while under_way:
             under_way = False
             for connection in self._callers:
-                if connection.busy or (connection.unheard and self._loop.time() < heard_until):
+                if connection.busy or (not connection.lost and self._loop.time() < heard_until):
                     under_way = True
                 else:
                     connection.close()
