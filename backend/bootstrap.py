@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import grpc
 from google.protobuf.descriptor import FileDescriptor
 
+from backend import metrics
 from backend.access import Access
 from backend.clock import Clock, system_clock
 from backend.cursors import Cursors
@@ -20,6 +21,7 @@ from backend.key_changes import KeyChanges
 from backend.keys.servicer import KeysServicer
 from backend.outputs.servicer import OutputsServicer
 from backend.runs.servicer import RunsServicer
+from backend.runtime.backlog import Backlog
 from backend.runtime.execution import Execution
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
@@ -34,12 +36,13 @@ from backend.storage.objects import open_objects
 from backend.storage.opening import DataFolder, open_postgresql
 from backend.storage.shared_clock import SharedClock
 from backend.workflows.servicer import WorkflowsServicer
+from measures import Family
 from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, workflows_pb2
 
 if TYPE_CHECKING:
     from backend.runtime.remote import RemoteRuntime
 
-_GRACE_SECONDS: Final = 5.0
+_GRACE_SECONDS: Final = 20.0
 
 
 class _Parts:
@@ -68,6 +71,7 @@ class _Parts:
             secrets=settings.secrets,
             model_providers=models.callable_providers,
         )
+        self._backlog = Backlog(self.services)
         # A folder of a graph is one process's alone.
         graphs = settings.data / "graphs" if settings.engine == "local" else None
         self.graphs = Graphs(graphs, settings.secrets)
@@ -75,8 +79,13 @@ class _Parts:
         outputs, sweep = stored_outputs(self.database, self.objects), by_policy(self.database, self.redactor)
         self.publisher = Publisher(self.database, self.services.clock, self.graphs, outputs, sweep)
 
+    def measured(self) -> list[Family]:
+        """What this process has counted, and what there is to do in the deployment; from any thread."""
+        return [*metrics.counted(), *self.database.measured(), *self._backlog.measured()]
+
     def close(self) -> None:
         """Lets go of all of it, the folder last."""
+        self._backlog.close()
         self.graphs.close()
         if self._shared_clock is not None:
             self._shared_clock.stop()
@@ -97,6 +106,10 @@ class Worker:
         """Takes segments from the queue. Raises as `Execution.start`."""
         self._execution.start()
 
+    def measured(self) -> list[Family]:
+        """What an operator may know of it; from any thread."""
+        return [*self._parts.measured(), *self._execution.measured()]
+
     def stop(self) -> None:
         """Takes none any more, and lets steps go on for the grace of the settings."""
         self._execution.stop()
@@ -110,7 +123,7 @@ class Backend:
         self._parts = parts = _Parts(settings, clock)
         services, objects = parts.services, parts.objects
         self._database = parts.database
-        changes = KeyChanges()
+        self._changes = changes = KeyChanges()
         self._runtime = _runtime(settings, parts)
         self._identities = settings.identities
         self._server: GrpcServer | None = None
@@ -142,10 +155,14 @@ class Backend:
         self._server.start()
         return self._server.port
 
+    def measured(self) -> list[Family]:
+        """What an operator may know of it; from any thread."""
+        return [*self._parts.measured(), *self._runtime.measured()]
+
     def stop(self) -> None:
         """Stops in the order in which nothing acknowledged is lost: calls, runtime, database."""
         if self._server is not None:
-            self._server.stop(_GRACE_SECONDS)
+            self._server.stop(_GRACE_SECONDS, self._changes.end)
         self._runtime.stop()
         self._parts.close()
 

@@ -1,7 +1,7 @@
 """The gRPC server: every service, their health, and reflection."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,9 @@ from backend.storage.database import Database
 from backend.unix_socket import claim_socket
 
 UNARY_THREADS: Final = 8
+LIVENESS: Final = "liveness"
+"""What to ask the health service for to learn whether the process is to be started anew."""
+
 _STREAM_THREADS: Final = 64
 _HEALTH_SECONDS: Final = 2.0
 _UNIX: Final = "unix:"
@@ -88,15 +91,19 @@ class GrpcServer:
         self._server.start()
         self._watch.start()
 
-    def stop(self, grace_seconds: float) -> None:
-        """Takes no new call, gives open ones the grace, then ends them."""
+    def stop(self, grace_seconds: float, end_watches: Callable[[], None] = lambda: None) -> None:
+        """Takes no new call, gives open ones the grace, then ends them; `end_watches` ends those that would not."""
         self._stopping.set()
         self._health.enter_graceful_shutdown()
-        self._server.stop(grace_seconds).wait()
+        stopped = self._server.stop(grace_seconds)
+        # Not before: whoever watches would come back.
+        end_watches()
+        stopped.wait()
         self._streams.shutdown(wait=False, cancel_futures=True)
 
     def _watch_health(self) -> None:
-        """A service is serving only while its store answers."""
+        """A service is serving only while its store answers; the process lives without it too."""
+        self._health.set(LIVENESS, health_pb2.HealthCheckResponse.SERVING)
         while True:
             state = (
                 health_pb2.HealthCheckResponse.SERVING

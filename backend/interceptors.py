@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 import grpc
@@ -10,6 +11,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from backend import metrics
 from backend.errors import STATUS_TRAILER, ApiError
 from backend.storage.database import DatabaseAwayError
 from backend.validation import validate
@@ -18,6 +20,8 @@ from workflow_api.v1 import errors_pb2, options_pb2
 KEY_METADATA: Final = "workflow-api-key-id"
 ACTOR_METADATA: Final = "workflow-api-actor"
 REQUEST_METADATA: Final = "workflow-api-request-id"
+
+_OK: Final = grpc.StatusCode.OK.name
 
 _LOG = logging.getLogger(__name__)
 
@@ -91,13 +95,18 @@ def _handler(servicer: object, method: MethodDescriptor) -> Handler:
 def _wrap_unary(
     behaviour: Callable[[Any, grpc.ServicerContext], Message], empty: type[Message], name: str
 ) -> Callable[[Any, grpc.ServicerContext], Message]:
+    method = _method_label(name)
+
     def call(request: Message, context: grpc.ServicerContext) -> Message:
+        began, code = perf_counter(), _OK
         try:
             validate(request)
             return behaviour(request, context)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a status and nothing else
-            _refuse(context, error, name)
+            code = _refuse(context, error, name)
             return empty()
+        finally:
+            metrics.GRPC_CALLS.observe(perf_counter() - began, (method, code))
 
     return call
 
@@ -105,17 +114,30 @@ def _wrap_unary(
 def _wrap_stream(
     behaviour: Callable[[Any, grpc.ServicerContext], Iterator[Message]], name: str
 ) -> Callable[[Any, grpc.ServicerContext], Iterator[Message]]:
+    method = _method_label(name)
+
     def call(request: Message, context: grpc.ServicerContext) -> Iterator[Message]:
+        metrics.GRPC_STREAMS.add(method)
+        code = _OK
         try:
             validate(request)
             yield from behaviour(request, context)
         except Exception as error:  # noqa: BLE001 - as above
-            _refuse(context, error, name)
+            code = _refuse(context, error, name)
+        finally:
+            metrics.GRPC_STREAMS.add_many(-1, method)
+            metrics.GRPC_STREAMS_ENDED.add(method, code)
 
     return call
 
 
-def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> None:
+def _method_label(full_name: str) -> str:
+    """The method as an operator knows it: `RunsService/GetRun`."""
+    return "/".join(full_name.split(".")[-2:])
+
+
+def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> str:
+    """Answers with the error and gives the name of its code."""
     if not isinstance(error, ApiError):
         _LOG.error("%s failed, request %s", name, caller_of(context).request_id, exc_info=error)
         error = ApiError(
@@ -127,6 +149,7 @@ def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> None:
     context.set_trailing_metadata(((STATUS_TRAILER, status.SerializeToString(deterministic=True)),))
     context.set_code(error.grpc_code)
     context.set_details(error.message)
+    return error.grpc_code.name
 
 
 def generic_handler(handlers: Mapping[str, Handler], stream_pool: object) -> grpc.GenericRpcHandler:

@@ -9,6 +9,13 @@ class KeyChanges:
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._rings = 0
+        self.ended = False
+        """Whether nobody is to wait any more."""
+
+    def end(self) -> None:
+        """Rings for the last time."""
+        self.ended = True
+        self.notify()
 
     def notify(self) -> None:
         """Rings."""

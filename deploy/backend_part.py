@@ -15,6 +15,7 @@ from backend.storage.objects import ObjectStoreError
 from backend.storage.opening import DataFolderError
 from deploy.addresses import Address, GrpcAddress
 from deploy.failures import CommandFailed
+from deploy.metrics import Metrics
 from deploy.settings import Settings, backend_settings
 from deploy.wires import listening_credentials
 
@@ -36,7 +37,9 @@ def cannot_start() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def served_backend(settings: Settings, data: Path) -> AsyncIterator[tuple[Backend, GrpcAddress]]:
+async def served_backend(
+    settings: Settings, data: Path, metrics: Metrics
+) -> AsyncIterator[tuple[Backend, GrpcAddress]]:
     """Serve the services and the runtime; gives the backend and its gRPC address.
 
     Raises:
@@ -49,10 +52,11 @@ async def served_backend(settings: Settings, data: Path) -> AsyncIterator[tuple[
         _LOG.warning("Steps with `network: full` can administer this deployment over %s: see docs/security.md", address)
     with cannot_start():
         backend = Backend(backend_settings(settings, data))
-    try:
-        with cannot_start():
-            backend.start()
-            port = backend.serve_grpc(str(address), credentials)
-        yield backend, Address(address.host, port) if isinstance(address, Address) else address
-    finally:
-        await asyncio.to_thread(backend.stop)
+    with metrics.told_by(backend.measured):
+        try:
+            with cannot_start():
+                backend.start()
+                port = backend.serve_grpc(str(address), credentials)
+            yield backend, Address(address.host, port) if isinstance(address, Address) else address
+        finally:
+            await asyncio.to_thread(backend.stop)

@@ -11,6 +11,7 @@ from backend.secrets import SecretError, Secrets
 from deploy.addresses import Address
 from deploy.failures import CommandFailed
 from deploy.lifecycle import allow_connections, cannot_listen, run_until_stopped, settle_memory
+from deploy.metrics import Metrics
 from deploy.redis_address import redis_address
 from deploy.settings import Settings, edge_settings
 from edge.channel import Channel
@@ -22,13 +23,13 @@ from edge.server import Edge
 _REACHED_ON: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
-def serve_edge(settings: Settings, on_ready: Callable[[str], None]) -> None:
+def serve_edge(settings: Settings, on_ready: Callable[[str], None], metrics: Metrics) -> None:
     """Serve until SIGTERM or SIGINT in front of a backend elsewhere; `on_ready` gets the base address."""
     from deploy.wires import serving_channel
 
     async def serve(stop: asyncio.Event) -> None:
         channel = serving_channel(settings.edge.backend, settings.edge.backend_tls)
-        async with served_edge(settings, channel) as base_address:
+        async with served_edge(settings, channel, metrics) as base_address:
             on_ready(base_address)
             await stop.wait()
 
@@ -36,7 +37,7 @@ def serve_edge(settings: Settings, on_ready: Callable[[str], None]) -> None:
 
 
 @asynccontextmanager
-async def served_edge(settings: Settings, channel: Channel) -> AsyncIterator[str]:
+async def served_edge(settings: Settings, channel: Channel, metrics: Metrics) -> AsyncIterator[str]:
     """Serve the HTTP API in front of `channel`, which is closed at the end.
 
     Gives the base address, as `http://127.0.0.1:8080/api/v1`.
@@ -48,16 +49,17 @@ async def served_edge(settings: Settings, channel: Channel) -> AsyncIterator[str
         async with rate_limiter(settings) as limiter:
             told = edge_settings(settings)
             edge = Edge(replace(told, connections=allow_connections(told.connections)), channel, limiter=limiter)
-            try:
+            with metrics.told_by(edge.measured):
                 try:
-                    await edge.start()
-                except OSError as error:
-                    raise cannot_listen(error, settings.edge.http) from None
-                settle_memory()
-                host = settings.edge.http.host
-                yield f"http://{Address(_REACHED_ON.get(host, host), edge.port)}{BASE}"
-            finally:
-                await edge.stop()
+                    try:
+                        await edge.start()
+                    except OSError as error:
+                        raise cannot_listen(error, settings.edge.http) from None
+                    settle_memory()
+                    host = settings.edge.http.host
+                    yield f"http://{Address(_REACHED_ON.get(host, host), edge.port)}{BASE}"
+                finally:
+                    await edge.stop()
     finally:
         await channel.close()
 

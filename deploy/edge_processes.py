@@ -11,7 +11,7 @@ import pickle
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -19,7 +19,9 @@ from typing import Any, Final
 from deploy.addresses import Address
 from deploy.failures import CommandFailed
 from deploy.lifecycle import cannot_listen, run_until_stopped
+from deploy.metrics import Metrics, Source
 from deploy.settings import Settings
+from measures import Family, Sample
 
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 5.0
@@ -28,10 +30,14 @@ _SOUND_SECONDS: Final = 10.0
 # What an edge may take for its end beside the calls under way.
 _END_SECONDS: Final = 15.0
 
+# How long a process may take to tell its metrics, and how much it may tell.
+_METRICS_SECONDS: Final = 2.0
+_METRICS_BYTES: Final = 16 * 1_048_576
+
 _LOG = logging.getLogger(__name__)
 
 
-def serve_processes(settings: Settings, on_ready: Callable[[str], None]) -> None:
+def serve_processes(settings: Settings, on_ready: Callable[[str], None], metrics: Metrics) -> None:
     """Serve until SIGTERM or SIGINT with `edge.processes` processes; `on_ready` gets the base address.
 
     Raises:
@@ -46,18 +52,43 @@ def serve_processes(settings: Settings, on_ready: Callable[[str], None]) -> None
             stopping = asyncio.create_task(stop.wait())
             started = asyncio.gather(*(process.ready for process in processes))
             under_way: list[asyncio.Future[Any]] = [*keeping, stopping, started]
-            try:
-                await asyncio.wait(under_way[-2:], return_when=asyncio.FIRST_COMPLETED)
-                if started.done():
-                    on_ready(started.result()[0])
-                    await stopping
-            finally:
-                for each in under_way:
-                    each.cancel()
-                await asyncio.gather(*under_way, return_exceptions=True)
-                await asyncio.gather(*(process.stop() for process in processes))
+            with metrics.told_by(_told_by_all(processes)):
+                try:
+                    await asyncio.wait(under_way[-2:], return_when=asyncio.FIRST_COMPLETED)
+                    if started.done():
+                        on_ready(started.result()[0])
+                        await stopping
+                finally:
+                    for each in under_way:
+                        each.cancel()
+                    await asyncio.gather(*under_way, return_exceptions=True)
+                    await asyncio.gather(*(process.stop() for process in processes))
 
     run_until_stopped(serve)
+
+
+def _told_by_all(processes: Sequence["_EdgeProcess"]) -> Source:
+    """Return what asks every process, from another thread than that of the running loop.
+
+    Each has series of its own, by its place among them: one that is replaced begins at 0, and a sum over all of them
+    would then go down without anything having been forgotten.
+    """
+    loop = asyncio.get_running_loop()
+
+    async def ask() -> list[list[Family]]:
+        return await asyncio.gather(*(process.measured() for process in processes))
+
+    def told() -> Iterator[Family]:
+        answers = asyncio.run_coroutine_threadsafe(ask(), loop).result(2 * _METRICS_SECONDS)
+        by_name: dict[str, Family] = {}
+        for place, families in enumerate(answers):
+            for family in families:
+                own = [sample._replace(labels={**sample.labels, "process": str(place)}) for sample in family.samples]
+                before = by_name.get(family.name)
+                by_name[family.name] = family._replace(samples=[*(before.samples if before else ()), *own])
+        return iter(by_name.values())
+
+    return told
 
 
 class _EdgeProcess:
@@ -65,6 +96,9 @@ class _EdgeProcess:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._asked = 0
+        self._asking = asyncio.Lock()
+        self._serves = False
         self._process: Process | None = None
         self.ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         """The base address, once the first one serves; or why it cannot."""
@@ -97,11 +131,41 @@ class _EdgeProcess:
             process.kill()
             await process.wait()
 
+    async def measured(self) -> list[Family]:
+        """Return what the process tells of itself; nothing where it does not in time, or does not serve yet."""
+        try:
+            async with asyncio.timeout(_METRICS_SECONDS), self._asking:
+                return await self._ask() if self._serves else []
+        except (TimeoutError, OSError, ValueError):
+            _LOG.warning("an edge process did not tell its metrics")
+            return []
+
+    async def _ask(self) -> list[Family]:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._asked += 1
+        process.stdin.write(b"?")
+        while line := await process.stdout.readline():
+            answer = json.loads(line)
+            # An earlier question may be answered late.
+            if answer["question"] == self._asked:
+                return [
+                    Family(name, kind, meaning, [Sample(*sample) for sample in samples])
+                    for name, kind, meaning, samples in answer["families"]
+                ]
+        return []
+
     async def _run(self) -> tuple[int, CommandFailed | None]:
         """Start a process and wait for its end: its exit code, and why it could not serve where it says so."""
         # In a session of its own the interrupt of a terminal reaches the parent only, which passes it on once.
         process = self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "deploy.edge_worker", stdin=PIPE, stdout=PIPE, start_new_session=True
+            *(sys.executable, "-m", "deploy.edge_worker"),
+            stdin=PIPE,
+            stdout=PIPE,
+            limit=_METRICS_BYTES,
+            start_new_session=True,
         )
         assert process.stdin is not None
         assert process.stdout is not None
@@ -113,7 +177,10 @@ class _EdgeProcess:
         why = CommandFailed(record["message"], code=record["code"]) if "message" in record else None
         if "base_address" in record and not self.ready.done():
             self.ready.set_result(record["base_address"])
-        return await process.wait(), why
+        self._asked, self._serves = 0, "base_address" in record
+        code = await process.wait()
+        self._serves = False
+        return code, why
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from deploy.addresses import GrpcAddress
 from deploy.backend_part import served_backend
 from deploy.edge_part import served_edge
 from deploy.lifecycle import run_until_stopped
+from deploy.metrics import served_metrics
 from deploy.settings import Settings
 from edge.channel.in_process import InProcessChannel
 
@@ -20,6 +21,7 @@ class Ready:
     base_address: str
     grpc: GrpcAddress
     data: Path
+    metrics: str | None = None
 
 
 def serve_embedded(settings: Settings, data: Path, on_ready: Callable[[Ready], None]) -> None:
@@ -31,10 +33,11 @@ def serve_embedded(settings: Settings, data: Path, on_ready: Callable[[Ready], N
 
     async def serve(stop: asyncio.Event) -> None:
         async with (
-            served_backend(settings, data) as (backend, grpc),
-            served_edge(settings, InProcessChannel(backend.handlers)) as base_address,
+            served_backend(settings, data, metrics) as (backend, grpc),
+            served_edge(settings, InProcessChannel(backend.handlers), metrics) as base_address,
         ):
-            await asyncio.to_thread(on_ready, Ready(base_address, grpc, data))
+            await asyncio.to_thread(on_ready, Ready(base_address, grpc, data, metrics.url))
             await stop.wait()
 
-    run_until_stopped(serve)
+    with served_metrics(settings, "serve") as metrics:
+        run_until_stopped(serve)

@@ -90,10 +90,10 @@ def settle_memory() -> None:
     gc.freeze()
 
 
-def cannot_listen(error: OSError, address: Address) -> CommandFailed:
+def cannot_listen(error: OSError, address: Address, what: str = "HTTP") -> CommandFailed:
     """Return the sentence for an address that cannot be bound."""
     if error.errno == errno.EADDRINUSE:
-        return CommandFailed(f"The HTTP address {address} is in use by another process.", code="address_in_use")
+        return CommandFailed(f"The {what} address {address} is in use by another process.", code="address_in_use")
     # asyncio words the system's own message into one of its own.
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return CommandFailed(f"The HTTP address {address} cannot be bound: {reason}.", code="address_in_use")
+    return CommandFailed(f"The {what} address {address} cannot be bound: {reason}.", code="address_in_use")

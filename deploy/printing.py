@@ -39,6 +39,14 @@ def print_json_line(value: object) -> None:
     print(json.dumps(value, ensure_ascii=False, separators=(",", ":")), flush=True)
 
 
+def print_ready(*lines: str, record: Mapping[str, str], metrics: str | None, as_json: bool) -> None:
+    """Print that a process serves: a record, or lines for people; `metrics` is where they are, if at all."""
+    if as_json:
+        print_json_line({**record, "metrics": metrics} if metrics else record)
+    else:
+        print("\n".join([*lines, f"Metrics: {metrics}"] if metrics else lines), flush=True)
+
+
 def print_table(items: Sequence[Record], columns: Sequence[Column], *, none: str) -> None:
     """Print one row an item, or the sentence `none` when there is no item."""
     from rich.table import Table

@@ -217,6 +217,13 @@ class Objects:
 
 
 @dataclass(frozen=True, slots=True)
+class Metrics:
+    """What the process tells of itself."""
+
+    listen: Address | None = field(default=None, metadata={CHECK: address})
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of one process, read once by the entry point and passed down."""
 
@@ -228,6 +235,7 @@ class Settings:
     admin: Admin = field(default_factory=Admin)
     runtime: Runtime = field(default_factory=Runtime)
     objects: Objects = field(default_factory=Objects)
+    metrics: Metrics = field(default_factory=Metrics)
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict, metadata={TABLE: identity})
     secrets: Mapping[str, str] = field(default_factory=dict, metadata={TABLE: secret_source})
     models: Mapping[str, ModelProvider] = field(default_factory=dict, metadata={TABLE: model_provider})

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from backend.bootstrap import Worker
 from deploy.backend_part import cannot_start
+from deploy.metrics import Metrics
 from deploy.settings import Settings, backend_settings
 
 
 @asynccontextmanager
-async def worked(settings: Settings, data: Path) -> AsyncIterator[None]:
+async def worked(settings: Settings, data: Path, metrics: Metrics) -> AsyncIterator[None]:
     """Execute runs until the context ends.
 
     Raises:
@@ -19,10 +20,11 @@ async def worked(settings: Settings, data: Path) -> AsyncIterator[None]:
     """
     with cannot_start():
         worker = Worker(backend_settings(settings, data))
-    try:
-        with cannot_start():
-            # Not on this thread, whose event loop DBOS would move into.
-            await asyncio.to_thread(worker.start)
-        yield
-    finally:
-        await asyncio.to_thread(worker.stop)
+    with metrics.told_by(worker.measured):
+        try:
+            with cannot_start():
+                # Not on this thread, whose event loop DBOS would move into.
+                await asyncio.to_thread(worker.start)
+            yield
+        finally:
+            await asyncio.to_thread(worker.stop)

@@ -15,6 +15,7 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
 
+from edge import metrics
 from edge.errors import Refusal
 from edge.http_input import HttpRequest, unreadable
 from edge.http_output import Answer, refused
@@ -59,11 +60,6 @@ class Connection(RequestReader):
     def busy(self) -> bool:
         """Whether a request of this caller has still to be answered."""
         return self._request_in_progress or bool(self._messages)
-
-    @property
-    def unheard(self) -> bool:
-        """Whether the caller has connected and not made a request yet."""
-        return self._request_count == 0 and not self.lost
 
     @property
     def lost(self) -> bool:
@@ -139,6 +135,7 @@ class Connection(RequestReader):
         return True
 
     def _malformed(self, error: _ErrInfo, request: HttpRequest) -> Answer:
+        metrics.MALFORMED.add()
         # The parser's own words quote the request, a credential among its headers.
         kind = type(error.exc).__name__
         _LOG.info("malformed request from %s, request %s: %s", self.peername, request.request_id, kind)

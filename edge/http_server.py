@@ -7,14 +7,16 @@ from typing import Any, Final, cast
 
 from aiohttp import web
 
+from edge import metrics
 from edge.connection import Connection
 from edge.errors import Refusal
 from edge.http_input import HttpRequest
 from edge.http_output import Answer, refused
 from edge.listener import Listener
 from edge.room import Room
+from measures import Family
 
-_UNHEARD_SECONDS: Final = 1.0
+_LAST_CALL_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.02
 _BREAK_OFF_SECONDS: Final = 0.5
 
@@ -65,6 +67,11 @@ class HttpServer(web.Server):
             _LOG.exception("request %s failed", request.request_id)
             return refused(Refusal("internal"), request)
 
+    def measured(self) -> list[Family]:
+        """Return how many callers there are, and what they keep here; from any thread."""
+        in_flight = sum(connection.busy for connection in tuple(self._callers))
+        return [metrics.IN_FLIGHT.now(in_flight), *self.room.measured()]
+
     def check_heads(self, head_seconds: float) -> None:
         """Close every connection whose caller takes too long over its headers."""
         now = self._loop.time()
@@ -83,13 +90,16 @@ class HttpServer(web.Server):
         await self.shutdown(_BREAK_OFF_SECONDS)
 
     async def _drain(self) -> None:
-        """Wait for every call under way, and a moment for those of callers who have only just connected."""
-        heard_until = self._loop.time() + _UNHEARD_SECONDS
+        """Wait for every call under way, and a moment for those of callers who are connected.
+
+        What they ask on a connection that is being closed would be lost; the answer to it tells them to leave.
+        """
+        heard_until = self._loop.time() + _LAST_CALL_SECONDS
         under_way = True
         while under_way:
             under_way = False
             for connection in self._callers:
-                if connection.busy or (connection.unheard and self._loop.time() < heard_until):
+                if connection.busy or (not connection.lost and self._loop.time() < heard_until):
                     under_way = True
                 else:
                     connection.close()

@@ -2,6 +2,9 @@
 
 from typing import Final, NamedTuple, Protocol
 
+from edge import metrics
+from measures import Family
+
 _MINUTE_MS: Final = 60_000
 
 
@@ -24,6 +27,10 @@ class RateLimiter(Protocol):
 
     async def count(self, key_id: str, limit: int, now_ms: int) -> Window:
         """Count one call of a key and return where it stands."""
+        ...
+
+    def measured(self) -> list[Family]:
+        """Return what tells of its state."""
         ...
 
 
@@ -53,3 +60,7 @@ class LocalRateLimiter:
         """Count one call of a key and return where it stands."""
         minute, elapsed = divmod(now_ms, _MINUTE_MS)
         return Window(limit, self._counts.add(key_id, minute), -(-(_MINUTE_MS - elapsed) // 1000))
+
+    def measured(self) -> list[Family]:
+        """Return nothing of a limit that is not shared."""
+        return [metrics.RATE_LIMIT_SHARED.of({})]

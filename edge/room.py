@@ -8,6 +8,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
+from edge import metrics
+from measures import Family
+
 # Who is turned out goes together with others, so that a crowd is not sorted once for every newcomer.
 _SLACK: Final = 0.05
 # What a caller may always keep here, so that nobody's small call fails for others' large ones.
@@ -89,6 +92,16 @@ class Room:
         gone = guest.held if size is None else min(size, guest.held)
         self._held -= gone
         guest.held -= gone
+
+    def measured(self) -> list[Family]:
+        """Return how full it is, and how many were turned out."""
+        return [
+            metrics.CONNECTIONS.now(len(self._guests)),
+            metrics.CONNECTIONS_LIMIT.now(self._most_guests),
+            metrics.HELD.now(self._held),
+            metrics.HELD_LIMIT.now(self._most_bytes),
+            metrics.SENT_AWAY.now(self._sent_away),
+        ]
 
     def tell(self) -> None:
         """Log how many were turned out; a crowd is told in few lines."""

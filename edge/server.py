@@ -4,9 +4,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from time import time
+from time import perf_counter, time
 from typing import Final
 
+from edge import metrics
 from edge.admission import Call, Means, PreflightAnswered, admit
 from edge.channel import Channel
 from edge.dispatch import Dispatcher
@@ -25,6 +26,7 @@ from edge.settings import EdgeSettings
 from edge.source_address import address_reader, plain_address
 from edge.turns import Turns
 from edge.usage import UsageRecorder
+from measures import Family
 from workflow_api.v1.keys_pb2 import UsageRecord
 
 _UNDER_BASE: Final = BASE + "/"
@@ -93,10 +95,20 @@ class Edge:
         await self._follower.stop()
         await self._usage.stop()
 
+    def measured(self) -> list[Family]:
+        """Return what tells of its state, and what all edges of this process have counted; from any thread."""
+        families = metrics.counted()
+        families += [metrics.KEYS_AGE.now(self._means.keyring.age), *self._usage.measured()]
+        families += self._means.limiter.measured()
+        if self._http is not None:
+            families += self._http.measured()
+        return families
+
     async def _handle(self, request: HttpRequest) -> Answer:
         """Answer one request; nothing but a cancellation leaves here."""
         if not (request.path == BASE or request.path.startswith(_UNDER_BASE)):
             return self._pages.answer(request)
+        began = perf_counter()
         call = Call(request, self._means, self._clock())
         reason = ""
         try:
@@ -106,13 +118,14 @@ class Edge:
             reason = refusal.code
             answer = refused(refusal, request)
         except PreflightAnswered as preflight:
-            return preflight.answer
+            answer = preflight.answer
         except Exception:  # noqa: BLE001 - whatever it is, the caller learns nothing of it
             _LOG.exception("request %s failed", request.request_id)
             reason = "internal"
             answer = refused(Refusal(reason), request)
         if reason or call.key_id:
             self._record(call, answer.status, reason)
+        metrics.count(request.method, call.template, answer.status, reason, perf_counter() - began)
         return answer
 
     def _record(self, call: Call, status: int, reason: str) -> None:

@@ -17,7 +17,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
+from edge import metrics
 from edge.rate_limit import LocalRateLimiter, MinuteCounts, Window
+from measures import Family
 
 # One call for all that wait. The minute is part of the name, so that a clock that steps back cannot revive a full one;
 # the braces keep a key's names together in whatever shards them.
@@ -84,6 +86,10 @@ class RedisRateLimiter:
         used = max(counted.used, self._counts.add(key_id, counted.minute))
         return Window(limit, used, counted.reset_seconds)
 
+    def measured(self) -> list[Family]:
+        """Return whether Redis counts."""
+        return [metrics.RATE_LIMIT_SHARED.now(int(self._present))]
+
     async def close(self) -> None:
         """Count in this process alone from now on."""
         self._task.cancel()
@@ -113,6 +119,7 @@ class RedisRateLimiter:
                     await self._wanted.wait()
                     await self._exchange(redis)
             except Exception as error:  # noqa: BLE001 - whatever breaks, calls are counted here and it is tried again
+                metrics.RATE_LIMIT_FAILURES.add()
                 if self._present:
                     _LOG.warning("Redis is away, each edge counts rate limits alone: %s", _kind_of(error))
                 self._leave()

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import quote
 
+from edge import metrics
 from edge.channel import Messages
 from edge.errors import Refusal
 from edge.http_input import HttpRequest
@@ -88,6 +89,7 @@ class Download(Answer):
             if left < 0:
                 break
             request.connection.write(data)
+            metrics.DOWNLOADED.add_many(len(data))
             await request.connection.drain()
         if left:
             raise Refusal("runtime_error", f"{abs(left)} bytes too {'few' if left > 0 else 'many'}")

@@ -7,9 +7,11 @@ from itertools import islice
 from secrets import token_hex
 from typing import Final
 
+from edge import metrics
 from edge.channel import Channel
 from edge.errors import Refusal
 from edge.settings import EdgeSettings
+from measures import Family
 from workflow_api.v1.keys_pb2 import RecordUsageRequest, UsageRecord
 
 _RPC: Final = "/workflow_api.v1.KeysService/RecordUsage"
@@ -52,6 +54,12 @@ class UsageRecorder:
             self._strangers_minute, self._strangers = minute, 0
         self._strangers += 1
         return self._strangers <= self._settings.usage_anonymous_per_minute
+
+    def measured(self) -> list[Family]:
+        """Return how many records wait, and how many were left out."""
+        batch = self._batch
+        pending = len(self._records) + (len(batch.records) if batch is not None else 0)
+        return [metrics.USAGE_PENDING.now(pending), metrics.USAGE_LOST.now(self.lost)]
 
     def start(self) -> None:
         """Begin to send."""

@@ -91,7 +91,7 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
         """The mirror now, after each change, and as a sign of life in between."""
         heartbeat_ms = (request.heartbeat_seconds or _DEFAULT_HEARTBEAT_SECONDS) * 1000
         revision, sent_at = -1, 0
-        while context.is_active():
+        while context.is_active() and not self._changes.ended:
             heard = self._changes.heard()
             now = self._services.clock()
             if self._services.database.read(deployment_store.get).revision != revision:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from backend import json_text
+from backend import json_text, metrics
 from backend.audit import store as audit
 from backend.clock import to_text
 from backend.errors import ApiError
@@ -54,4 +54,5 @@ def erase(tx: Tx, runtime: Runtime, run: Any, *, at: int, actor: str, details: M
         manifest = redaction_manifest.ended(manifest, began=run.started_at is not None, opened=False)
     store.clear(tx, run.run_id, warnings=warnings, pii_redaction=manifest, at=at)
     audit.record(tx, at=at, actor=actor, action="run.erased", target=run.run_id, details=details)
+    tx.after_commit(metrics.RUNS_ERASED.add)
     tx.after_commit(lambda: runtime.forget(run.run_id))

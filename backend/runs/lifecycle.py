@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from backend import json_text
+from backend import json_text, metrics
 from backend.ids import new_id
 from backend.run_status import CANCELLED, COMPLETED, FAILED, TERMINAL
 from backend.runs import lifecycle_store as store
@@ -214,6 +214,7 @@ def close_run(
         last = [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]
         append_events(tx, closing, at, [*decisions, *promoted, *last])
     store.end_segments(tx, run_id, at)
+    tx.after_commit(lambda: metrics.RUNS_ENDED.add(status, error_code or metrics.NO_REASON))
     return True
 
 

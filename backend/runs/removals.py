@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from backend import metrics
 from backend.runs import erase_store as store
 from backend.storage.database import Database, run_of
 from backend.storage.object_keys import run_prefix
@@ -49,6 +50,7 @@ class Removals:
             try:
                 what(run_id)
             except Exception:  # noqa: BLE001 - the erasure holds whatever fails, and the order stands until it is done
+                metrics.REMOVAL_FAILURES.add()
                 _LOG.exception("What run %s left is still to be removed", run_id)
             else:
                 done.append(run_id)

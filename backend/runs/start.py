@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final
 
+from backend import metrics
 from backend.clock import DAY_MS, utc_day
 from backend.errors import ApiError
 from backend.interceptors import Caller
@@ -100,6 +101,7 @@ class Starts:
         # Its own run it meets where the connection was lost after it was started.
         if not facts.fits and facts.run_id != new.run_id:
             return None
+        metrics.RUNS_STARTED.add()
         self._runtime.wake()
         return _Decided(new.run_id, new.run)
 
@@ -135,6 +137,7 @@ class Starts:
         start_store.add_run(tx, new.run, new.board, new.segment)
         if attempt.key_id:
             start_store.count_start(tx, attempt.key_id, day, first=facts.runs_started is None)
+        tx.after_commit(metrics.RUNS_STARTED.add)
         tx.after_commit(self._runtime.wake)
         return _Decided(new.run_id, new.run)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+from backend import metrics
 from backend.ids import new_id
 from backend.runtime.engines.local import LocalEngine
 from backend.runtime.files import remove_leftovers
@@ -26,6 +27,7 @@ from backend.services import Services
 from backend.settings import BackendSettings
 from backend.storage.database import DatabaseAwayError
 from backend.storage.objects import ObjectStore
+from measures import Family
 
 if TYPE_CHECKING:
     from backend.runtime.engines.dbos import DbosWorker
@@ -69,6 +71,7 @@ class Execution:
         self._stopping = threading.Event()
         self._sandbox: Sandbox | None = None
         self._engine: LocalEngine | None = None
+        self._slots: StepSlots | None = None
         self._lease: Lease | None = None
         self._queue: DbosWorker | None = None
 
@@ -130,9 +133,19 @@ class Execution:
         self._publisher.remove(run_id)
         shutil.rmtree(self._work / run_id, ignore_errors=True)
 
+    def measured(self) -> list[Family]:
+        """What is executed here; from any thread."""
+        slots, engine = self._slots, self._engine
+        return [
+            metrics.STEP_SLOTS.now(0 if slots is None or engine is None else slots.count),
+            metrics.STEP_SLOTS_USED.now(0 if slots is None else slots.in_use),
+            metrics.SEGMENTS_RUNNING.now(0 if engine is None else engine.running),
+        ]
+
     def _begin(self, sandbox: Sandbox) -> None:
         settings, services = self._settings, self._services
         owner = new_id("proc")
+        self._slots = slots = StepSlots(settings.step_slots, settings.memory_mb or default_memory_mb())
         means = Means(
             database=services.database,
             clock=services.clock,
@@ -142,7 +155,7 @@ class Execution:
             work=self._work,
             sandbox=sandbox,
             network=settings.network,
-            slots=StepSlots(settings.step_slots, settings.memory_mb or default_memory_mb()),
+            slots=slots,
             threads=self._threads,
             slow_threads=self._slow_threads,
             secrets=services.secrets,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backend import json_text
+from backend import json_text, metrics
 from backend.clock import Clock
 from backend.outputs.store import outputs_of
 from backend.runs import redaction_manifest
@@ -81,6 +81,7 @@ class FinalSweeps:
             with self._copies():
                 self._sweep(run_id)
         except Exception:  # noqa: BLE001 - its outputs stay closed, and other runs must not wait for it
+            metrics.FINAL_SWEEP_FAILURES.add()
             pause = self._pauses.begin(run_id)
             _LOG.exception("The final sweep of run %s failed and is tried again in %d s", run_id, pause)
         else:
@@ -174,6 +175,7 @@ class FinalSweeps:
             try:
                 self._objects.delete(key)
             except OSError:
+                metrics.REMOVAL_FAILURES.add()
                 _LOG.exception("%s is still to be removed; next try in %d s", key, self._pauses.begin(key))
             else:
                 removed.append(key)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from backend import metrics
 from backend.clock import Clock
 from backend.runtime import workers_store as store
 from backend.storage.database import Database
@@ -87,6 +88,7 @@ class Lease:
         """Not the thread that renews, which may wait long for a database that is away."""
         while not self._ended.wait(_WATCHED_EVERY_SECONDS):
             if self._gone or time.monotonic() - self._renewed > _GIVEN_UP_AFTER_SECONDS:
+                metrics.LEASES_LOST.add()
                 _LOG.error("The lease of %s was lost: its steps are ended", self._owner)
                 self._on_lost()
                 return
@@ -99,8 +101,10 @@ class Lease:
                 lambda tx: store.renew(tx, self._owner, until, draining=self._draining), of=f"worker {self._owner}"
             )
         except Exception:  # noqa: BLE001 - whatever it was may pass before the lease ends
+            metrics.LEASE_RENEWALS.add("failed")
             _LOG.warning("The lease of %s could not be renewed", self._owner, exc_info=True)
             return
+        metrics.LEASE_RENEWALS.add("renewed" if stands else "failed")
         if stands:
             self._renewed = began
         else:

@@ -12,8 +12,10 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from time import perf_counter
+from typing import Any, Final, TypeVar
 
+from backend import metrics
 from backend.runtime.model_recognizer import PAUSES, AskedModel, ModelFailedError
 from backend.runtime.models import Models, ModelUnusableError
 from backend.runtime.redaction import Counts, FileOutcome, RedactionEngine
@@ -54,7 +56,9 @@ class Redactor:
         self, policy: Policy, source: Path, target: Path, name: str, halt: threading.Event | None = None
     ) -> tuple[FileOutcome, Counts]:
         """Sweeps a file that is called `name`; in mode `redact` its swept copy goes to `target`. Raises as `values`."""
-        return self._do(self._files, _sweep_file, policy, (source, target, name), halt)
+        found = self._do(self._files, _sweep_file, policy, (source, target, name), halt)
+        metrics.REDACTION_BYTES.add_many(source.stat().st_size)
+        return found
 
     @property
     def processes(self) -> list[Any]:
@@ -80,7 +84,15 @@ class Redactor:
     ) -> T:
         if policy["model"] is not None and policy["max_model_calls"]:
             worker = self._asking
-        return worker.do(partial(_sweep, sweep), dict(policy), what, halt=halt)
+        kind, began = _KINDS[sweep], perf_counter()
+        try:
+            return worker.do(partial(_sweep, sweep), dict(policy), what, halt=halt)
+        except RedactionError:
+            if halt is None or not halt.is_set():
+                metrics.REDACTION_FAILURES.add(kind)
+            raise
+        finally:
+            metrics.REDACTION_SECONDS.observe(perf_counter() - began, kind)
 
 
 _models: Models
@@ -130,3 +142,6 @@ def _sweep_names(engine: RedactionEngine, names: Sequence[str]) -> tuple[list[st
 
 def _sweep_file(engine: RedactionEngine, what: tuple[Path, Path, str]) -> tuple[FileOutcome, Counts]:
     return engine.sweep_file(*what), Counts.from_dict(engine.counts)
+
+
+_KINDS: Final[Mapping[Callable[..., Any], str]] = {_sweep_values: "values", _sweep_names: "names", _sweep_file: "file"}

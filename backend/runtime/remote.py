@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from backend import metrics
 from backend.clock import HOUR_MS
 from backend.runtime.dispatch import Dispatch
 from backend.runtime.engines.dbos import DbosQueue
@@ -14,6 +15,7 @@ from backend.runtime.workers_store import step_slots
 from backend.services import Services
 from backend.settings import BackendSettings
 from backend.storage.objects import ObjectStore
+from measures import Family
 
 # Without a worker the first few are handed over all the same: they tell, by their launch time-out, that none comes.
 _LEAST: Final = 2
@@ -57,6 +59,10 @@ class RemoteRuntime:
     def forget(self, run_id: str) -> None:  # noqa: ARG002 - its order is in the tables, and survives a crash
         """Tells that a run was erased; see `Runtime.forget`."""
         self._dispatch.removing.wake()
+
+    def measured(self) -> list[Family]:
+        """That nothing is executed here."""
+        return [measure.now(0) for measure in (metrics.STEP_SLOTS, metrics.STEP_SLOTS_USED, metrics.SEGMENTS_RUNNING)]
 
     def upkeep(self) -> dict[str, int]:
         """Erases and deletes what is past its time; see `Runtime.upkeep`."""

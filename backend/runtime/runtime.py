@@ -7,6 +7,7 @@ from backend.runtime.redactor import Redactor
 from backend.services import Services
 from backend.settings import BackendSettings
 from backend.storage.objects import ObjectStore
+from measures import Family
 
 
 class LocalRuntime:
@@ -57,6 +58,10 @@ class LocalRuntime:
     def forget(self, run_id: str) -> None:  # noqa: ARG002 - its order is in the tables, and survives a crash
         """Tells that a run was erased; see `Runtime.forget`."""
         self._dispatch.removing.wake()
+
+    def measured(self) -> list[Family]:
+        """What is executed here."""
+        return self._execution.measured()
 
     def upkeep(self) -> dict[str, int]:
         """Erases and deletes what is past its time; see `Runtime.upkeep`."""

@@ -21,12 +21,18 @@ class StepSlots:
     """
 
     def __init__(self, count: int, memory_mb: int) -> None:
+        self.count = count
         self.memory_mb = memory_mb
         self._free = count
         self._free_mb = memory_mb
         self._held: Counter[str] = Counter()
         self._waiting: dict[str, deque[_Asked]] = {}
         self._turn: _Asked | None = None
+
+    @property
+    def in_use(self) -> int:
+        """How many are held; from any thread."""
+        return self.count - self._free
 
     def ask(self, key: str, memory_mb: int) -> asyncio.Future[None]:
         """A future that is done once the caller holds a slot; one that is done must be released, another cancelled.

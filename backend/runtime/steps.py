@@ -6,9 +6,10 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
-from backend import json_text
+from backend import json_text, metrics
 from backend.outputs.store import NewOutput
 from backend.runs.lifecycle import SegmentEndedError, append_event
 from backend.runtime.agents import AgentMeans, StepFailed, StepRequest, run_step
@@ -72,14 +73,24 @@ class StepWork:
         Raises:
             SegmentEndedError: the run was closed meanwhile.
         """
+        began = perf_counter()
+        outcome = await self._attempted()
+        agent = "none" if self.step.agent is None else self.step.agent["type"]
+        named = "completed" if isinstance(outcome, Completed) else "failed"
+        metrics.STEP_SECONDS.observe(perf_counter() - began, agent, named)
+        return outcome
+
+    async def _attempted(self) -> Completed | Failed:
         try:
             return await self._run()
         except StepFailed as failure:
+            metrics.STEP_FAILURES.add(metrics.BY_THE_AGENT if failure.by_the_agent else failure.type)
             await self._keep_log(failure.log)
             return await self._failed(failure)
         except SegmentEndedError:
             raise
         except Exception:  # noqa: BLE001 - whatever it was, only this step fails
+            metrics.STEP_FAILURES.add("InternalError")
             _LOG.exception("Step %s of run %s could not be carried out", self.step.step, self.run_id)
             return Failed("InternalError", "the runtime could not carry out the step")
 

@@ -3,7 +3,9 @@
 import logging
 from typing import Any
 
+from backend import metrics
 from backend.clock import Clock
+from backend.runs import failure_codes
 from backend.runs.lifecycle import Held
 from backend.runtime import upkeep_store as store
 from backend.runtime import workers_store
@@ -78,6 +80,7 @@ class Sweeper:
 
     def _close(self, run_id: str, ending: Ending, now: int, held: Held | None = None) -> None:
         if self._database.write(lambda tx: ending.close(tx, run_id, now, held), of=run_of(run_id)):
+            metrics.SWEEPER_CLOSED.add(ending.code or ending.status)
             _LOG.warning("Run %s was closed as %s", run_id, ending.code or ending.status)
 
     def _fail_launch(self, segment: Any, now: int) -> None:
@@ -85,4 +88,5 @@ class Sweeper:
             return store.is_queued(tx, segment.segment_id) and LAUNCH_FAILED.close(tx, segment.run_id, now)
 
         if self._database.write(work, of=run_of(segment.run_id)):
+            metrics.SWEEPER_CLOSED.add(failure_codes.LAUNCH_FAILED)
             _LOG.warning("Run %s was not taken up in time", segment.run_id)

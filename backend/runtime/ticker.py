@@ -4,6 +4,8 @@ import logging
 import threading
 from collections.abc import Callable
 
+from backend import metrics
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -41,6 +43,7 @@ class Ticker:
             try:
                 self._work()
             except Exception:  # noqa: BLE001 - the thread must not end
+                metrics.BACKGROUND_FAILURES.add(self._thread.name)
                 _LOG.exception("%s could not do its work and tries again", self._thread.name)
             # Looked at again because a stop may have come before the clearing.
             if not self._ended:

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Dialect, literal_column
 
 from backend.errors import ApiError
 from backend.storage.statements import Statement
+from measures import Family
 
 T = TypeVar("T")
 
@@ -171,6 +172,9 @@ class Database(Protocol):
 
     def healthy(self) -> bool:
         """Whether the database answers."""
+
+    def measured(self) -> list[Family]:
+        """What tells of its state; from any thread, without asking it."""
 
     def close(self) -> None:
         """Ends every connection; changes that wait are done first."""

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -15,11 +16,13 @@ from sqlalchemy.dialects.postgresql.psycopg import dialect as psycopg_dialect
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import QueuePool
 
+from backend import metrics
 from backend.errors import ApiError
 from backend.storage.database import ClaimedError, DatabaseAwayError, OutcomeUnknownError, Tx
 from backend.storage.deadlines import Deadlines
 from backend.storage.postgresql_text import register_text
 from backend.storage.statements import Statement
+from measures import Family
 
 T = TypeVar("T")
 
@@ -85,6 +88,7 @@ class _Tx(Tx):
         except psycopg.Error as error:
             if not self._connection.closed:
                 raise
+            metrics.DATABASE_ERRORS.add("outcome_unknown")
             raise OutcomeUnknownError("Whether the change holds is not known: the database went away.") from error
 
     def _execute(self, text: str, arguments: Sequence[Any] | None = None) -> Any:
@@ -110,6 +114,7 @@ class PostgresqlDatabase:
 
     def __init__(self, url: str, connections: int) -> None:
         self._dialect: Dialect = psycopg_dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
+        self._connections = connections
         self._pool = QueuePool(
             lambda: _connect(url),
             pool_size=connections,
@@ -148,7 +153,11 @@ class PostgresqlDatabase:
                 raise
             return outcome, tx.take_after_commit()
 
-        outcome, actions = self._tried(change)
+        began = perf_counter()
+        try:
+            outcome, actions = self._tried(change)
+        finally:
+            metrics.DATABASE_WRITE.observe(perf_counter() - began)
         for action in actions:
             try:
                 action()
@@ -174,9 +183,13 @@ class PostgresqlDatabase:
             (how,) = held.fetchone() or ("",)
             if how != "held":
                 raise ClaimedError
-            return statement.row_maker(column[0] for column in cursor.description or ())(cursor.fetchone() or ())
+            return statement.row_maker(cursor)(cursor.fetchone() or ())
 
-        return self._tried(change)
+        began = perf_counter()
+        try:
+            return self._tried(change)
+        finally:
+            metrics.DATABASE_WRITE.observe(perf_counter() - began)
 
     @contextmanager
     def hold(self, name: str) -> Iterator[bool]:
@@ -191,6 +204,7 @@ class PostgresqlDatabase:
                     break
                 except psycopg.Error as error:
                     if not left:
+                        metrics.DATABASE_ERRORS.add("lost")
                         raise DatabaseAwayError("The database went away.") from error
                     sessions.close()
             held = row is not None and bool(row[0])
@@ -215,6 +229,16 @@ class PostgresqlDatabase:
             return False
         return True
 
+    def measured(self) -> list[Family]:
+        """How many connections there are."""
+        pool = self._pool
+        states: dict[tuple[object, ...], float] = {("in_use",): pool.checkedout(), ("idle",): pool.checkedin()}
+        return [
+            metrics.DATABASE_CONNECTIONS.of(states),
+            metrics.DATABASE_CONNECTIONS_LIMIT.now(self._connections),
+            metrics.DATABASE_QUEUE.of({}),
+        ]
+
     def close(self) -> None:
         """Ends every connection that is not in use."""
         self._pool.dispose()
@@ -233,8 +257,11 @@ class PostgresqlDatabase:
                     with self._deadlines.watched(connection, until):
                         return work(connection)
                 except psycopg.Error as error:
-                    if left and time.monotonic() < until and (connection.closed or isinstance(error, _UNDONE)):
+                    lost = connection.closed
+                    if left and time.monotonic() < until and (lost or isinstance(error, _UNDONE)):
+                        metrics.DATABASE_RETRIES.add("lost" if lost else "undone")
                         continue
+                    metrics.DATABASE_ERRORS.add("lost" if lost else "statement")
                     if isinstance(error, errors.ReadOnlySqlTransaction):
                         # Another server takes the changes now.
                         connection.close()
@@ -245,10 +272,14 @@ class PostgresqlDatabase:
 
     @contextmanager
     def _pooled(self, pool: QueuePool) -> Iterator[_Connection]:
+        began = perf_counter()
         try:
             pooled = pool.connect()
         except (psycopg.Error, PoolTimeoutError) as error:
+            metrics.DATABASE_ERRORS.add("unreachable")
             raise DatabaseAwayError("The database cannot be reached.") from error
+        finally:
+            metrics.DATABASE_WAIT.observe(perf_counter() - began)
         connection: Any = pooled.dbapi_connection
         try:
             yield connection

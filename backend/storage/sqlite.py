@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 
+from backend import metrics
 from backend.clock import system_clock
 from backend.errors import ApiError
 from backend.storage.database import ClaimedError, Tx
+from measures import Family
 
 T = TypeVar("T")
 
@@ -95,7 +98,11 @@ class SqliteDatabase:
                 if self._closed:
                     raise RuntimeError("the database is closed")
                 self._queue.put(_Job(work, done))
-            outcome = done.result()
+            began = perf_counter()
+            try:
+                outcome = done.result()
+            finally:
+                metrics.DATABASE_WRITE.observe(perf_counter() - began)
         if isinstance(outcome, ApiError):
             raise outcome
         return outcome  # type: ignore[no-any-return]  # what `work` returned
@@ -138,6 +145,14 @@ class SqliteDatabase:
         except sqlite3.Error:
             return False
         return True
+
+    def measured(self) -> list[Family]:
+        """How many changes wait for the writer."""
+        return [
+            metrics.DATABASE_CONNECTIONS.of({}),
+            metrics.DATABASE_CONNECTIONS_LIMIT.of({}),
+            metrics.DATABASE_QUEUE.now(self._queue.qsize()),
+        ]
 
     def close(self) -> None:
         """Commits what has queued, then ends every connection."""
@@ -212,6 +227,7 @@ class SqliteDatabase:
                     self._log_holds_erased |= tx.leaves_no_trace
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - every caller of the batch must hear of it
+            metrics.DATABASE_ERRORS.add("commit")
             _LOG.exception("A group commit of %d changes failed", len(batch))
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")

@@ -5,7 +5,8 @@ import os
 
 from deploy.commands.options import Config, Data, GrpcListen, Json
 from deploy.lifecycle import default_data, prepare_process, run_until_stopped
-from deploy.printing import print_json_line
+from deploy.metrics import served_metrics
+from deploy.printing import print_ready
 from deploy.settings_source import read_settings
 
 
@@ -19,11 +20,10 @@ def command(data: Data = None, grpc: GrpcListen = None, config: Config = None, a
     from deploy.backend_part import served_backend
 
     async def serve(stop: asyncio.Event) -> None:
-        async with served_backend(settings, folder) as (_, address):
-            if as_json:
-                print_json_line({"grpc": str(address), "data": str(folder)})
-            else:
-                print(f"{address}\nData: {folder}", flush=True)
+        async with served_backend(settings, folder, metrics) as (_, address):
+            record = {"grpc": str(address), "data": str(folder)}
+            print_ready(str(address), f"Data: {folder}", record=record, metrics=metrics.url, as_json=as_json)
             await stop.wait()
 
-    run_until_stopped(serve)
+    with served_metrics(settings, "backend") as metrics:
+        run_until_stopped(serve)

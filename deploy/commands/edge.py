@@ -7,7 +7,8 @@ import typer
 
 from deploy.commands.options import GRPC_VARIABLE, Config, HttpListen, Json, grpc_address
 from deploy.lifecycle import prepare_process
-from deploy.printing import print_json_line
+from deploy.metrics import served_metrics
+from deploy.printing import print_ready
 from deploy.settings_source import read_settings
 
 
@@ -31,16 +32,17 @@ def command(
     prepare_process(settings)
 
     def announce(base_address: str) -> None:
-        if as_json:
-            print_json_line({"base_address": base_address, "grpc": str(settings.edge.backend)})
-        else:
-            print(base_address, flush=True)
+        record = {"base_address": base_address, "grpc": str(settings.edge.backend)}
+        print_ready(base_address, record=record, metrics=metrics.url, as_json=as_json)
 
     if settings.edge.processes > 1:
         from deploy.edge_processes import serve_processes
 
-        serve_processes(settings, announce)
+        # Each of them tells of itself.
+        with served_metrics(settings, None) as metrics:
+            serve_processes(settings, announce, metrics)
     else:
         from deploy.edge_part import serve_edge
 
-        serve_edge(settings, announce)
+        with served_metrics(settings, "edge") as metrics:
+            serve_edge(settings, announce, metrics)

@@ -8,7 +8,7 @@ import typer
 from deploy.commands.options import Config, Data, GrpcListen, HttpListen, Json
 from deploy.failures import CommandFailed
 from deploy.lifecycle import default_data, prepare_process
-from deploy.printing import print_json_line
+from deploy.printing import print_ready
 from deploy.settings import ClientTls
 from deploy.settings_source import read_settings
 
@@ -60,10 +60,7 @@ def announce(ready: "Ready", demo: ClientTls | None, *, as_json: bool) -> None:
         shown, script = demonstrate(ready, demo)
         record |= shown
         lines += ["", "Paste any of this into another shell, from the top:", "", *script]
-    if as_json:
-        print_json_line(record)
-    else:
-        print("\n".join(lines), flush=True)
+    print_ready(*lines, record=record, metrics=ready.metrics, as_json=as_json)
 
 
 def demonstrate(ready: "Ready", tls: ClientTls) -> tuple[dict[str, str], list[str]]:

@@ -6,7 +6,8 @@ import os
 from deploy.commands.options import Config, Data, Json
 from deploy.failures import CommandFailed
 from deploy.lifecycle import default_data, prepare_process, run_until_stopped
-from deploy.printing import print_json_line
+from deploy.metrics import served_metrics
+from deploy.printing import print_ready
 from deploy.settings_source import read_settings
 
 
@@ -23,11 +24,9 @@ def command(data: Data = None, config: Config = None, as_json: Json = False) -> 
     from deploy.worker_part import worked
 
     async def work(stop: asyncio.Event) -> None:
-        async with worked(settings, folder):
-            if as_json:
-                print_json_line({"data": str(folder)})
-            else:
-                print(f"Ready. Data: {folder}", flush=True)
+        async with worked(settings, folder, metrics):
+            print_ready(f"Ready. Data: {folder}", record={"data": str(folder)}, metrics=metrics.url, as_json=as_json)
             await stop.wait()
 
-    run_until_stopped(work)
+    with served_metrics(settings, "worker") as metrics:
+        run_until_stopped(work)

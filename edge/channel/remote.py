@@ -9,6 +9,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
@@ -36,6 +37,11 @@ CHANNEL_OPTIONS: Final = (
 
 _RENEWAL_SECONDS: Final = 1.0
 _UNANSWERED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+# A backend that stops cancels what reaches it from then on; the next connection may lead to another backend.
+_STOPPED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
+_REPEATABLE: Final = frozenset(
+    rpc for rpc, method in METHODS.items() if method.GetOptions().idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -89,30 +95,40 @@ class RemoteChannel:
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Return the answer of a unary RPC; see `Channel`."""
+        until = monotonic() + seconds
         with self._current() as calls:
-            try:
-                answer: Message | None = await calls[rpc](request, metadata=metadata, timeout=seconds)
-            except grpc.aio.AioRpcError as error:
-                raise _refusal(error) from error
-        return _readable(answer)
+            for last in (rpc not in _REPEATABLE, True):
+                try:
+                    answer: Message | None = await calls[rpc](request, metadata=metadata, timeout=until - monotonic())
+                except grpc.aio.AioRpcError as error:
+                    if last or not _stopped(error):
+                        raise _refusal(error) from error
+                else:
+                    return _readable(answer)
+        raise AssertionError("the last try has returned or raised")
 
     async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
         """Yield the messages of a server-streaming RPC; see `Channel`."""
         with self._current() as calls:
-            call = calls[rpc](request, metadata=metadata, timeout=LONGEST_STREAM_SECONDS)
-            try:
-                while True:
-                    async with asyncio.timeout(seconds):
-                        message = await call.read()
-                    if message is grpc.aio.EOF:
-                        return
-                    yield _readable(message)
-            except grpc.aio.AioRpcError as error:
-                raise _refusal(error) from error
-            except TimeoutError:
-                raise Refusal("runtime_unreachable") from None
-            finally:
-                call.cancel()
+            last = rpc not in _REPEATABLE
+            while True:
+                call = calls[rpc](request, metadata=metadata, timeout=LONGEST_STREAM_SECONDS)
+                try:
+                    while True:
+                        async with asyncio.timeout(seconds):
+                            message = await call.read()
+                        if message is grpc.aio.EOF:
+                            return
+                        last = True
+                        yield _readable(message)
+                except grpc.aio.AioRpcError as error:
+                    if last or not _stopped(error):
+                        raise _refusal(error) from error
+                    last = True
+                except TimeoutError:
+                    raise Refusal("runtime_unreachable") from None
+                finally:
+                    call.cancel()
 
     async def close(self) -> None:
         """Close the grpc channel, and former ones on which a call still goes on."""
@@ -146,9 +162,14 @@ def _readable(message: Message | None) -> Message:
     return message
 
 
+def _stopped(error: grpc.aio.AioRpcError) -> bool:
+    """Whether no servicer answered, so that the call may be made again, at once and once."""
+    return error.code() in _STOPPED and error.trailing_metadata().get(STATUS_TRAILER) is None
+
+
 def _refusal(error: grpc.aio.AioRpcError) -> Refusal:
     trailer = error.trailing_metadata().get(STATUS_TRAILER)
-    if trailer is None and error.code() in _UNANSWERED:
+    if trailer is None and error.code() in _UNANSWERED | _STOPPED:
         _LOG.info("no answer: %s", error.details())
         return Refusal("runtime_unreachable")
     if trailer is None:

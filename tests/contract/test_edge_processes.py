@@ -13,6 +13,7 @@ from tests.support.client import Caller, call
 from tests.support.part import Part, address_of, refused
 from tests.support.poll import until, within_one_minute
 from tests.support.ports import answers
+from tests.support.scrape import LISTEN, Scrape, scrape
 from tests.support.wire import BASE, Address, Wire, request
 
 PROCESSES = 2
@@ -35,7 +36,9 @@ def admin(backend: Part) -> Iterator[Admin]:
 @contextmanager
 def edges(folder: Path, backend: Part, redis_url: str, http: str = "127.0.0.1:0") -> Iterator[Part]:
     given = {"PROCESSES": str(PROCESSES), "REDIS_URL": "env:PLANT_REDIS"}
-    variables = {f"WORKFLOW_API_EDGE_{name}": value for name, value in given.items()} | {"PLANT_REDIS": redis_url}
+    variables = (
+        {f"WORKFLOW_API_EDGE_{name}": value for name, value in given.items()} | LISTEN | {"PLANT_REDIS": redis_url}
+    )
     command = ("edge", "--http", http, "--grpc", backend.ready["grpc"])
     with Part.started(folder, *command, variables=variables) as parent:
         yield parent
@@ -104,6 +107,35 @@ def test_the_processes_hold_one_limit(shared: Part, admin: Admin) -> None:
     # Becoming known took one call.
     assert statuses == [200] * (limit - 1) + [429] * (len(statuses) - limit + 1)
     assert len(statuses) > 2 * limit
+
+
+def requests_by_process(seen: Scrape) -> dict[str, float]:
+    return {place: seen.value("http_requests_total", process=place) for place in ("0", "1")}
+
+
+def test_each_process_has_series_of_its_own(own: Part) -> None:
+    url = own.ready["metrics"]
+    assert all(healthy(address(own)) for _ in range(64))
+    before = scrape(url)
+    told = requests_by_process(before)
+    assert sum(told.values()) == before.value("http_requests_total") == 64
+    assert all(number > 0 for number in told.values())
+    assert {before.value("build_info", part="edge", process=place) for place in told} == {1}
+    assert before.value("rate_limit_shared") == PROCESSES
+    assert before.value("process_resident_memory_bytes", process="0") > 0
+    os.kill(min(workers(own)), signal.SIGKILL)
+    until(lambda: min(requests_by_process(scrape(url)).values()) == 0, "its successor, which begins at 0")
+    until(lambda: max(requests_by_process(scrape(url)).values()) in told.values(), "the other, which goes on")
+
+
+def test_a_process_that_does_not_answer_is_left_out(own: Part) -> None:
+    silent = min(workers(own))
+    os.kill(silent, signal.SIGSTOP)
+    try:
+        assert scrape(own.ready["metrics"]).value("build_info") == PROCESSES - 1
+    finally:
+        os.kill(silent, signal.SIGCONT)
+    until(lambda: scrape(own.ready["metrics"]).value("build_info") == PROCESSES, "its answer")
 
 
 def test_a_process_that_died_is_replaced(own: Part) -> None:

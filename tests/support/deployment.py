@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.admin import Admin
+from tests.support.balancer import Balancer
 from tests.support.client import Caller
 from tests.support.part import Part, address_of
 from tests.support.poll import until
@@ -13,6 +14,7 @@ class Deployment:
     """Starts parts that belong together; `stop` ends what is left of them."""
 
     def __init__(self, folder: Path, database: str, **settings: str) -> None:
+        self.database = database
         self._folder = folder
         self._parts: list[Part] = []
         self._admins: list[Admin] = []
@@ -30,8 +32,9 @@ class Deployment:
     def worker(self) -> Part:
         return self._part("worker")
 
-    def edge(self, backend: Part) -> Part:
-        return self._part("edge", "--http", "127.0.0.1:0", "--grpc", backend.ready["grpc"])
+    def edge(self, backend: Part | Balancer) -> Part:
+        grpc = backend.address if isinstance(backend, Balancer) else backend.ready["grpc"]
+        return self._part("edge", "--http", "127.0.0.1:0", "--grpc", grpc)
 
     def admin(self, backend: Part) -> Admin:
         """An administrator at this backend."""

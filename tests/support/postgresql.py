@@ -56,6 +56,17 @@ class Postgresql:
         finally:
             self._drop(name)
 
+    @contextmanager
+    def away(self, url: str) -> Iterator[None]:
+        """A database that nobody reaches for a while."""
+        name = str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])
+        self._allow(name, connections=False)
+        try:
+            self._admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+            yield
+        finally:
+            self._allow(name, connections=True)
+
     def stop(self) -> None:
         self._drop(self._shared)
         self._admin.close()
@@ -64,6 +75,10 @@ class Postgresql:
         # Tests that were killed may have left one of this name.
         self._drop(name)
         self._admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+
+    def _allow(self, name: str, *, connections: bool) -> None:
+        allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+        self._admin.execute(allow.format(sql.Identifier(name), sql.Literal(connections)))
 
     def _drop(self, name: str) -> None:
         self._admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))

@@ -16,12 +16,16 @@ from tests.support.wire import BASE, Address, Answer
 class Service(Part):
     """One `workflow-api serve` on a folder; it can be stopped, killed and started again on the same folder."""
 
-    def __init__(self, folder: Path, *options: str, database: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, *options: str, database: str | None = None, variables: Mapping[str, str] | None = None
+    ) -> None:
         self._data = folder / "data"
         self._database = database
         ports = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
         given = {"WORKFLOW_API_BACKEND_DATABASE": "env:TEST_DATABASE", "TEST_DATABASE": database} if database else {}
-        super().__init__(folder, "serve", "--data", str(self._data), *ports, *options, variables=given)
+        super().__init__(
+            folder, "serve", "--data", str(self._data), *ports, *options, variables={**given, **(variables or {})}
+        )
         self.address: Address = ("127.0.0.1", 0)
         self.admin: Admin
 

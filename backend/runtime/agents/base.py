@@ -48,7 +48,8 @@ class StepFailed(Exception):  # noqa: N818 - the event's name in DECISIONS.md §
 
     `message` is for the caller and holds no traceback; `type` is the exception's type, or names the cause; `log` is
     what the step printed and the traceback, for the step's own log. `final` says that trying again cannot help, and
-    `retry_after` how many seconds whoever failed asks to be left alone.
+    `retry_after` how many seconds whoever failed asks to be left alone. `by_the_agent` says that the agent itself
+    raised, and so chose the `type`.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class StepFailed(Exception):  # noqa: N818 - the event's name in DECISIONS.md §
         *,
         final: bool = False,
         retry_after: float | None = None,
+        by_the_agent: bool = False,
     ) -> None:
         super().__init__(message)
         self.type = type
@@ -66,6 +68,7 @@ class StepFailed(Exception):  # noqa: N818 - the event's name in DECISIONS.md §
         self.log = log
         self.final = final
         self.retry_after = retry_after
+        self.by_the_agent = by_the_agent
 
 
 @dataclass(frozen=True)

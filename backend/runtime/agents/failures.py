@@ -52,7 +52,7 @@ def reported(payload: bytes, limits: Limits) -> StepFailed:
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         return protocol_failure(error)
     by_kind = {
-        "exception": lambda: StepFailed(name, f"{name}: {message}" if message else name),
+        "exception": lambda: StepFailed(name, f"{name}: {message}" if message else name, by_the_agent=True),
         "memory": lambda: memory_limit(limits),
         "workspace": lambda: workspace_limit(limits),
         "not_json": lambda: StepFailed("InvalidResult", message),

@@ -62,6 +62,11 @@ class LocalEngine:
         """Whether the segment goes on here; see `Engine.executes`."""
         return segment_id in self._segments
 
+    @property
+    def running(self) -> int:
+        """How many segments go on here; from any thread."""
+        return len(self._segments)
+
     def _begin(self, segment_id: str, segment: Segment) -> None:
         task = self._loop.create_task(segment.run(), name=segment_id)
         self._tasks.add(task)

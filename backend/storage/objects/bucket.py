@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from backend import metrics
 from backend.settings import ObjectSettings
 from backend.storage.aws import Endpoint, s3_client
 from backend.storage.objects.interface import ObjectReader, ObjectStoreError, checked_key, folder_key
@@ -54,6 +55,7 @@ class BucketObjects:
             self._encryption["SSEKMSKeyId"] = settings.kms_key_id
         with _as_store_errors(f"Objects cannot be kept in {self._place}"):
             self._client = s3_client(Endpoint(settings.endpoint_url, settings.region, _ATTEMPTS, _CONNECTIONS))
+        self._client.meta.events.register("request-created.s3", _count_retry)
 
     def prove(self) -> None:
         """Writes, reads, lists and removes once, and ends uploads that a crash left long ago.
@@ -195,6 +197,11 @@ class BucketObjects:
         with _unless(_UNKNOWN_TO_THE_STORE):
             return "Status" in self._client.get_bucket_versioning(Bucket=self._bucket)
         return False
+
+
+def _count_retry(request: Any, **_: object) -> None:
+    if request.context.get("retries", {}).get("attempt", 1) > 1:
+        metrics.OBJECTS_RETRIES.add()
 
 
 def _code(error: ClientError) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from backend.settings import ObjectSettings
 from backend.storage.objects.folder import FolderObjects
 from backend.storage.objects.interface import ObjectStore
+from backend.storage.objects.measured import MeasuredObjects
 
 
 def open_objects(settings: ObjectSettings, folder: Path) -> ObjectStore:
@@ -14,9 +15,9 @@ def open_objects(settings: ObjectSettings, folder: Path) -> ObjectStore:
         ObjectStoreError: the bucket cannot be used as it must be; the message says why.
     """
     if settings.store == "folder":
-        return FolderObjects(folder)
+        return MeasuredObjects(FolderObjects(folder))
     from backend.storage.objects.bucket import BucketObjects
 
     objects = BucketObjects(settings)
     objects.prove()
-    return objects
+    return MeasuredObjects(objects)

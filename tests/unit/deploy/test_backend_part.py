@@ -8,12 +8,13 @@ import pytest
 from deploy.addresses import Address
 from deploy.backend_part import served_backend
 from deploy.failures import CommandFailed
+from deploy.metrics import Metrics
 from deploy.settings import Backend, Objects, Settings
 from tests.support.s3_server import S3Server
 
 
 async def serve(settings: Settings, data: Path) -> None:
-    async with served_backend(settings, data):
+    async with served_backend(settings, data, Metrics()):
         pass
 
 

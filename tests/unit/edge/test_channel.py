@@ -20,13 +20,23 @@ from edge.errors import Refusal
 from edge.services import METHODS
 from tests.unit.edge.wire import wait_until
 from workflow_api.v1.keys_pb2 import ApiKey, GetMeRequest, KeyMirror, WatchKeysRequest
-from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunsRequest, ListRunsResponse, RunSummary
+from workflow_api.v1.outputs_pb2 import GetOutputsZipRequest, GetOutputsZipResponse
+from workflow_api.v1.runs_pb2 import (
+    EraseRunDataRequest,
+    EraseRunDataResponse,
+    GetRunRequest,
+    ListRunsRequest,
+    ListRunsResponse,
+    RunSummary,
+)
 from workflow_api.v1.runs_pb2 import Run as RunRecord
 
 GET_ME = "/workflow_api.v1.KeysService/GetMe"
 WATCH = "/workflow_api.v1.KeysService/WatchKeys"
 LIST_RUNS = "/workflow_api.v1.RunsService/ListRuns"
 GET_RUN = "/workflow_api.v1.RunsService/GetRun"
+ERASE = "/workflow_api.v1.RunsService/EraseRunData"
+ZIP = "/workflow_api.v1.OutputsService/GetOutputsZip"
 RECORD_USAGE = "/workflow_api.v1.KeysService/RecordUsage"
 
 
@@ -249,6 +259,73 @@ def test_a_backend_that_comes_back_is_found() -> None:
                 second.stop()
 
     assert asyncio.run(call()) == ApiKey(key_id="ak_1")
+
+
+def stopping(status: grpc.StatusCode, then: Message, tries: list[Message]) -> Callable[..., Message]:
+    """What a caller sees of a backend that stops, and then of the one that it reaches next."""
+
+    def call(request: Message, context: grpc.ServicerContext) -> Message:
+        tries.append(request)
+        if len(tries) == 1:
+            context.abort(status, "")
+        return then
+
+    return call
+
+
+@pytest.mark.parametrize("status", [grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE])
+def test_a_call_that_a_stopping_backend_gives_back_is_made_again(status: grpc.StatusCode) -> None:
+    tries: list[Message] = []
+    answer = ApiKey(key_id="ak_1")
+    assert _remote({GET_ME: Handler(stopping(status, answer, tries))}, get_me()) == answer
+    assert len(tries) == 2
+
+
+def test_a_call_that_does_another_thing_when_made_again_is_not() -> None:
+    tries: list[Message] = []
+    handler = Handler(stopping(grpc.StatusCode.CANCELLED, EraseRunDataResponse(), tries))
+    with pytest.raises(Refusal) as refused:
+        _remote({ERASE: handler}, lambda channel: channel.unary(ERASE, EraseRunDataRequest(run_id="run_1"), (), 5.0))
+    assert refused.value.code == "runtime_unreachable"
+    assert len(tries) == 1
+
+
+def test_a_refusal_is_not_asked_for_again() -> None:
+    tries: list[Message] = []
+    refusing = refuse("RUNTIME_UNREACHABLE", grpc.StatusCode.UNAVAILABLE)
+
+    def call(request: Message, context: grpc.ServicerContext) -> ApiKey:
+        tries.append(request)
+        return refusing(request, context)
+
+    with pytest.raises(Refusal):
+        _remote({GET_ME: Handler(call)}, get_me())
+    assert len(tries) == 1
+
+
+@pytest.mark.parametrize("sent", [0, 1])
+def test_a_download_is_begun_again_before_its_first_message_only(sent: int) -> None:
+    tries: list[Message] = []
+    message = GetOutputsZipResponse(data=b"x")
+
+    def zipped(request: Message, context: grpc.ServicerContext) -> Iterator[Message]:
+        tries.append(request)
+        yield from [message] * sent
+        if len(tries) == 1:
+            context.abort(grpc.StatusCode.CANCELLED, "")
+        yield message
+
+    async def use(channel: Channel) -> list[Message]:
+        request = GetOutputsZipRequest(run_id="run_1")
+        async with aclosing(channel.stream(ZIP, request, (), 5.0)) as messages:
+            return [message async for message in messages]
+
+    if sent:
+        with pytest.raises(Refusal):
+            _remote({ZIP: Handler(zipped)}, use)
+    else:
+        assert _remote({ZIP: Handler(zipped)}, use) == [message]
+    assert len(tries) == 2 - sent
 
 
 def test_new_calls_take_a_renewed_channel_and_calls_under_way_end_on_the_former(

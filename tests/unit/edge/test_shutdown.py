@@ -71,6 +71,20 @@ def test_callers_that_have_just_connected_are_heard_before_the_stop(start: Start
     stopping.result(10)
 
 
+def test_callers_who_keep_their_connection_are_told_to_leave_with_their_next_answer(start: Start) -> None:
+    service = start()
+    wires = [Wire(service.edge.port) for _ in range(50)]
+    for wire in wires:
+        assert "Connection" not in wire.call("GET", "/api/v1/health").headers
+    stopping = service.thread.submit(service.edge.stop())
+    wait_until(lambda: service.edge._http is not None and service.edge._http.stopping)
+    for wire in wires:
+        with wire:
+            assert wire.call("GET", "/api/v1/health").headers["Connection"] == "close"
+            assert wire.closed()
+    stopping.result(10)
+
+
 def test_a_stop_without_grace_waits_for_nobody(start: Start) -> None:
     channel = SlowChannel()
     service = start(channel, drain_seconds=0)

@@ -1,0 +1,70 @@
+"""A store of objects whose operations are timed, and its failures counted."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+
+from backend import metrics
+from backend.storage.objects.interface import ObjectReader, ObjectStore
+
+
+class MeasuredObjects:
+    """Another store, measured; see `ObjectStore`."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+
+    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+        """Stores a copy of a file."""
+        with _measured("put_file"):
+            return self._objects.put_file(key, source)
+
+    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+        """Stores bytes."""
+        with _measured("put_bytes"):
+            return self._objects.put_bytes(key, data)
+
+    def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
+        """Opens an object at once to read a range of it."""
+        with _measured("open_range"):
+            return _Reader(self._objects.open_range(key, offset, length))
+
+    def delete(self, key: str) -> None:
+        """Removes an object."""
+        with _measured("delete"):
+            self._objects.delete(key)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Removes every object below a prefix."""
+        with _measured("delete_prefix"):
+            self._objects.delete_prefix(prefix)
+
+
+class _Reader(Iterator[bytes]):
+    """A read whose failure is counted."""
+
+    def __init__(self, reader: ObjectReader) -> None:
+        self._reader = reader
+
+    def __next__(self) -> bytes:
+        try:
+            return next(self._reader)
+        except (OSError, EOFError):
+            metrics.OBJECTS_ERRORS.add("read")
+            raise
+
+    def close(self) -> None:
+        self._reader.close()
+
+
+@contextmanager
+def _measured(operation: str) -> Iterator[None]:
+    began = perf_counter()
+    try:
+        yield
+    except OSError:
+        metrics.OBJECTS_ERRORS.add(operation)
+        raise
+    finally:
+        metrics.OBJECTS_SECONDS.observe(perf_counter() - began, operation)

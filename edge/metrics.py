@@ -1,0 +1,56 @@
+"""What an edge counts, and what it tells of its state. (docs/metrics.md says what each means to an operator)."""
+
+from typing import Final
+
+from edge.errors import RULES
+from measures import Counter, Family, Gauge, Histogram, Timed
+
+REQUESTS: Final = Timed(
+    Counter("http_requests_total", "Requests answered.", ("route", "method", "status")),
+    Histogram(
+        "http_request_seconds",
+        "From the end of a request's headers until its answer, or the first byte of a download, is ready.",
+        ("route", "method"),
+    ),
+)
+REFUSALS: Final = Counter(
+    "http_refusals_total", "Requests refused, by error code.", ("code",), known=[(code,) for code in RULES]
+)
+MALFORMED: Final = Counter("http_malformed_requests_total", "Requests that were no well-formed HTTP.")
+DOWNLOADED: Final = Counter("http_download_bytes_total", "Bytes of outputs and bundles handed to callers.")
+IN_FLIGHT: Final = Gauge("http_requests_in_flight", "Requests that have still to be answered.")
+CONNECTIONS: Final = Gauge("http_connections", "Callers connected.")
+CONNECTIONS_LIMIT: Final = Gauge("http_connections_limit", "Most callers connected at once.")
+HELD: Final = Gauge("http_held_bytes", "Bytes kept for requests and answers under way.")
+HELD_LIMIT: Final = Gauge("http_held_bytes_limit", "Most bytes kept for requests and answers under way.")
+SENT_AWAY: Final = Counter("http_callers_sent_away_total", "Callers turned out for want of room.")
+KEYS_AGE: Final = Gauge("keys_age_seconds", "Age of the copy of the keys; +Inf before the first.")
+USAGE_PENDING: Final = Gauge("usage_records_pending", "Usage records that are still to be sent to the backend.")
+USAGE_LOST: Final = Counter("usage_records_lost_total", "Usage records left out.")
+RATE_LIMIT_SHARED: Final = Gauge("rate_limit_shared", "1 while requests per minute are counted in Redis, 0 while not.")
+RATE_LIMIT_FAILURES: Final = Counter("rate_limit_failures_total", "Times that Redis could not count.")
+
+OTHER: Final = "other"
+"""Stands for paths and methods that are none of the API's: a caller may send any."""
+
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+def count(method: str, template: str, status: int, reason: str, seconds: float) -> None:
+    """Count one request; `template` is empty for a path that is no route's, `reason` where nothing refused it."""
+    if not template:
+        template, method = OTHER, method_of(method)
+    REQUESTS.observe(seconds, (template, method, status))
+    if reason:
+        REFUSALS.add(reason)
+
+
+def method_of(method: str) -> str:
+    """Return a method as a label."""
+    return method if method in _METHODS else OTHER
+
+
+def counted() -> list[Family]:
+    """Return what is counted where it happens; the rest an edge is asked for."""
+    counters = (REFUSALS, MALFORMED, DOWNLOADED, RATE_LIMIT_FAILURES)
+    return [*REQUESTS.counted(), *(counter.counted() for counter in counters)]

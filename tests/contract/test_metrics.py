@@ -1,0 +1,226 @@
+"""A started service tells what it did, all that docs/metrics.md lists, and nothing of anybody."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.conftest import NewDatabase
+from tests.support.client import Caller
+from tests.support.part import Part, refused
+from tests.support.poll import until
+from tests.support.scrape import LISTEN, Scrape, fetch, scrape
+from tests.support.service import Service
+from tests.support.wire import BASE, Wire
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+
+
+class Documented(NamedTuple):
+    kind: str
+    labels: frozenset[str]
+
+
+def documented() -> dict[str, Documented]:
+    rows = re.findall(r"^\| `([a-z_]+)` \| ([a-z]+) \|([^|]*)\| \S", DOCUMENT, re.MULTILINE)
+    return {name: Documented(kind, frozenset(re.findall(r"`([a-z_]+)`", labels))) for name, kind, labels in rows}
+
+
+class Told(NamedTuple):
+    """A service with metrics, and a caller of it."""
+
+    service: Service
+    caller: Caller
+    flows: dict[str, str]
+
+    @property
+    def url(self) -> str:
+        url: str = self.service.ready["metrics"]
+        return url
+
+    def scrape(self) -> Scrape:
+        return scrape(self.url)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase) -> Iterator[Told]:
+    service = Service(tmp_path_factory.mktemp("metrics"), database=new_database(), variables=LISTEN)
+    service.start()
+    try:
+        yield Told(service, service.new_caller(), service.admin.apply_test_workflows())
+    finally:
+        service.stop()
+
+
+def test_the_document_lists_what_a_service_tells_and_nothing_else(told: Told) -> None:
+    told.caller.finished(told.flows["Echo"])
+    seen = told.scrape()
+    rows = documented()
+    assert {name: row.kind for name, row in rows.items()} == seen.kinds
+    # Where there is no series yet, its labels are not to be seen.
+    assert {name: row.labels for name, row in rows.items() if seen.labels[name]} == {
+        name: labels for name, labels in seen.labels.items() if labels
+    }
+    assert {name for name, row in rows.items() if not seen.labels[name] and row.labels} <= {
+        "workflow_api_background_failures_total",
+        "workflow_api_database_connections",
+        "workflow_api_grpc_streams_ended_total",
+        "workflow_api_redaction_seconds",
+    }
+
+
+def test_requests_are_counted_by_route_and_status(told: Told) -> None:
+    route = f"{BASE}/runs/{{run_id}}"
+    before = told.scrape()
+    for _ in range(3):
+        assert told.caller.get("/me").status == 200
+    for _ in range(2):
+        assert told.caller.get("/runs/run_none").code == "run_not_found"
+    assert told.service.call("GET", "/me").code == "unauthorized"
+    assert told.service.call("BREW", "/coffee").code == "not_found"
+    after = told.scrape()
+
+    def more(name: str, **labels: str) -> float:
+        return after.value(name, **labels) - before.value(name, **labels)
+
+    assert more("http_requests_total", route=f"{BASE}/me", method="GET", status="200") == 3
+    assert more("http_requests_total", route=f"{BASE}/me", method="GET", status="401") == 1
+    assert more("http_requests_total", route=route, status="404") == 2
+    assert more("http_requests_total", route="other", method="other", status="404") == 1
+    assert more("http_requests_total") == 7
+    assert more("http_request_seconds_count", route=route, method="GET") == 2
+    assert more("http_request_seconds_bucket", route=route, le="+Inf") == 2
+    assert more("http_refusals_total", code="run_not_found") == 2
+    assert more("http_refusals_total", code="unauthorized") == 1
+    assert more("http_refusals_total") == 4
+    assert more("grpc_calls_total", method="RunsService/GetRun", code="NOT_FOUND") == 2
+    assert more("grpc_call_seconds_count", method="RunsService/GetRun") == 2
+
+
+def test_malformed_requests_are_counted_apart(told: Told) -> None:
+    before = told.scrape()
+    with Wire(told.service.address) as wire:
+        wire.send(b"nonsense\r\n\r\n")
+        assert wire.answer().status == 400
+    after = told.scrape()
+    assert after.value("http_malformed_requests_total") - before.value("http_malformed_requests_total") == 1
+    assert after.value("http_requests_total") == before.value("http_requests_total")
+
+
+def test_full_minutes_are_counted(told: Told) -> None:
+    before = told.scrape().value("http_refusals_total", code="rate_limited")
+    caller = told.service.new_caller(rate_limit_rpm=1)
+    until(lambda: caller.get("/me").status == 429, "a full minute")
+    assert told.scrape().value("http_refusals_total", code="rate_limited") - before == 1
+
+
+def test_runs_and_their_steps_are_counted(told: Told) -> None:
+    before = told.scrape()
+    run = told.caller.finished(told.flows["Echo"], input_text="hello")
+    failed = told.caller.finished(told.flows["Failure"])
+    assert (run["status"], failed["status"]) == ("completed", "failed")
+    # Counted once it is committed, when it can be read already.
+    until(lambda: told.scrape().value("runs_ended_total") == before.value("runs_ended_total") + 2, "the ends")
+    after = told.scrape()
+
+    def more(name: str, **labels: str) -> float:
+        return after.value(name, **labels) - before.value(name, **labels)
+
+    assert more("runs_started_total") == 2
+    assert more("runs_ended_total", status="completed", reason="none") == 1
+    assert more("runs_ended_total", status="failed", reason="node_failed") == 1
+    assert more("runs_ended_total") == 2
+    assert more("step_seconds_count", agent="python", outcome="completed") == 2
+    assert more("step_seconds_count", agent="python", outcome="failed") == 1
+    assert more("step_failures_total", type="agent") == more("step_failures_total") == 1
+    assert more("object_store_seconds_count", operation="put_file") == 2
+    assert more("database_write_seconds_count") > 0
+
+
+def test_a_download_is_counted_in_bytes(told: Told) -> None:
+    run = told.caller.finished(told.flows["Tree"])
+    path = told.caller.outputs(run["run_id"])["grow/bytes.bin"]["download"]["path"]
+    before = told.scrape().value("http_download_bytes_total")
+    assert len(told.caller.get(path.removeprefix(BASE)).body) == 1024
+    assert told.scrape().value("http_download_bytes_total") - before == 1024
+
+
+def test_what_there_is_to_do_is_told(told: Told) -> None:
+    before = told.scrape()
+    parked = told.caller.parked(told.flows["Park"])["run_id"]
+    asleep = told.caller.started(told.flows["Sleep"], parameters={"seconds": 60})
+    told.caller.wait_for_event(asleep, "step.progress")
+    during = told.scrape()
+    assert during.value("database_up") == 1
+    assert during.value("approvals_pending") - before.value("approvals_pending") == 1
+    assert (
+        during.value("runs", status="waiting_for_approval") - before.value("runs", status="waiting_for_approval") == 1
+    )
+    assert during.value("runs", status="running") == 1
+    assert during.value("segments_running") == 1
+    assert (during.value("step_slots"), during.value("step_slots_in_use")) == (8, 1)
+    assert during.value("oldest_queued_segment_seconds") == 0
+    for run_id in (parked, asleep):
+        told.caller.post(f"/runs/{run_id}/cancel")
+        told.caller.wait(run_id)
+    cancelled = before.value("runs_ended_total", status="cancelled") + 2
+    until(lambda: told.scrape().value("runs_ended_total", status="cancelled") == cancelled, "the ends")
+    assert told.scrape().value("runs") == before.value("runs")
+
+
+def test_an_erasure_is_counted_and_done(told: Told) -> None:
+    run = told.caller.finished(told.flows["Echo"])
+    before = told.scrape().value("runs_erased_total")
+    assert told.caller.delete(f"/runs/{run['run_id']}/data").status == 202
+    assert told.scrape().value("runs_erased_total") - before == 1
+    until(lambda: told.scrape().value("removals_pending") == 0, "the removal of its objects")
+
+
+def test_nothing_of_anybody_is_told(told: Told) -> None:
+    caller, word = told.caller, "supercalifragilistic"
+    run: dict[str, Any] = caller.finished(told.flows["Echo"], input_text=word, client_reference=word)
+    told.service.call("GET", f"/{word}")
+    told.service.call(word.upper(), "/me")
+    text = fetch(told.url).body.decode()
+    private = (word, run["run_id"], run["workflow_id"], caller.key_id, caller.key, caller.external_id, "127.0.0.1")
+    assert [secret for secret in private if secret.lower() in text.lower()] == []
+
+
+def test_only_metrics_are_served_there(told: Told) -> None:
+    assert fetch(told.url).headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert fetch(told.url, "/").status == 404
+    assert fetch(told.url, f"{BASE}/health").status == 404
+    assert fetch(told.url, method="POST").status == 501
+
+
+def test_who_asks_and_does_not_read_on_holds_nobody_up(told: Told) -> None:
+    host, _, port = told.url.removeprefix("http://").removesuffix("/metrics").partition(":")
+    with Wire((host, int(port))) as silent:
+        silent.send(b"GET /metrics HT")
+        assert told.scrape().value("build_info", part="serve") == 1
+
+
+def test_metrics_are_off_by_default(service: Service) -> None:
+    assert "metrics" not in service.ready
+
+
+def test_an_address_in_use_ends_the_start(told: Told, tmp_path: Path) -> None:
+    taken = told.url.removeprefix("http://").removesuffix("/metrics")
+    line = refused("serve", "--data", str(tmp_path), variables={"WORKFLOW_API_METRICS_LISTEN": taken})
+    assert line == f"The metrics address {taken} is in use by another process."
+
+
+def test_a_backend_and_an_edge_tell_of_themselves(tmp_path: Path) -> None:
+    command = ("backend", "--data", str(tmp_path / "data"), "--grpc", "127.0.0.1:0")
+    with Part.started(tmp_path / "backend", *command, variables=LISTEN) as backend:
+        front = ("edge", "--http", "127.0.0.1:0", "--grpc", backend.ready["grpc"])
+        with Part.started(tmp_path / "edge", *front, variables=LISTEN) as edge:
+            at_backend, at_edge = scrape(backend.ready["metrics"]), scrape(edge.ready["metrics"])
+            assert at_backend.value("build_info", part="backend") == at_edge.value("build_info", part="edge") == 1
+            assert at_backend.value("grpc_streams", method="KeysService/WatchKeys") == 1
+            assert 0 <= at_edge.value("keys_age_seconds") < 60
+            common = {name for name in at_backend.kinds if name in at_edge.kinds}
+            assert all(name.startswith("process_") or name == "workflow_api_build_info" for name in common)
+            assert {*at_backend.kinds, *at_edge.kinds} == set(documented())

@@ -1,0 +1,68 @@
+"""Parts are replaced one by one under callers who never stop: nobody notices."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.support.balancer import Balancer
+from tests.support.deployment import Deployment
+from tests.support.poll import until
+from tests.support.postgresql import Postgresql
+from tests.support.steady import Steady
+from tests.support.wire import Address
+
+pytestmark = pytest.mark.slow
+
+PATHS = ("/me", "/runs", "/workflows", "/health")
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, postgresql_server: Postgresql) -> Iterator[Deployment]:
+    with postgresql_server.database() as database:
+        deployment = Deployment(tmp_path, database)
+        yield deployment
+        deployment.stop()
+
+
+def go_on(steady: Steady) -> None:
+    answered = steady.answered
+    until(lambda: steady.answered > answered + 100, "more answers")
+
+
+def test_edges_are_replaced_under_steady_callers(deployment: Deployment) -> None:
+    backend = deployment.backend()
+    admin = deployment.admin(backend)
+    edges = [deployment.edge(backend) for _ in range(2)]
+    key = admin.create_key()
+    callers = [deployment.same_caller(edge, key) for edge in edges]
+    with Steady.calling(callers, PATHS) as steady:
+        for place, edge in enumerate(edges):
+            go_on(steady)
+            edge.stop()
+            go_on(steady)
+            edge.start()
+            callers[place] = deployment.same_caller(edge, key)
+        go_on(steady)
+    assert steady.failures == []
+    assert steady.refused > 0
+
+
+def test_backends_are_replaced_under_steady_callers(deployment: Deployment) -> None:
+    backends = [deployment.backend() for _ in range(2)]
+    admin = deployment.admin(backends[0])
+
+    def addresses() -> list[Address]:
+        return [("127.0.0.1", int(backend.ready["grpc"].rpartition(":")[2])) for backend in backends]
+
+    with closing(Balancer(addresses)) as balancer:
+        caller = deployment.caller(deployment.edge(balancer), admin)
+        with Steady.calling([caller], PATHS) as steady:
+            for backend in backends:
+                go_on(steady)
+                backend.stop()
+                go_on(steady)
+                backend.start()
+            go_on(steady)
+        assert steady.failures == []
