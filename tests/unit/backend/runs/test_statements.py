@@ -31,7 +31,8 @@ def plan(connection: sqlite3.Connection, statement: Statement, *names: str) -> s
 def test_the_facts_of_a_start_are_points_and_a_count_over_runs_in_flight(connection: sqlite3.Connection) -> None:
     steps = plan(connection, start_store._FACTS, "of_key_id", "of_idempotency_key", "of_day")
     assert "COVERING INDEX ix_runs_active (key_id=? AND status=?)" in steps
-    assert "SCAN" not in steps.replace("SCAN deployments", "")
+    one_row = ("SCAN deployments", "SCAN resource_revision")
+    assert [step for step in steps.splitlines() if "SCAN" in step and step not in one_row] == []
 
 
 @pytest.mark.parametrize("resumed", [False, True])
