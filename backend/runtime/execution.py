@@ -26,7 +26,7 @@ from backend.runtime.ticker import Ticker
 from backend.services import Services
 from backend.settings import BackendSettings
 from backend.storage.database import DatabaseAwayError
-from backend.storage.objects import ObjectStore
+from backend.storage.objects import ObjectStore, ObjectStoreError
 from measures import Family
 
 if TYPE_CHECKING:
@@ -80,11 +80,13 @@ class Execution:
 
         Raises:
             SandboxUnavailableError: steps cannot be isolated here as the settings ask; the message says what to do.
+            ObjectStoreError: others execute runs of the same database, and cannot reach the objects of this process.
         """
         self._work.mkdir(parents=True, exist_ok=True)
         self._sandbox = choose_sandbox(self._settings.sandbox)
         self._sandbox.prepare(DEFAULT_LIMITS)
         self._begin(self._sandbox)
+        self._refuse_company()
         self._publisher.start()
         for ticker in (self._sweeping, self._opening, self._tidying):
             ticker.start()
@@ -132,6 +134,17 @@ class Execution:
         """Removes what an erased run left in knowledge graphs and on this disk."""
         self._publisher.remove(run_id)
         shutil.rmtree(self._work / run_id, ignore_errors=True)
+
+    def _refuse_company(self) -> None:
+        objects = self._settings.objects
+        if self._lease is None or objects.store != "folder" or objects.folder is not None:
+            return
+        host = self._lease.company()
+        if host is not None:
+            raise ObjectStoreError(
+                f"Another process, on {host}, executes runs of the same database, and the objects of this one rest in "
+                "its own data folder: use objects.store = s3, or set objects.folder to a folder that they share."
+            )
 
     def measured(self) -> list[Family]:
         """What is executed here; from any thread."""

@@ -18,6 +18,7 @@ from backend.storage.database import Database
 _LOG = logging.getLogger(__name__)
 
 SECONDS: Final = 20.0
+_COMPANY_SECONDS: Final = 6.0
 _RENEWED_EVERY_SECONDS: Final = 5.0
 _WATCHED_EVERY_SECONDS: Final = 0.5
 _GIVEN_UP_AFTER_SECONDS: Final = 15.0
@@ -63,6 +64,23 @@ class Lease:
         )
         for thread in self._threads:
             thread.start()
+
+    def company(self) -> str | None:
+        """The host of another process that executes runs of this database, if any: one that renews its lease.
+
+        What an earlier process left is not renewed; where there is a lease, that takes six seconds to see.
+        """
+        end = time.monotonic() + _COMPANY_SECONDS
+        first = self._others()
+        while first and time.monotonic() < end and not self._ended.wait(_WATCHED_EVERY_SECONDS):
+            for owner, (host, until) in self._others().items():
+                if until > first.setdefault(owner, (host, until))[1]:
+                    return host
+        return None
+
+    def _others(self) -> dict[str, tuple[str, int]]:
+        rows = self._database.read(lambda tx: store.leases(tx, self._clock()))
+        return {row.owner: (row.host, row.lease_until) for row in rows if row.owner != self._owner}
 
     def drain(self) -> None:
         """Tells everybody that this process takes nothing new; it goes on with what it has."""

@@ -1,6 +1,6 @@
 """SQL of the leases that processes hold while they execute runs."""
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 
@@ -17,6 +17,9 @@ _SLOTS = sql(
     select(func.coalesce(func.sum(workers.c.step_slots), literal_column("0")).label("slots")).where(
         workers.c.lease_until > bindparam("now"), workers.c.draining == literal_column("0")
     )
+)
+_LEASES = sql(
+    select(workers.c.owner, workers.c.host, workers.c.lease_until).where(workers.c.lease_until > bindparam("now"))
 )
 _LIVE = sql(select(workers.c.owner).where(workers.c.lease_until > bindparam("now")))
 # One whose segments are not closed yet must stay known as dead.
@@ -48,6 +51,11 @@ def remove(tx: Tx, owner: str) -> None:
 def live(tx: Tx, now: int) -> set[str]:
     """Who holds a lease."""
     return {row.owner for row in tx.all(_LIVE, now=now)}
+
+
+def leases(tx: Tx, now: int) -> list[Any]:
+    """Every lease that stands: its owner, the host, and until when."""
+    return tx.all(_LEASES, now=now)
 
 
 def step_slots(tx: Tx, now: int) -> int:
