@@ -174,7 +174,7 @@ class PostgresqlDatabase:
             (how,) = held.fetchone() or ("",)
             if how != "held":
                 raise ClaimedError
-            return statement.row_maker(column[0] for column in cursor.description or ())(cursor.fetchone() or ())
+            return statement.row_maker(cursor)(cursor.fetchone() or ())
 
         return self._tried(change)
 
