@@ -6,7 +6,7 @@ from backend import metrics
 from backend.clock import HOUR_MS
 from backend.runtime.dispatch import Dispatch
 from backend.runtime.engines.dbos import DbosQueue
-from backend.runtime.engines.dbos_store import purge
+from backend.runtime.engines.dbos_store import is_there, purge
 from backend.runtime.execution import SEGMENTS_PER_SLOT, TICK_SECONDS
 from backend.runtime.publishing import Publisher
 from backend.runtime.sweeper import Sweeper
@@ -71,6 +71,8 @@ class RemoteRuntime:
     def _purge(self) -> None:
         """Removes what the queue keeps of what ended an hour ago."""
         database, before = self._services.database, self._services.clock() - HOUR_MS
+        if not database.read(is_there):
+            return
         with database.hold("queue purge") as mine:
             while mine and database.write(lambda tx: purge(tx, before, _PURGED_AT_ONCE), of="queue purge"):
                 pass

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.support.postgresql import Postgresql
+
 PATHS = [
     "GET /me",
     "GET /me",
@@ -23,9 +25,9 @@ two_cores = pytest.mark.skipif(
 )
 
 
-def trial(module: str) -> list[str]:
+def trial(module: str, *arguments: str) -> list[str]:
     ended = subprocess.run(
-        [sys.executable, "-m", module, "--quick"],
+        [sys.executable, "-m", module, "--quick", *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -44,6 +46,15 @@ def test_a_trial_prints_a_figure_of_every_path() -> None:
     assert head.count("|") == rule.count("|") == 8
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == PATHS
     assert all(re.fullmatch(r"\| [^|]+ \| \d+ \| [\d,]+ \| [\d.]+ \| \d+ \| \d+ \| [\d.]+ \|", row) for row in rows)
+
+
+def test_a_trial_of_starts_on_postgresql_prints_a_line_of_each_wire_and_the_time_to_the_first_step(
+    postgresql_server: Postgresql,
+) -> None:
+    head, rule, *rows, latency = trial("benchmarks.postgresql", "--server", postgresql_server.shared)
+    assert head.count("|") == rule.count("|") == 8
+    assert [row.split(" | ")[0] for row in rows] == ["| 0 ms", "| 1 ms"]
+    assert re.fullmatch(r"start answered to first step running, idle: median \d+ ms, worst of \d+ \d+ ms", latency)
 
 
 @two_cores

@@ -2,7 +2,19 @@
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, MetaData, Table, Text, bindparam, delete, exists, literal_column, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal_column,
+    select,
+)
 
 from backend.storage.database import Tx
 from backend.storage.statements import sql
@@ -25,7 +37,13 @@ _ENDED: Final = (
     )
     .limit(bindparam("most"))
 )
+_IS_THERE = sql(select(func.to_regclass(literal_column("'dbos.workflow_status'")).is_not(None).label("yes")))
 _PURGE = sql(delete(_WORKFLOWS).where(_WORKFLOWS.c.workflow_uuid.in_(_ENDED)))
+
+
+def is_there(tx: Tx) -> bool:
+    """Whether DBOS has made its tables, as the first worker has it do."""
+    return bool(tx.one(_IS_THERE).yes)
 
 
 def purge(tx: Tx, before: int, most: int) -> int:
