@@ -102,6 +102,7 @@ class Administration(RuleBasedStateMachine):
             key.state = "revoked"
             self.world.settle(key)
 
+    @precondition(lambda self: any(key.state != "active" for key in self.made))
     @rule(key=keys)
     def delete(self, key: Key) -> None:
         request = keys_pb2.DeleteKeyRequest(key_id=key.key_id)

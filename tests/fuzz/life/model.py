@@ -72,10 +72,10 @@ class Run:
         return () if self.erased_at else self.workflow.outputs
 
     def decide(self, *, approve: bool) -> None:
-        """A person's decision: an approval starts a new segment, a rejection ends the run."""
+        """A person's decision, which is carried out in a new segment; a rejection ends the run there."""
+        self.segments += 1
         if approve:
             self.approvals_left -= 1
-            self.segments += 1
             self.status = "waiting_for_approval" if self.approvals_left else "completed"
         else:
             self.status, self.error = "failed", "invariant_blocked"
