@@ -75,7 +75,8 @@ fuzz: $(FUZZ) ## Look for bugs with made-up inputs, SECONDS=600 a target; ARGS n
 
 lock: $(DEV) ## Pin dependencies again after a change of pyproject.toml; ARGS=--upgrade takes newer ones
 	$(COMPILE) $(ARGS) pyproject.toml --group build -o requirements/run.txt
-	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build -c requirements/run.txt -o requirements/image.txt
+	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/image.txt -o requirements/dev.txt
 	$(COMPILE) $(ARGS) --group fuzz -o requirements/fuzz.txt
 
 clean: ## Remove .venv and what tools cached, not your data
