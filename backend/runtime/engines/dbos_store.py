@@ -2,7 +2,20 @@
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, MetaData, Table, Text, bindparam, delete, exists, literal_column, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal,
+    literal_column,
+    select,
+)
 
 from backend.storage.database import Tx
 from backend.storage.statements import sql
@@ -25,9 +38,14 @@ _ENDED: Final = (
     )
     .limit(bindparam("most"))
 )
+_IS_THERE = sql(select(func.to_regclass(literal("dbos.workflow_status")).label("name")))
 _PURGE = sql(delete(_WORKFLOWS).where(_WORKFLOWS.c.workflow_uuid.in_(_ENDED)))
 
 
 def purge(tx: Tx, before: int, most: int) -> int:
-    """Removes what was changed last before that time and whose segments have ended; gives how many."""
-    return tx.run(_PURGE, before=before, most=most)
+    """Removes what was changed last before that time and whose segments have ended; gives how many.
+
+    The first worker of a deployment makes the table.
+    """
+    there = tx.one(_IS_THERE)
+    return 0 if there is None or there.name is None else tx.run(_PURGE, before=before, most=most)
