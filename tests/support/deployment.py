@@ -16,12 +16,13 @@ class Deployment:
     def __init__(self, folder: Path, database: str, **settings: str) -> None:
         self.database = database
         self._folder = folder
+        self.objects = folder / "objects"
         self._parts: list[Part] = []
         self._admins: list[Admin] = []
         given = {
             "BACKEND_DATABASE": "env:DATABASE",
             "RUNTIME_ENGINE": "dbos",
-            "OBJECTS_FOLDER": str(folder / "objects"),
+            "OBJECTS_FOLDER": str(self.objects),
             **settings,
         }
         self._variables = {f"WORKFLOW_API_{name}": value for name, value in given.items()} | {"DATABASE": database}

@@ -125,6 +125,16 @@ def test_what_its_settings_name_is_mounted(name: str) -> None:
     assert folders == stored, "what is secret is mounted only where it is read"
 
 
+@pytest.mark.parametrize("name", PARTS)
+def test_metrics_are_served_at_the_port_that_monitoring_may_reach(name: str) -> None:
+    listen = settings_of(SETTINGS, {}).metrics.listen
+    assert listen is not None
+    ports = {port["name"]: port["containerPort"] for port in PARTS[name]["ports"]}
+    assert ports["metrics"] == listen.port
+    reached = [rule["ports"][0]["port"] for rule in of_kind("NetworkPolicy")[name]["spec"]["ingress"]]
+    assert sorted(ports) == sorted(reached)
+
+
 def test_every_secret_has_a_maker() -> None:
     mounted = {
         volume["secret"]["secretName"]
