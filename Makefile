@@ -79,7 +79,8 @@ faults: $(DEV) ## Run the fault campaign at length: ARGS="--seed 7 --operations 
 
 lock: $(DEV) ## Pin dependencies again after a change of pyproject.toml; ARGS=--upgrade takes newer ones
 	$(COMPILE) $(ARGS) pyproject.toml --group build -o requirements/run.txt
-	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build -c requirements/run.txt -o requirements/image.txt
+	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/image.txt -o requirements/dev.txt
 	$(COMPILE) $(ARGS) --group fuzz -o requirements/fuzz.txt
 
 clean: ## Remove .venv and what tools cached, not your data

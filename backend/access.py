@@ -65,7 +65,9 @@ class Access:
         internal = {rpc for rpc, access in rpcs.items() if access == options_pb2.ACCESS_INTERNAL}
         services = {rpc.split("/")[1] for rpc in rpcs} | {health.SERVICE_NAME, reflection.SERVICE_NAME}
         self._known: dict[str, Grant] = {
-            EDGE: Grant(frozenset(rpcs.keys() - internal) | _EDGES_OWN, acts_for_keys=True),
+            EDGE: Grant(
+                frozenset(rpcs.keys() - internal) | _EDGES_OWN, frozenset({health.SERVICE_NAME}), acts_for_keys=True
+            ),
             ADMINISTRATION: Grant(frozenset(internal - _EDGES_OWN) | _ADMINISTRATORS_READS),
             ACT_FOR_KEYS: Grant(acts_for_keys=True),
             **{rpc: Grant(frozenset({rpc})) for rpc in rpcs},
@@ -136,10 +138,10 @@ def _with_check(handler: Any, check: Callable[[grpc.ServicerContext], None]) -> 
     (kind,) = (kind for kind in kinds if getattr(handler, kind) is not None)
     behaviour = getattr(handler, kind)
 
-    # The pool that grpc looks for on a behaviour comes along.
+    # The pool that grpc looks for on a behaviour comes along; one that must not block is given where to send, too.
     @functools.wraps(behaviour)
-    def checked(request: Any, context: grpc.ServicerContext) -> Any:
+    def checked(request: Any, context: grpc.ServicerContext, *send: Any) -> Any:
         check(context)
-        return behaviour(request, context)
+        return behaviour(request, context, *send)
 
     return handler._replace(**{kind: checked})

@@ -1,6 +1,7 @@
 """The gRPC server: every service, their health, and reflection."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,10 +18,12 @@ from backend.unix_socket import claim_socket
 
 UNARY_THREADS: Final = 8
 LIVENESS: Final = "liveness"
-"""What to ask the health service for to learn whether the process is to be started anew."""
+"""What to ask the health service for to learn whether the process is to be started anew. Edges watch it, too."""
 
 _STREAM_THREADS: Final = 64
 _HEALTH_SECONDS: Final = 2.0
+# Until every edge has heard that this server ends, and calls another. A call that arrives later is lost.
+_TOLD_SECONDS: Final = 0.5
 _UNIX: Final = "unix:"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _OPTIONS: Final = (
@@ -92,9 +95,13 @@ class GrpcServer:
         self._watch.start()
 
     def stop(self, grace_seconds: float, end_watches: Callable[[], None] = lambda: None) -> None:
-        """Takes no new call, gives open ones the grace, then ends them; `end_watches` ends those that would not."""
+        """Has callers go elsewhere, takes no new call, gives open ones the grace, then ends them.
+
+        `end_watches` ends those that would not end by themselves.
+        """
         self._stopping.set()
         self._health.enter_graceful_shutdown()
+        time.sleep(min(_TOLD_SECONDS, grace_seconds))
         stopped = self._server.stop(grace_seconds)
         # Not before: whoever watches would come back.
         end_watches()

@@ -1,5 +1,6 @@
 """Where something listens, as settings and options write it."""
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,28 @@ class UnixSocket:
         return True
 
 
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Several hosts that serve the same, by their IP addresses of one kind; a name may stand for several by itself."""
+
+    each: tuple[Address, ...]
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.each))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all are on this machine."""
+        return all(address.is_local for address in self.each)
+
+    @property
+    def target(self) -> str:
+        """What gRPC calls them by."""
+        return f"ipv{ipaddress.ip_address(self.each[0].host).version}:{self}"
+
+
 GrpcAddress = Address | UnixSocket
+BackendAddress = GrpcAddress | Addresses
 
 DEFAULT_GRPC: Final = Address("127.0.0.1", 9090)
 """Where a backend listens, and so where everybody looks for it."""
@@ -68,3 +90,17 @@ def grpc_address(value: GrpcAddress | str) -> GrpcAddress:
     if not path.startswith("/") or "\0" in path or len(path.encode()) > _LONGEST_PATH_BYTES:
         raise ValueError(f"must be {UNIX} and an absolute path of at most {_LONGEST_PATH_BYTES} bytes")
     return UnixSocket(Path(path))
+
+
+def backend_address(value: BackendAddress | str) -> BackendAddress:
+    """Read where an edge finds backends: one place, or the addresses of several as `10.0.0.1:9090,10.0.0.2:9090`."""
+    if isinstance(value, Addresses) or not isinstance(value, str) or "," not in value:
+        return value if isinstance(value, Addresses) else grpc_address(value)
+    each = tuple(address(one.strip()) for one in value.split(","))
+    try:
+        kinds = {ipaddress.ip_address(one.host).version for one in each}
+    except ValueError:
+        kinds = set()
+    if len(kinds) != 1:
+        raise ValueError("must be, where there are several, all IPv4 or all IPv6: 10.0.0.1:9090,10.0.0.2:9090")
+    return Addresses(each)

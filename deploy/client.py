@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 import grpc
 from google.protobuf.message import Message
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from deploy.addresses import grpc_address
 from deploy.failures import failure_of
@@ -42,14 +43,20 @@ class Backend:
 
     def __init__(self, channel: grpc.Channel, actor: str, request_id: str) -> None:
         self.deployment = DeploymentServiceStub(channel)
+        self.health = HealthStub(channel)
         self.keys = KeysServiceStub(channel)
         self.runs = RunsServiceStub(channel)
         self.workflows = WorkflowsServiceStub(channel)
         self._metadata = (("workflow-api-actor", actor), ("workflow-api-request-id", request_id))
 
-    def call(self, method: "grpc.UnaryUnaryMultiCallable[Request, Answer]", request: Request) -> Answer:
+    def call(
+        self,
+        method: "grpc.UnaryUnaryMultiCallable[Request, Answer]",
+        request: Request,
+        seconds: float | None = None,
+    ) -> Answer:
         """Call one of the stubs' methods; the change is audited under the actor's name."""
-        return method(request, metadata=self._metadata, timeout=TIMEOUT_SECONDS)
+        return method(request, metadata=self._metadata, timeout=seconds or TIMEOUT_SECONDS)
 
     def stream(
         self,

@@ -33,6 +33,7 @@ COMMANDS: Final = (
     CommandModule("edge", "Serve the HTTP API alone, in front of a backend elsewhere."),
     CommandModule("backend", "Serve the gRPC services and the runtime alone."),
     CommandModule("worker", "Execute runs that backends hand over."),
+    CommandModule("health", "Ask a backend or an edge whether it serves."),
     CommandModule("apply", "Apply manifests: agents, connectors, environments, workflows."),
     CommandModule("workflows", "List, show, activate and deactivate workflows."),
     CommandModule("connectors", "Test connectors."),

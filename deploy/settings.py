@@ -11,7 +11,15 @@ from backend.addresses import HTTP_ADDRESS
 from backend.secrets import NAME as SECRET_NAME
 from backend.secrets import Secrets
 from backend.settings import BackendSettings, ModelProvider, ObjectSettings
-from deploy.addresses import DEFAULT_GRPC, Address, GrpcAddress, address, grpc_address
+from deploy.addresses import (
+    DEFAULT_GRPC,
+    Address,
+    BackendAddress,
+    GrpcAddress,
+    address,
+    backend_address,
+    grpc_address,
+)
 from deploy.redis_address import redis_url
 from deploy.references import database_of, database_url, reference, secret_source
 from edge.settings import EdgeSettings, viewer_header
@@ -151,7 +159,7 @@ class Edge:
     """The HTTP side."""
 
     http: Address = field(default=Address(_EDGE.host, _EDGE.port), metadata={CHECK: address})
-    backend: GrpcAddress = field(default=DEFAULT_GRPC, metadata={CHECK: grpc_address})
+    backend: BackendAddress = field(default=DEFAULT_GRPC, metadata={CHECK: backend_address})
     backend_tls: ClientTls = field(default_factory=ClientTls)
     app_domain: str = _EDGE.app_domain
     client_address: str = field(default=_EDGE.client_address, metadata={CHECK: client_address})

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from deploy.addresses import GrpcAddress, UnixSocket
+from deploy.addresses import Addresses, BackendAddress, UnixSocket
 from deploy.redis_address import secret_of
 from deploy.settings import ServerTls, Settings
 
@@ -21,6 +21,8 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     backend, edge = settings.backend, settings.edge
     yield from _of_wire("backend.grpc", backend.grpc, "backend.tls", backend.tls)
     yield from _of_wire("edge.backend", edge.backend, "edge.backend_tls", edge.backend_tls)
+    if isinstance(edge.backend, Addresses) and edge.backend_tls.given and edge.backend_tls.server_name is None:
+        yield "edge.backend_tls.server_name", "must be given: a certificate of several backends bears one name"
     yield from _of_tls("admin.backend_tls", settings.admin.backend_tls)
     if backend.tls.given and not settings.identities:
         yield "identities", "must say who may call what, where backend.tls gives a certificate"
@@ -45,7 +47,7 @@ def _of_edges(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "edge.redis_url", f"must name a secret that [secrets] holds; '{secret}' is none"
 
 
-def _of_wire(name: str, address: GrpcAddress, tls_name: str, tls: ServerTls) -> Iterator[tuple[str, str]]:
+def _of_wire(name: str, address: BackendAddress, tls_name: str, tls: ServerTls) -> Iterator[tuple[str, str]]:
     yield from _of_tls(tls_name, tls)
     if not tls.given and not address.is_local:
         yield name, f"{NEEDS_TLS} in {tls_name}"

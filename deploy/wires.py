@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 import grpc.aio
 
-from deploy.addresses import GrpcAddress
+from deploy.addresses import Addresses, BackendAddress, GrpcAddress
 from deploy.failures import CommandFailed
 from deploy.settings import ClientTls, ServerTls
 from deploy.settings_rules import NEEDS_TLS
@@ -48,7 +48,7 @@ def calling_channel(address: GrpcAddress, tls: ClientTls, options: Options) -> g
     return grpc.secure_channel(str(address), _credentials(_files(tls).first), options=[*options, *_name(tls)])
 
 
-def serving_channel(address: GrpcAddress, tls: ClientTls) -> "RemoteChannel":
+def serving_channel(address: BackendAddress, tls: ClientTls) -> "RemoteChannel":
     """Open a channel for a process that goes on calling, with the files as they come to be; raises as the other."""
     from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
 
@@ -57,7 +57,7 @@ def serving_channel(address: GrpcAddress, tls: ClientTls) -> "RemoteChannel":
     files = _files(tls)
 
     def opened(pem: "Pem") -> grpc.aio.Channel:
-        return grpc.aio.secure_channel(str(address), _credentials(pem), options=[*CHANNEL_OPTIONS, *_name(tls)])
+        return grpc.aio.secure_channel(_target(address), _credentials(pem), options=[*CHANNEL_OPTIONS, *_name(tls)])
 
     def renewed() -> grpc.aio.Channel | None:
         pem = files.renewed()
@@ -66,10 +66,14 @@ def serving_channel(address: GrpcAddress, tls: ClientTls) -> "RemoteChannel":
     return RemoteChannel(opened(files.first), renewed)
 
 
-def _plain(address: GrpcAddress) -> str:
+def _target(address: BackendAddress) -> str:
+    return address.target if isinstance(address, Addresses) else str(address)
+
+
+def _plain(address: BackendAddress) -> str:
     if not address.is_local:
         raise CommandFailed(f"The backend's address {address} {NEEDS_TLS} to call it with.", code="invalid_settings")
-    return str(address)
+    return _target(address)
 
 
 def _files(tls: ServerTls) -> "CertificateFiles":

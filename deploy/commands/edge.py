@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.commands.options import GRPC_VARIABLE, Config, HttpListen, Json, grpc_address
+from deploy.commands.options import GRPC_VARIABLE, Config, HttpListen, Json, backend_address
 from deploy.lifecycle import prepare_process
 from deploy.metrics import served_metrics
 from deploy.printing import print_ready
@@ -20,8 +20,8 @@ def command(
             "--grpc",
             envvar=GRPC_VARIABLE,
             metavar="HOST:PORT|unix:/PATH",
-            callback=grpc_address,
-            help="Where the backend's gRPC services listen.",
+            callback=backend_address,
+            help="Where the backend's gRPC services listen; of several, their addresses with commas between.",
         ),
     ] = None,
     config: Config = None,

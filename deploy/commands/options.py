@@ -36,6 +36,11 @@ def grpc_address(value: str | None) -> str | None:
     return _checked(value, addresses.grpc_address)
 
 
+def backend_address(value: str | None) -> str | None:
+    """Check where an edge finds its backends."""
+    return _checked(value, addresses.backend_address)
+
+
 def _checked(value: str | None, check: Callable[[str], object]) -> str | None:
     if value is not None:
         try:

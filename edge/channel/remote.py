@@ -1,10 +1,12 @@
 """The channel to a backend in another process, over gRPC."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import grpc
 import grpc.aio
@@ -18,7 +20,17 @@ from edge.channel.trailer import STATUS_TRAILER, refusal_from_trailer
 from edge.errors import Refusal
 from edge.services import METHODS
 
+_SERVICE_CONFIG: Final = {
+    # Each call goes to the next of the backends that a name or several addresses stand for ...
+    "loadBalancingConfig": [{"round_robin": {}}],
+    # ... and that live: one that is about to end says so before it does.
+    "healthCheckConfig": {"serviceName": "liveness"},
+}
+
 CHANNEL_OPTIONS: Final = (
+    ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
+    # Backends that come and go change what a name stands for.
+    ("grpc.dns_min_time_between_resolutions_ms", 2_000),
     # A mirror of many keys or a page of large events is more than gRPC takes by itself.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_metadata_size", 4 * 1_048_576),
@@ -28,7 +40,7 @@ CHANNEL_OPTIONS: Final = (
     # grpc's own pauses grow to two minutes; a backend that comes back is to be found within seconds.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
     # A peer that vanished without a word is noticed while the watch stream is open.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -36,6 +48,9 @@ CHANNEL_OPTIONS: Final = (
 """What a grpc.aio channel to the backend should be opened with."""
 
 _RENEWAL_SECONDS: Final = 1.0
+# Longer than the longest pause before a backend is looked for again.
+_FOUND_SECONDS: Final = 2.0
+_NONE_REACHED: Final = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 _UNANSWERED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
 # A backend that stops cancels what reaches it from then on; the next connection may lead to another backend.
 _STOPPED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
@@ -56,13 +71,22 @@ class _Connection:
         self._retired = False
         self._closing: asyncio.Task[None] | None = None
 
-    def __enter__(self) -> dict[str, Any]:
+    def __enter__(self) -> Self:
         self._open += 1
-        return self.calls
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._open -= 1
         self._close_when_done()
+
+    async def found(self) -> None:
+        """Wait a moment for a backend where none can be reached: what was not sent yet is sent but once."""
+        if self.channel.get_state() is not _NONE_REACHED:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FOUND_SECONDS):
+                while self.channel.get_state() is _NONE_REACHED:
+                    await self.channel.wait_for_state_change(_NONE_REACHED)
 
     @property
     def closed(self) -> bool:
@@ -96,10 +120,12 @@ class RemoteChannel:
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Return the answer of a unary RPC; see `Channel`."""
         until = monotonic() + seconds
-        with self._current() as calls:
+        with self._current() as connection:
             for last in (rpc not in _REPEATABLE, True):
+                await connection.found()
+                call = connection.calls[rpc](request, metadata=metadata, timeout=until - monotonic())
                 try:
-                    answer: Message | None = await calls[rpc](request, metadata=metadata, timeout=until - monotonic())
+                    answer: Message | None = await call
                 except grpc.aio.AioRpcError as error:
                     if last or not _stopped(error):
                         raise _refusal(error) from error
@@ -109,10 +135,11 @@ class RemoteChannel:
 
     async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
         """Yield the messages of a server-streaming RPC; see `Channel`."""
-        with self._current() as calls:
+        with self._current() as connection:
             last = rpc not in _REPEATABLE
             while True:
-                call = calls[rpc](request, metadata=metadata, timeout=LONGEST_STREAM_SECONDS)
+                await connection.found()
+                call = connection.calls[rpc](request, metadata=metadata, timeout=LONGEST_STREAM_SECONDS)
                 try:
                     while True:
                         async with asyncio.timeout(seconds):

@@ -89,6 +89,10 @@ def check_health(channel: grpc.Channel) -> Any:
     return health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
 
 
+def watch_health(channel: grpc.Channel) -> Any:
+    return next(health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest()))
+
+
 def reflect(channel: grpc.Channel) -> Any:
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
     return next(stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")])))
@@ -106,6 +110,7 @@ def allowed(channel: grpc.Channel, call: Call) -> bool:
     return not (code is grpc.StatusCode.PERMISSION_DENIED and words.startswith("The certificate's identity "))
 
 
+HEALTH = (check_health, watch_health)
 CALLS: tuple[Call, ...] = (
     get_run,
     get_run_for_a_key,
@@ -117,7 +122,7 @@ CALLS: tuple[Call, ...] = (
     watch_keys,
     list_keys,
     list_graphs,
-    check_health,
+    *HEALTH,
     reflect,
 )
 
@@ -125,14 +130,14 @@ CALLS: tuple[Call, ...] = (
 @pytest.mark.parametrize(
     ("names", "may"),
     [
-        ([EDGE], {get_run_for_a_key, get_me_for_a_key, get_health, get_mirror, watch_keys}),
+        ([EDGE], {get_run_for_a_key, get_me_for_a_key, get_health, get_mirror, watch_keys, *HEALTH}),
         ([ADMIN], {get_run, get_run_for_a_key_and_none, list_keys, list_graphs}),
-        ([REPORTS], {get_run, get_run_for_a_key_and_none, check_health}),
+        ([REPORTS], {get_run, get_run_for_a_key_and_none, *HEALTH}),
         ([BILLING], {get_me_for_a_key, get_mirror, watch_keys, list_keys}),
         ([NOBODY], set()),
-        ([EDGE.upper()], {get_run_for_a_key, get_me_for_a_key, get_health, get_mirror, watch_keys}),
+        ([EDGE.upper()], {get_run_for_a_key, get_me_for_a_key, get_health, get_mirror, watch_keys, *HEALTH}),
         (["uri:" + EDGE, "dns:" + EDGE], set()),
-        ([NOBODY, REPORTS], {get_run, get_run_for_a_key_and_none, check_health}),
+        ([NOBODY, REPORTS], {get_run, get_run_for_a_key_and_none, *HEALTH}),
     ],
     ids=lambda value: "+".join(value) if isinstance(value, list) else "",
 )

@@ -1,7 +1,7 @@
 """Parts are replaced one by one under callers who never stop: nobody notices."""
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from tests.support.balancer import Balancer
 from tests.support.deployment import Deployment
 from tests.support.poll import until
+from tests.support.ports import reserved_port
 from tests.support.postgresql import Postgresql
 from tests.support.steady import Steady
 from tests.support.wire import Address
@@ -66,3 +67,26 @@ def test_backends_are_replaced_under_steady_callers(deployment: Deployment) -> N
                 backend.start()
             go_on(steady)
         assert steady.failures == []
+
+
+def test_an_edge_calls_the_other_backend_while_one_is_replaced(deployment: Deployment) -> None:
+    with ExitStack() as ports:
+        places = [f"127.0.0.1:{ports.enter_context(reserved_port())}" for _ in range(2)]
+        backends = [deployment.backend(place) for place in places]
+        admin = deployment.admin(backends[1])
+        flow = admin.apply_test_workflows()["Park"]
+        caller = deployment.caller(deployment.edge(*backends), admin, max_concurrent_runs=100)
+        starts = 0
+        with Steady.calling([caller], PATHS) as steady:
+            for backend in backends:
+                go_on(steady)
+                backend.stop()
+                go_on(steady)
+                # Not one backend in turn, but all that there is.
+                for _ in range(10):
+                    caller.started(flow)
+                    starts += 1
+                backend.start()
+            go_on(steady)
+        assert steady.failures == []
+        assert caller.get("/me").json()["active_runs"] == starts

@@ -16,25 +16,26 @@ class Deployment:
     def __init__(self, folder: Path, database: str, **settings: str) -> None:
         self.database = database
         self._folder = folder
+        self.objects = folder / "objects"
         self._parts: list[Part] = []
         self._admins: list[Admin] = []
         given = {
             "BACKEND_DATABASE": "env:DATABASE",
             "RUNTIME_ENGINE": "dbos",
-            "OBJECTS_FOLDER": str(folder / "objects"),
+            "OBJECTS_FOLDER": str(self.objects),
             **settings,
         }
         self._variables = {f"WORKFLOW_API_{name}": value for name, value in given.items()} | {"DATABASE": database}
 
-    def backend(self) -> Part:
-        return self._part("backend", "--grpc", "127.0.0.1:0")
+    def backend(self, grpc: str = "127.0.0.1:0") -> Part:
+        return self._part("backend", "--grpc", grpc)
 
     def worker(self) -> Part:
         return self._part("worker")
 
-    def edge(self, backend: Part | Balancer) -> Part:
-        grpc = backend.address if isinstance(backend, Balancer) else backend.ready["grpc"]
-        return self._part("edge", "--http", "127.0.0.1:0", "--grpc", grpc)
+    def edge(self, *backends: Part | Balancer) -> Part:
+        grpc = [part.address if isinstance(part, Balancer) else part.ready["grpc"] for part in backends]
+        return self._part("edge", "--http", "127.0.0.1:0", "--grpc", ",".join(grpc))
 
     def admin(self, backend: Part) -> Admin:
         """An administrator at this backend."""

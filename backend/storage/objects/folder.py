@@ -2,26 +2,34 @@
 
 import contextlib
 import hashlib
+import math
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from backend.storage.durable import sync_folder
 from backend.storage.objects.interface import PART_BYTES, ObjectReader, checked_key, folder_key
 
+_LEFT_BEHIND_SECONDS: Final = 86_400.0
+
 
 class FolderObjects:
-    """Objects as files below one folder, which one process owns."""
+    """Objects as files below one folder, which one process owns, or several where it is `shared`."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, shared: bool = False) -> None:
         self._objects = root
         self._incoming = root / ".incoming"
-        # What a crash left half written belongs to nobody, and no erasure would find it.
-        shutil.rmtree(self._incoming, ignore_errors=True)
-        self._incoming.mkdir(parents=True)
+        self._incoming.mkdir(parents=True, exist_ok=True)
+        # What a crash left half written belongs to nobody, and no erasure would find it. Others may be writing now.
+        newest = time.time() - _LEFT_BEHIND_SECONDS if shared else math.inf
+        for left in self._incoming.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if left.stat().st_mtime < newest:
+                    left.unlink()
 
     def put_file(self, key: str, source: Path) -> tuple[int, str]:
         """Stores a copy of a file; see `ObjectStore`."""

@@ -15,7 +15,7 @@ def open_objects(settings: ObjectSettings, folder: Path) -> ObjectStore:
         ObjectStoreError: the bucket cannot be used as it must be; the message says why.
     """
     if settings.store == "folder":
-        return MeasuredObjects(FolderObjects(folder))
+        return MeasuredObjects(FolderObjects(folder, shared=settings.folder is not None))
     from backend.storage.objects.bucket import BucketObjects
 
     objects = BucketObjects(settings)

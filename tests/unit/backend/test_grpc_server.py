@@ -1,9 +1,11 @@
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from backend.grpc_server import UNARY_THREADS, GrpcServer
 from backend.interceptors import Handler
@@ -25,6 +27,19 @@ def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
 def test_a_plain_server_listens_on_this_machine_only(database: SqliteDatabase, address: str) -> None:
     with pytest.raises(ValueError, match="Plain gRPC listens on loopback only"):
         GrpcServer({}, database, address)
+
+
+def test_edges_are_told_to_go_elsewhere_before_calls_are_refused(database: SqliteDatabase) -> None:
+    server = GrpcServer({}, database, "127.0.0.1:0")
+    server.start()
+    with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel, ThreadPoolExecutor(1) as pool:
+        health = health_pb2_grpc.HealthStub(channel)
+        watched = health.Watch(health_pb2.HealthCheckRequest(service="liveness"), timeout=60)
+        assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
+        stopping = pool.submit(server.stop, 20)
+        assert next(watched).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        watched.cancel()
+        stopping.result(60)
 
 
 def test_a_call_that_is_late_before_its_turn_is_not_carried_out(database: SqliteDatabase) -> None:

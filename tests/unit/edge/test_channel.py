@@ -22,6 +22,8 @@ from tests.unit.edge.wire import wait_until
 from workflow_api.v1.keys_pb2 import ApiKey, GetMeRequest, KeyMirror, WatchKeysRequest
 from workflow_api.v1.outputs_pb2 import GetOutputsZipRequest, GetOutputsZipResponse
 from workflow_api.v1.runs_pb2 import (
+    CancelRunRequest,
+    CancelRunResponse,
     EraseRunDataRequest,
     EraseRunDataResponse,
     GetRunRequest,
@@ -37,6 +39,7 @@ LIST_RUNS = "/workflow_api.v1.RunsService/ListRuns"
 GET_RUN = "/workflow_api.v1.RunsService/GetRun"
 ERASE = "/workflow_api.v1.RunsService/EraseRunData"
 ZIP = "/workflow_api.v1.OutputsService/GetOutputsZip"
+CANCEL = "/workflow_api.v1.RunsService/CancelRun"
 RECORD_USAGE = "/workflow_api.v1.KeysService/RecordUsage"
 
 
@@ -326,6 +329,49 @@ def test_a_download_is_begun_again_before_its_first_message_only(sent: int) -> N
     else:
         assert _remote({ZIP: Handler(zipped)}, use) == [message]
     assert len(tries) == 2 - sent
+
+
+def test_calls_go_on_at_another_backend_when_one_ends() -> None:
+    first, second = (Grpc({CANCEL: Handler(lambda *_: CancelRunResponse())}) for _ in range(2))
+
+    async def call() -> None:
+        target = f"ipv4:127.0.0.1:{first.port},127.0.0.1:{second.port}"
+        channel = RemoteChannel(grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS))
+        try:
+            for _ in range(10):
+                await channel.unary(CANCEL, CancelRunRequest(), (), 5.0)
+            first.stop()
+            for _ in range(10):
+                await channel.unary(CANCEL, CancelRunRequest(), (), 5.0)
+        finally:
+            await channel.close()
+
+    try:
+        asyncio.run(call())
+    finally:
+        first.stop()
+        second.stop()
+
+
+def test_a_call_waits_a_moment_for_a_backend_that_comes_back() -> None:
+    backend = Grpc({CANCEL: Handler(lambda *_: CancelRunResponse())})
+
+    async def call() -> None:
+        target = f"127.0.0.1:{backend.port}"
+        channel = RemoteChannel(grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS))
+        again: list[Grpc] = []
+        try:
+            await channel.unary(CANCEL, CancelRunRequest(), (), 5.0)
+            backend.stop()
+            waiting = asyncio.ensure_future(channel.unary(CANCEL, CancelRunRequest(), (), 5.0))
+            again.append(Grpc({CANCEL: Handler(lambda *_: CancelRunResponse())}, backend.port))
+            await waiting
+        finally:
+            await channel.close()
+            for server in again:
+                server.stop()
+
+    asyncio.run(call())
 
 
 def test_new_calls_take_a_renewed_channel_and_calls_under_way_end_on_the_former(

@@ -1,5 +1,6 @@
 """What only a folder has to do: leave no remains of a write that did not end."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,13 @@ def test_what_a_crash_left_half_written_is_gone_at_the_next_start(tmp_path: Path
     again = FolderObjects(tmp_path)
     assert list((tmp_path / ".incoming").iterdir()) == []
     assert b"".join(again.open_range("runs/run_1/out_1", 0, 4)) == b"kept"
+
+
+def test_a_start_leaves_alone_what_others_are_writing_to_a_folder_that_they_share(tmp_path: Path) -> None:
+    FolderObjects(tmp_path, shared=True)
+    incoming = tmp_path / ".incoming"
+    for name in ("now", "yesterday"):
+        (incoming / name).write_bytes(b"half")
+    os.utime(incoming / "yesterday", (0, 0))
+    FolderObjects(tmp_path, shared=True)
+    assert [file.name for file in incoming.iterdir()] == ["now"]

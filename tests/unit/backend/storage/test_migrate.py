@@ -1,15 +1,19 @@
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
+import alembic.command
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.command import downgrade
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, create_engine, inspect, text
+from sqlalchemy.event import listen
 
 import backend.storage.migrate
 from backend.storage.migrate import upgrade
@@ -85,6 +89,31 @@ def test_every_migration_can_be_taken_back(engine: Engine) -> None:
         config.attributes["connection"] = connection
         downgrade(config, "base")
     assert set(inspect(engine).get_table_names()) <= {"alembic_version"}
+
+
+@pytest.mark.parametrize("new_engine", ["postgresql"], indirect=True)
+def test_a_process_of_the_former_release_goes_on_while_another_migrates(engine: Engine) -> None:
+    """A migration adds; what is not used any more may only be taken away by the release after the next."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(backend.storage.migrate.__file__).parent / "migrations"))
+    first, *later = reversed(list(ScriptDirectory.from_config(config).walk_revisions()))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        alembic.command.upgrade(config, first.revision)
+        for revision in later:
+            tables = "|".join(set(inspect(connection).get_table_names()) - {"alembic_version"})
+            said: list[str] = []
+            listen(
+                connection, "before_cursor_execute", lambda *about, said=said: said.append(" ".join(about[2].split()))
+            )
+            alembic.command.upgrade(config, revision.revision)
+            assert said[-1].startswith("UPDATE alembic_version")
+            # A column that was not there must have a value where nobody gives one.
+            changes = re.compile(
+                rf"(?:ALTER|DROP) TABLE (?:{tables})\b(?! ADD COLUMN (?!.* NOT NULL(?! DEFAULT)))"
+                rf"|CREATE UNIQUE INDEX \w+ ON (?:{tables})\b"
+            )
+            assert [statement for statement in said if changes.match(statement)] == [], revision.revision
 
 
 def test_a_database_of_a_newer_release_is_left_alone(engine: Engine) -> None:

@@ -1,0 +1,80 @@
+"""deploy/container: the image that all parts are made of."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from tests.unit.deploy.files.described import DEPLOY, ROOT, pinned, understood
+
+DOCKERFILE = DEPLOY / "container" / "Dockerfile"
+
+
+def instructions(name: str) -> list[str]:
+    joined = DOCKERFILE.read_text().replace("\\\n", " ")
+    return [line.removeprefix(name).strip() for line in joined.splitlines() if line.startswith(f"{name} ")]
+
+
+def test_hadolint_finds_nothing() -> None:
+    hadolint = Path(sys.executable).with_name("hadolint")
+    checked = subprocess.run([hadolint, "--no-color", DOCKERFILE], capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_what_it_starts_from_is_pinned() -> None:
+    assert all(pinned(image.split()[0]) for image in instructions("FROM"))
+
+
+def test_it_runs_as_nobody_special_below_a_first_process_that_reaps() -> None:
+    user, _, group = instructions("USER")[-1].partition(":")
+    assert int(user) > 0
+    assert int(group) > 0
+    assert json.loads(instructions("ENTRYPOINT")[-1]) == ["/usr/bin/tini", "--", "workflow-api"]
+
+
+def test_what_it_starts_and_asks_is_a_command_of_ours() -> None:
+    assert understood(json.loads(instructions("CMD")[-1])) == "serve"
+    asked = json.loads(instructions("HEALTHCHECK")[-1].partition("CMD ")[2])
+    assert asked[0] == "workflow-api"
+    assert understood(asked[1:]) == "health"
+
+
+def test_only_what_it_is_made_of_goes_in() -> None:
+    kept, *rest = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    assert kept == "*"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = {path.split("/")[0] for path in (*wheel["packages"], *wheel["force-include"])}
+    (pins,) = set(re.findall(r"requirements/[a-z]+\.txt", DOCKERFILE.read_text()))
+    needed |= {"pyproject.toml", "LICENSE", "README.md", pins}
+    taken = {line.removeprefix("!") for line in rest if line.startswith("!")}
+    modules = {f"deploy/{path.name}" for path in DEPLOY.iterdir() if (path / "__init__.py").exists()}
+    assert taken - {"deploy/*.py", "deploy/py.typed"} == (needed - {"deploy"}) | modules
+
+
+def test_every_part_gets_a_certificate_of_its_own(tmp_path: Path) -> None:
+    made = [str(DEPLOY / "container" / "certificates.sh"), str(tmp_path), "backend", "other"]
+    subprocess.run(made, capture_output=True, check=True)
+    from cryptography import x509
+
+    from deploy.certificates import CertificateFiles
+    from deploy.settings import ServerTls
+
+    for part, names in {
+        "backend": ["backend", "other"],
+        "edge": ["edge.workflow-api"],
+        "admin": ["admin.workflow-api"],
+        "probe": ["probe.workflow-api"],
+    }.items():
+        folder = tmp_path / part
+        pem = CertificateFiles(ServerTls(folder / "tls.crt", folder / "tls.key", folder / "ca.crt")).first
+        certificate = x509.load_pem_x509_certificate(pem.certificate)
+        borne = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        assert borne.get_values_for_type(x509.DNSName) == names
+        assert (folder / "tls.key").stat().st_mode & 0o077 == 0
+    before = (tmp_path / "edge" / "ca.crt").read_bytes(), (tmp_path / "edge" / "tls.crt").read_bytes()
+    subprocess.run(made, capture_output=True, check=True)
+    assert (tmp_path / "edge" / "ca.crt").read_bytes() == before[0]
+    assert (tmp_path / "edge" / "tls.crt").read_bytes() != before[1]

@@ -1,0 +1,76 @@
+"""deploy/systemd: the parts as units of a machine."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.unit.deploy.files.described import DEPLOY, drains, settings_of, understood
+
+FOLDER = DEPLOY / "systemd"
+UNITS = {path.name: path for path in sorted(FOLDER.glob("*.service"))}
+PROGRAM = "/opt/workflow-api/bin/workflow-api"
+# Of ten, as `systemd-analyze security` counts.
+MOST_EXPOSED = {"edge": 1.5, "backend": 1.5, "worker": 3.5, "serve": 3.5}
+
+
+def service(unit: Path) -> dict[str, list[str]]:
+    values: dict[str, list[str]] = defaultdict(list)
+    for name, value in re.findall(r"^(\w+)=(.*)$", unit.read_text(), re.MULTILINE):
+        values[name].append(value)
+    return values
+
+
+def command_of(unit: Path) -> list[str]:
+    (line,) = service(unit)["ExecStart"]
+    program, *arguments = shlex.split(line)
+    assert program == PROGRAM
+    return arguments
+
+
+def analyzed(unit: Path, tmp_path: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """What systemd-analyze says, with the program where it is on this machine."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed (Debian: apt-get install systemd)")
+    here = tmp_path / unit.name
+    here.write_text(unit.read_text().replace(PROGRAM, str(Path(sys.executable).with_name("workflow-api"))))
+    return subprocess.run(
+        ["systemd-analyze", *arguments, here], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
+def test_systemd_finds_nothing_wrong(unit: Path, tmp_path: Path) -> None:
+    said = analyzed(unit, tmp_path, "verify", "--man=no")
+    ours = [line for line in said.stderr.splitlines() if "workflow-api" in line]
+    assert (said.returncode, ours) == (0, [])
+
+
+@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
+def test_a_unit_is_exposed_no_more_than_it_must(unit: Path, tmp_path: Path) -> None:
+    most = MOST_EXPOSED[command_of(unit)[0]]
+    said = analyzed(unit, tmp_path, "security", "--offline=true", "--no-pager", f"--threshold={round(most * 10)}")
+    assert said.returncode == 0, said.stdout[-200:]
+
+
+@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
+def test_what_a_unit_is_told_are_commands_and_settings_of_ours(unit: Path) -> None:
+    values = service(unit)
+    arguments = command_of(unit)
+    command = understood(arguments)
+    environment = dict(
+        variable.replace("%d", f"/run/credentials/{unit.name}").split("=", 1) for variable in values["Environment"]
+    )
+    settings = settings_of(FOLDER / "settings.toml" if "WORKFLOW_API_CONFIG" in environment else None, environment)
+    (stop,) = values["TimeoutStopSec"]
+    assert float(stop) > drains(settings, command)
+    # Steps end in the service's own order, not by a signal to all of its processes.
+    assert values["KillMode"] == ["mixed"]
+    loaded = {credential.partition(":")[0] for credential in values["LoadCredential"]}
+    named = {value.rpartition("/")[2] for value in environment.values() if "/run/credentials/" in value}
+    assert named == loaded
