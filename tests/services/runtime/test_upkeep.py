@@ -344,7 +344,7 @@ def test_rounds_with_nothing_to_do_read_by_index(world: World, statement: Statem
         if embedded:
             return [row[3] for row in tx._connection.execute(f"EXPLAIN QUERY PLAN {told}", arguments).fetchall()]
         # Few rows are read by a scan all the same where an index would do.
-        tx._connection.execute("SET LOCAL enable_seqscan = off")
+        tx._execute("SET LOCAL enable_seqscan = off", [])
         return [row[0] for row in tx._connection.execute(f"EXPLAIN {told}", arguments).fetchall()]
 
     steps = world.services.database.write(plan)
