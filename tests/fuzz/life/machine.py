@@ -91,7 +91,7 @@ class Life(Starts):
             run, other, by_owner, how, "runs:create", model.cancellable, "POST", "/cancel", {"reason": "no longer"}
         )
         if hold(answer, (202,), judge):
-            run.status, run.approvals_left = "cancelled", 0
+            run.cancel()
             self.world.wait(run)
 
     @rule(run=_runs, other=_keys, by_owner=_by_owner, how=hows)

@@ -80,6 +80,11 @@ class Run:
         else:
             self.status, self.error = "failed", "invariant_blocked"
 
+    def cancel(self) -> None:
+        """The end; of a parked run, whose last segment has ended, in a segment of its own."""
+        self.segments += self.status == "waiting_for_approval"
+        self.status, self.approvals_left = "cancelled", 0
+
 
 @dataclass
 class Key:

@@ -117,15 +117,15 @@ class World:
 
     def wait(self, run: Run) -> None:
         """Returns once a run stands where the model has it, read as an internal service does: its key may be closed."""
-        asked = runs_pb2.GetRunRequest(run_id=run.run_id)
-        wanted = runs_pb2.RunStatus.Value(f"RUN_STATUS_{run.status.upper()}")
-        until(lambda: self.admin.runs.GetRun(asked).summary.status == wanted, f"{run.status} of {run.run_id}")
-        if run.status == "running":
-            until(lambda: self._sleeps(run), f"the last step of {run.run_id}")
+        until(lambda: self._stands(run), f"{run.status} of {run.run_id} in segment {run.segments}")
 
-    def _sleeps(self, run: Run) -> bool:
-        asked = runs_pb2.ListRunEventsRequest(run_id=run.run_id)
-        return any(event.type == "step.progress" for event in self.admin.runs.ListRunEvents(asked).events)
+    def _stands(self, run: Run) -> bool:
+        record = self.admin.runs.GetRun(runs_pb2.GetRunRequest(run_id=run.run_id))
+        log = self.admin.runs.ListRunEvents(runs_pb2.ListRunEventsRequest(run_id=run.run_id))
+        # Between a decision and its segment a run still waits.
+        there = record.summary.status == runs_pb2.RunStatus.Value(f"RUN_STATUS_{run.status.upper()}")
+        last = "step.progress" if run.status == "running" else "segment.ended"
+        return there and len(log.segments) == run.segments and any(event.type == last for event in log.events)
 
     def approvals(self, run: Run) -> list[str]:
         request = runs_pb2.ListRunApprovalsRequest(run_id=run.run_id)
