@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from backend import metrics
 from backend.ids import new_id
+from backend.runtime import upkeep_store
 from backend.runtime.engines.local import LocalEngine
 from backend.runtime.files import remove_leftovers
 from backend.runtime.final_sweep import FinalSweeps
@@ -186,6 +187,9 @@ class Execution:
                 services.database, services.clock, owner, socket.gethostname(), settings.step_slots, self._lost
             )
             self._lease.start()
+            if settings.engine == "local":
+                # What a process that is gone was handed is with nobody; with another that lives, twice is harmless.
+                services.database.write(upkeep_store.take_back, of="launcher")
         else:
             self._sweeper.recover()
         engine.start()
