@@ -58,6 +58,11 @@ class Part:
             part.stop()
 
     @property
+    def alive(self) -> bool:
+        """Whether its process is there; one that has ended by itself is not."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid

@@ -1,0 +1,47 @@
+"""The fault campaign at length: `make faults ARGS="--seed 7 --operations 10000 --faults 100"`."""
+
+import argparse
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.faults.campaign import run_campaign
+from tests.faults.plan import FOLDER, S3, Extent
+
+# Of the operations and of the faults.
+_SHARES: Final = {S3: 0.8, FOLDER: 0.2}
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6), help="repeats a plan")
+    arguments.add_argument("--operations", type=int, default=10_000)
+    arguments.add_argument("--faults", type=int, default=100)
+    arguments.add_argument("--rate", type=float, default=12.0, help="most operations a second")
+    arguments.add_argument("--pace", type=float, default=1.0, help="outages last so many times as long")
+    arguments.add_argument("--store", choices=tuple(_SHARES), action="append", help="where objects rest; both unless said")
+    arguments.add_argument("--keep", type=Path, help="folder for the journals and the logs of the parts")
+    given = arguments.parse_args()
+    stores = given.store or list(_SHARES)
+    whole = sum(_SHARES[store] for store in stores)
+    sys.stdout.write(f"seed {given.seed}\n")
+    code = 0
+    for store in stores:
+        share = _SHARES[store] / whole
+        extent = Extent(round(given.operations * share), round(given.faults * share), given.rate, given.pace)
+        with tempfile.TemporaryDirectory(prefix="workflow-api-journal-") as made:
+            folder = Path(made) if given.keep is None else given.keep / store
+            folder.mkdir(parents=True, exist_ok=True)
+            outcome = run_campaign(folder, given.seed, store, extent)
+            for name, log in outcome.logs.items() if given.keep is not None else ():
+                (folder / f"{name}.log").write_text(log)
+        sys.stdout.write(f"\n== objects in {store}\n{outcome}\n")
+        sys.stdout.flush()
+        code = max(code, outcome.code)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

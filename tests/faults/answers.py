@@ -1,0 +1,113 @@
+"""Which answers a caller may get while there are faults, judged by the journal alone."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from tests.faults.journal import NO_ANSWER, Call, Record
+
+# What a fault may make of any call: no answer, or one that says that something behind the edge is away.
+_FOR_THE_MOMENT: Final = frozenset({(502, "runtime_unreachable"), (502, "runtime_error"), (503, "deployment_updating")})
+_AWAY: Final = "keys_table_unreachable"
+
+_EXPECTED: Final[Mapping[str, frozenset[tuple[int, str | None]]]] = {
+    kind: frozenset(answers)
+    for kind, answers in {
+        "start": [(201, None), (200, None), (409, "idempotency_conflict"), (429, "too_many_active_runs")],
+        "read_run": [(200, None)],
+        "read_events": [(200, None)],
+        "read_steps": [(200, None)],
+        "read_approvals": [(200, None)],
+        "list_outputs": [(200, None)],
+        "read_content": [(200, None)],
+        "read_zip": [(200, None)],
+        "list_runs": [(200, None)],
+        "read_key": [(200, None)],
+        "await_key": [(200, None), (401, "unauthorized")],
+        "cancel": [(202, None), (409, "already_terminal")],
+        "erase": [(202, None)],
+        # It may have been decided, or its run cancelled, since it was listed.
+        "decide": [(200, None), (400, "invalid_request")],
+        "list_pending": [(200, None)],
+        "make_key": [(200, None)],
+        "rotate_key": [(200, None)],
+        "revoke_key": [(200, None)],
+    }.items()
+}
+# Once an erasure was asked for.
+_OF_ERASED: Final = frozenset(
+    {
+        ("read_events", 404, "not_found"),
+        ("read_steps", 404, "not_found"),
+        ("read_approvals", 404, "not_found"),
+        ("read_content", 404, "output_not_found"),
+        ("erase", 409, "already_purged"),
+        ("decide", 400, "not_found"),
+    }
+)
+# Once a revocation was asked for.
+_OF_REVOKED: Final = frozenset({(401, "unauthorized"), (400, "invalid_request")})
+# A process comes back, and what it serves with it; a lease ends, a pool finds new connections.
+_GRACE_SECONDS: Final = 45.0
+
+
+def for_the_moment(call: Call) -> bool:
+    """Whether the answer says nothing but that there was a fault."""
+    if call.status == NO_ANSWER:
+        return True
+    if call.status == 503:
+        return call.said.get("reason") == _AWAY and call.code == "deployment_updating"
+    return (call.status, call.code) in _FOR_THE_MOMENT
+
+
+def not_allowed(record: Record) -> Iterator[str]:
+    """Answers that nobody may get, whatever broke."""
+    erasing = _first(record, "erase", "run")
+    revoking = _first(record, "revoke_key", "key")
+    for call in record.calls:
+        answer = call.status, call.code
+        if for_the_moment(call) or answer in _EXPECTED[call.kind]:
+            continue
+        if (call.kind, *answer) in _OF_ERASED and _other(erasing.get(call.about.get("run", ""), []), call):
+            continue
+        if answer in _OF_REVOKED and _other(revoking.get(call.about.get("key", ""), []), call):
+            continue
+        yield f"{call} {call.said}"
+
+
+def unexplained(record: Record) -> Iterator[str]:
+    """Calls without a proper answer though no fault was near; a stepped clock is no reason for one."""
+    spells = [spell for spell in record.spells if not spell.kind.startswith("step clock")]
+    for call in record.calls:
+        if call.kind == "await_key":
+            # It waits for an edge to learn of a key, and may find one that has just begun.
+            continue
+        if for_the_moment(call) and not any(
+            spell.began <= call.answered and call.sent <= spell.ended + _GRACE_SECONDS for spell in spells
+        ):
+            yield str(call)
+
+
+def conflicts_without_reason(record: Record) -> Iterator[str]:
+    """Conflicts of equal starts while none of them could have been under way."""
+    starts = defaultdict(list)
+    for call in record.of("start"):
+        starts[call.about["key"], call.about["idempotency_key"]].append(call)
+    for calls in starts.values():
+        for call in calls:
+            if call.code == "idempotency_conflict" and all(other.about["body"] == call.about["body"] for other in calls):
+                earlier = [other for other in calls if other is not call and other.sent <= call.answered]
+                if not any(for_the_moment(other) or other.answered >= call.sent for other in earlier):
+                    yield str(call)
+
+
+def _first(record: Record, kind: str, about: str) -> dict[str, list[Call]]:
+    found: dict[str, list[Call]] = defaultdict(list)
+    for call in record.of(kind):
+        found[call.about[about]].append(call)
+    return found
+
+
+def _other(calls: list[Call], call: Call) -> bool:
+    """Whether another of these calls was sent before this one was answered."""
+    return any(other is not call and other.sent <= call.answered for other in calls)

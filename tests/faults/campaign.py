@@ -1,0 +1,88 @@
+"""One campaign: a deployment, the load and the faults of a plan, and what an auditor says of it all."""
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.faults import plan
+from tests.faults.calls import Calls
+from tests.faults.cluster import Cluster, write_scene
+from tests.faults.harm import Harm
+from tests.faults.journal import Journal
+from tests.faults.known import Known
+from tests.faults.load import Load
+from tests.faults.settle import settle
+
+_AUDIT_SECONDS: Final = 900
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was done, and what the auditor printed; its exit code is 0 where nothing was violated."""
+
+    operations: dict[str, int]
+    faults: dict[str, int]
+    audit: str
+    code: int
+    restarts: int
+    seconds: float
+    logs: dict[str, str]
+
+    def __str__(self) -> str:
+        done = [
+            f"operations answered: {sum(self.operations.values())}  {_counts(self.operations)}",
+            f"faults: {sum(self.faults.values())}  {_counts(self.faults)}",
+            f"parts started again: {self.restarts}; {self.seconds:.0f} s",
+        ]
+        return "\n".join([*done, self.audit.rstrip()])
+
+
+def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Outcome:
+    """Runs it to its end; the journal stays in the folder."""
+    began = time.monotonic()
+    journal = Journal(folder / "journal.jsonl")
+    with Cluster(store) as cluster:
+        known = Known()
+        calls = Calls(cluster, journal)
+        load = Load(calls, known)
+        harm = Harm(cluster, journal, plan.faults(seed, store, extent))
+
+        def enough() -> bool:
+            harm.look(load.answered)
+            return load.answered >= extent.operations and harm.over
+
+        load.begin()
+        try:
+            load.run(plan.operations(seed), extent.rate, enough)
+        finally:
+            harm.end()
+        settle(cluster, calls, known, load)
+        journal.close()
+        scene = folder / "scene.json"
+        keys = [{"key": key.key_id, "headers": key.headers, "revoked": key.revoked} for key in known.keys]
+        write_scene(scene, {**cluster.scene(), "keys": keys})
+        audit = subprocess.run(
+            [sys.executable, "-m", "tests.faults.auditor", journal.path, "--scene", scene],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_AUDIT_SECONDS,
+            check=False,
+        )
+        scene.unlink()
+        return Outcome(
+            load.by_kind,
+            harm.done,
+            audit.stdout,
+            audit.returncode,
+            cluster.restarts(),
+            time.monotonic() - began,
+            cluster.logs(),
+        )
+
+
+def _counts(by_kind: dict[str, int]) -> str:
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(by_kind.items()))

@@ -1,0 +1,188 @@
+"""The deployment that faults are done to: two edges, two backends, two workers, and what they stand on."""
+
+import json
+import os
+import signal
+import tempfile
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from tests.faults.plan import S3
+from tests.support.admin import Admin
+from tests.support.faulty_proxy import FaultyProxy
+from tests.support.own_postgresql import OwnPostgresql
+from tests.support.part import Part, address_of
+from tests.support.poll import until
+from tests.support.redis_server import RedisServer
+from tests.support.s3_server import S3Server
+from tests.support.small_disk import SmallDisk
+from tests.support.stepped_clock import SteppedClock, clock_library
+from tests.support.wire import Address
+
+MANIFESTS: Final = Path(__file__).with_name("workflows.yaml")
+BUCKET: Final = "workflows"
+_LOOK_EVERY_SECONDS: Final = 0.2
+_DISK_MEGABYTES: Final = 24
+
+
+@dataclass
+class Kept:
+    """A part that is started again whenever it has ended, as a service manager does."""
+
+    name: str
+    part: Part
+    clock: SteppedClock
+    starts: int = 0
+
+
+class Cluster:
+    """Everything on loopback, in processes of its own; edge n is in front of backend n, and a proxy is between them."""
+
+    def __init__(self, store: str) -> None:
+        self._held = ExitStack()
+        self._stopping = threading.Event()
+        self.store = store
+        try:
+            self._set_up()
+        except BaseException:
+            self._held.close()
+            raise
+
+    def _set_up(self) -> None:
+        folder = self._folder = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="workflow-api-faults-")))
+        # The user of PostgreSQL reads its clock there.
+        folder.chmod(0o711)
+        self._library = clock_library(folder)
+        self.redis = RedisServer()
+        self._held.callback(self.redis.close)
+        self.redis.start()
+        self.postgresql_clock = SteppedClock(self._library, folder / "postgresql.clock")
+        self.postgresql = OwnPostgresql(self.postgresql_clock.variables)
+        self._held.callback(self.postgresql.close)
+        self._variables = self._shared_settings()
+        self.parts: dict[str, list[Kept]] = {"backend": [], "worker": [], "edge": []}
+        self.links: list[FaultyProxy] = []
+        self.admins: list[Admin] = []
+        self._keepers: list[threading.Thread] = []
+        self._held.callback(self._end_parts)
+        for number in range(2):
+            backend = self._keep("backend", number, "--grpc", "127.0.0.1:0")
+            self.links.append(self._proxy_of(backend))
+            self.admins.append(Admin(f"127.0.0.1:{self._proxy_of(backend).port}"))
+            self._held.callback(self.admins[-1].close)
+        for number in range(2):
+            self._keep("worker", number)
+            self._keep("edge", number, "--http", "127.0.0.1:0", "--grpc", f"127.0.0.1:{self.links[number].port}")
+        for keeper in self._keepers:
+            keeper.start()
+        until(self.whole, "every part to serve", seconds=120, every=0.1)
+        self.flows = self.admins[0].apply(MANIFESTS.read_text(), MANIFESTS.name)
+
+    def _shared_settings(self) -> dict[str, str]:
+        settings = {
+            "LOG_LEVEL": "warning",
+            "BACKEND_DATABASE": "env:DATABASE",
+            "EDGE_REDIS_URL": "env:REDIS",
+            "RUNTIME_ENGINE": "dbos",
+            "RUNTIME_STEP_SLOTS": "4",
+            "RUNTIME_LAUNCH_TIMEOUT_SECONDS": "60",
+        }
+        if self.store == S3:
+            server = S3Server()
+            self._held.callback(server.stop)
+            server.fill(BUCKET, {})
+            port = int(server.url.rpartition(":")[2])
+            self.s3 = self._held.enter_context(FaultyProxy(lambda: port))
+            self.objects = {"url": server.url, "bucket": BUCKET}
+            settings |= {"OBJECTS_STORE": "s3", "OBJECTS_BUCKET": BUCKET, "OBJECTS_ENDPOINT_URL": self.s3.url}
+        else:
+            self.disk = SmallDisk(self._folder / "disk", _DISK_MEGABYTES)
+            self._held.callback(self.disk.close)
+            self.objects = {"folder": str(self.disk.folder / "objects")}
+            settings |= {"OBJECTS_FOLDER": self.objects["folder"]}
+        return {f"WORKFLOW_API_{name}": value for name, value in settings.items()} | {
+            "DATABASE": self.postgresql.url,
+            "REDIS": self.redis.url,
+            "AWS_ACCESS_KEY_ID": "root",
+            "AWS_SECRET_ACCESS_KEY": "not-a-secret",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "NO_PROXY": "127.0.0.1",
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._held.close()
+
+    def edge_address(self, number: int) -> Address:
+        """Where an edge listens now, or listened last."""
+        return address_of(self.parts["edge"][number].part.ready["base_address"])
+
+    def whole(self) -> bool:
+        """Whether every part is there and serves."""
+        return all(kept.part.alive and kept.part.ready for parts in self.parts.values() for kept in parts)
+
+    def restarts(self) -> int:
+        """How often parts were started again."""
+        return sum(kept.starts - 1 for parts in self.parts.values() for kept in parts)
+
+    def scene(self) -> dict[str, Any]:
+        """What the auditor needs to look at the state by itself."""
+        return {
+            "database": self.postgresql.url,
+            "objects": self.objects,
+            "edges": [self.edge_address(number) for number in range(2)],
+        }
+
+    def logs(self) -> dict[str, str]:
+        return {kept.name: kept.part.log() for parts in self.parts.values() for kept in parts}
+
+    def _proxy_of(self, kept: Kept) -> FaultyProxy:
+        return self._held.enter_context(FaultyProxy(lambda: int(kept.part.ready["grpc"].rpartition(":")[2])))
+
+    def _keep(self, command: str, number: int, *arguments: str) -> Kept:
+        folder = self._folder / f"{command}-{number}"
+        folder.mkdir()
+        clock = SteppedClock(self._library, folder / "clock")
+        data = () if command == "edge" else ("--data", str(folder / "data"))
+        part = Part(folder, command, *arguments, *data, variables=self._variables | clock.variables)
+        kept = Kept(f"{command} {number}", part, clock)
+        self.parts[command].append(kept)
+        self._keepers.append(threading.Thread(target=self._keep_alive, args=(kept,), name=kept.name, daemon=True))
+        return kept
+
+    def _keep_alive(self, kept: Kept) -> None:
+        while not self._stopping.wait(_LOOK_EVERY_SECONDS if kept.starts else 0):
+            if kept.part.alive:
+                continue
+            kept.part.ready = {}
+            try:
+                kept.starts += 1
+                kept.part.start()
+            except AssertionError:
+                # What it stands on is away too: a service manager tries again as well.
+                kept.part.kill()
+
+    def _end_parts(self) -> None:
+        self._stopping.set()
+        for parts in self.parts.values():
+            for kept in parts:
+                if kept.part.alive:
+                    kept.part.signal(signal.SIGCONT)
+                    kept.part.signal(signal.SIGKILL)
+        for keeper in self._keepers:
+            keeper.join(timeout=90)
+        for parts in self.parts.values():
+            for kept in parts:
+                kept.part.kill()
+
+
+def write_scene(path: Path, scene: dict[str, Any]) -> None:
+    """Leaves it where only its owner reads it: it holds credentials."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        json.dump(scene, file)

@@ -1,0 +1,295 @@
+"""The steady load: operations of the plan, several at once, each on what the deployment holds at that moment."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from tests.faults.calls import Calls
+from tests.faults.known import Key, Known, Run, Start, choose
+from tests.faults.plan import WORKFLOWS, Operation
+from tests.support.wire import Answer
+from workflow_api.v1 import keys_pb2
+
+_THREADS: Final = 12
+_TRIES: Final = 5
+_TRY_AGAIN_SECONDS: Final = 0.7
+_MOST_KEYS: Final = 12
+_FEWEST_KEYS: Final = 4
+# So few that a key's slots are full now and then.
+_SLOTS: Final = 30
+_SCOPES: Final = (1, 2, 3, 4, 5)
+_KEY_SECONDS: Final = 60
+# Most operations are on runs that began lately.
+_MEANT: Final = 120
+
+
+def new_key(name: str) -> keys_pb2.CreateKeyRequest:
+    return keys_pb2.CreateKeyRequest(
+        name=name,
+        scopes=_SCOPES,  # type: ignore[arg-type]  # the numbers of the five scopes
+        workflow_access=keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE),
+        rate_limit_rpm=10_000,
+        daily_run_quota=100_000,
+        max_concurrent_runs=_SLOTS,
+    )
+
+
+class Load:
+    """Carries out operations until told to end; `answered` counts those that came to an answer."""
+
+    def __init__(self, calls: Calls, known: Known) -> None:
+        self._calls = calls
+        self._known = known
+        self._lock = threading.Lock()
+        self._done: Mapping[str, Callable[[Operation], bool]] = {
+            "start": self._start,
+            "start_again": self._start_again,
+            "start_twice_at_once": self._start_twice_at_once,
+            "start_with_another_body": self._start_with_another_body,
+            "read_run": self._read_run,
+            "read_events": self._read_events,
+            "read_outputs": self._read_outputs,
+            "read_zip": self._read_zip,
+            "read_board": self._read_board,
+            "list_runs": self._list_runs,
+            "read_key": self._read_key,
+            "decide": self._decide,
+            "cancel": self._cancel,
+            "erase": self._erase,
+            "use_revoked_key": self._use_revoked_key,
+            "make_key": self._make_key,
+            "rotate_key": self._rotate_key,
+            "revoke_key": self._revoke_key,
+        }
+        self.answered = 0
+        self.by_kind: dict[str, int] = {}
+
+    def begin(self) -> None:
+        """Makes the first keys."""
+        for number in range(_FEWEST_KEYS + 1):
+            key = self._calls.make_key(new_key(f"first {number}"), 0)
+            assert key is not None
+            assert self._reaches_both(key)
+            self._known.add_key(key)
+
+    def run(self, operations: Iterator[Operation], rate: float, enough: Callable[[], bool]) -> None:
+        """Carries out operations, at most `rate` a second, until there are enough."""
+        slots = threading.Semaphore(2 * _THREADS)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            due = time.monotonic()
+            failures = []
+            while not enough() and not failures:
+                slots.acquire()
+                due = max(due + 1 / rate, time.monotonic() - 1)
+                time.sleep(max(0.0, due - time.monotonic()))
+                done = pool.submit(self._carry_out, next(operations))
+                done.add_done_callback(lambda _: slots.release())
+                done.add_done_callback(lambda job: failures.append(job) if job.exception() else None)
+        for job in failures:
+            job.result()
+
+    def settle_starts(self) -> None:
+        """Sends every start again of which nobody knows what became of it."""
+        for start in self._known.take_open():
+            self._until_answered(start, 0, tries=30)
+
+    def _carry_out(self, operation: Operation) -> None:
+        if self._done[operation.kind](operation):
+            with self._lock:
+                self.answered += 1
+                self.by_kind[operation.kind] = self.by_kind.get(operation.kind, 0) + 1
+
+    def _start(self, operation: Operation) -> bool:
+        start = self._new_start(operation)
+        return self._until_answered(start, _edge(operation))
+
+    def _start_again(self, operation: Operation) -> bool:
+        run = choose(self._known.runs(lambda run: not run.key.revoked), operation.chances[0])
+        return run is not None and self._until_answered(run.start, _edge(operation))
+
+    def _start_twice_at_once(self, operation: Operation) -> bool:
+        start = self._new_start(operation)
+        other = threading.Thread(target=self._until_answered, args=(start, 1 - _edge(operation)))
+        other.start()
+        answered = self._until_answered(start, _edge(operation))
+        other.join()
+        return answered
+
+    def _start_with_another_body(self, operation: Operation) -> bool:
+        run = choose(self._known.runs(lambda run: not run.key.revoked), operation.chances[0], newest=_MEANT)
+        if run is None:
+            return False
+        other = {**run.start.body, "input_text": "another text"}
+        return _answered(self._calls.start(run.start, _edge(operation), other))
+
+    def _new_start(self, operation: Operation) -> Start:
+        keys = self._known.usable_keys()
+        key = choose(keys, operation.chances[0])
+        assert key is not None
+        point = operation.chances[1] * sum(WORKFLOWS.values())
+        for workflow, weight in WORKFLOWS.items():
+            point -= weight
+            if point < 0:
+                break
+        idempotency_key = f"operation-{operation.number}"
+        body = {"input_text": f"text of {operation.number}", "client_reference": idempotency_key}
+        return Start(key, workflow, idempotency_key, body)
+
+    def _until_answered(self, start: Start, edge: int, tries: int = _TRIES) -> bool:
+        """Sends a start until it is answered for good, the way that callers are told to."""
+        for number in range(tries):
+            answer = self._calls.start(start, (edge + number) % 2)
+            if answer is not None:
+                if answer.status in {200, 201}:
+                    record = answer.json()
+                    self._known.add_run(record["run_id"], start, record["status"])
+                    return True
+                if answer.status in {401, 429} and answer.code != "rate_limited":
+                    return True
+            time.sleep(_TRY_AGAIN_SECONDS)
+        self._known.leave_open(start)
+        return False
+
+    def _read_run(self, operation: Operation) -> bool:
+        run = self._some_run(operation)
+        return run is not None and self._refresh(run, _edge(operation))
+
+    def _refresh(self, run: Run, edge: int) -> bool:
+        answer = self._calls.run(run, edge)
+        if answer is None or not _answered(answer):
+            return False
+        if answer.status == 200:
+            run.status = answer.json()["status"]
+        return True
+
+    def _read_events(self, operation: Operation) -> bool:
+        run = self._some_run(operation, lambda run: not run.erased)
+        if run is None:
+            return False
+        edge = _edge(operation)
+        # Now and then from the beginning: what was seen once must come again.
+        again = operation.chances[2] < 0.3
+        segment = choose([None, *run.seen], operation.chances[3])
+        after = 0 if again or segment is None else run.seen[segment]
+        answer = self._calls.events(run, segment, after, edge)
+        if answer is None or not _answered(answer):
+            return False
+        if answer.status == 200:
+            page = answer.json()
+            for each in page["segments"]:
+                run.seen.setdefault(each["segment_id"], 0)
+            if page["segment_id"] is not None:
+                run.seen[page["segment_id"]] = max(run.seen.get(page["segment_id"], 0), page["next_after_seq"])
+        return True
+
+    def _read_outputs(self, operation: Operation) -> bool:
+        run = self._some_run(operation, lambda run: run.ended)
+        if run is None:
+            return False
+        edge = _edge(operation)
+        answer = self._calls.outputs(run, edge)
+        if answer is None or not _answered(answer):
+            return False
+        if answer.status == 200 and (output := choose(answer.json()["items"], operation.chances[2])) is not None:
+            return _answered(self._calls.content(run, output, edge))
+        return True
+
+    def _read_zip(self, operation: Operation) -> bool:
+        run = self._some_run(operation, lambda run: run.ended)
+        return run is not None and _answered(self._calls.zip(run, _edge(operation)))
+
+    def _read_board(self, operation: Operation) -> bool:
+        run = self._some_run(operation)
+        what = "steps" if operation.chances[2] < 0.5 else "approvals"
+        return run is not None and _answered(self._calls.board(run, what, _edge(operation)))
+
+    def _list_runs(self, operation: Operation) -> bool:
+        key = choose(self._known.usable_keys(), operation.chances[0])
+        return key is not None and _answered(self._calls.list_runs(key, _edge(operation)))
+
+    def _read_key(self, operation: Operation) -> bool:
+        key = choose(self._known.usable_keys(), operation.chances[0])
+        return key is not None and _answered(self._calls.me(key, _edge(operation)))
+
+    def _decide(self, operation: Operation) -> bool:
+        backend = _edge(operation)
+        pending = self._calls.pending(backend)
+        chosen = None if pending is None else choose(list(pending.items), operation.chances[0])
+        if chosen is None:
+            return pending is not None
+        approve = operation.chances[2] < 0.8
+        return self._calls.decide(chosen.approval.approval_id, chosen.run_id, approve=approve, backend=backend)
+
+    def _cancel(self, operation: Operation) -> bool:
+        run = self._some_run(operation, lambda run: not run.ended)
+        return run is not None and _answered(self._calls.cancel(run, _edge(operation)))
+
+    def _erase(self, operation: Operation) -> bool:
+        run = self._some_run(operation, lambda run: run.ended and not run.erased)
+        return run is not None and self.erase(run, _edge(operation))
+
+    def erase(self, run: Run, edge: int) -> bool:
+        # From the first call on the data may be gone, whatever is answered.
+        run.erased = True
+        return _answered(self._calls.erase(run, edge))
+
+    def _use_revoked_key(self, operation: Operation) -> bool:
+        key = choose(self._known.revoked_keys(), operation.chances[0], newest=3)
+        return key is not None and _answered(self._calls.me(key, _edge(operation)))
+
+    def _make_key(self, operation: Operation) -> bool:
+        if len(self._known.usable_keys()) >= _MOST_KEYS:
+            return False
+        key = self._calls.make_key(new_key(f"operation {operation.number}"), _edge(operation))
+        if key is None:
+            return False
+        # Until it works it is not what is being tried.
+        if self._reaches_both(key):
+            self._known.add_key(key)
+        return True
+
+    def _reaches_both(self, key: Key) -> bool:
+        """Waits until both edges know credentials; an edge that is cut off learns of them later."""
+        end = time.monotonic() + _KEY_SECONDS
+        for edge in range(2):
+            while (answer := self._calls.me(key, edge, new=True)) is None or answer.status != 200:
+                if time.monotonic() > end:
+                    return False
+                time.sleep(0.3)
+        return True
+
+    def _rotate_key(self, operation: Operation) -> bool:
+        key = choose(self._known.usable_keys(), operation.chances[0])
+        made = None if key is None else self._calls.rotate_key(key, _edge(operation))
+        if key is None or made is None:
+            return False
+        new = Key(key.key_id, made.key_value, key.external_id)
+        if self._reaches_both(new):
+            key.bearer = new.bearer
+        return True
+
+    def _revoke_key(self, operation: Operation) -> bool:
+        keys = self._known.usable_keys()
+        # The first ones stay, so that there is always one to call with.
+        key = choose(keys[_FEWEST_KEYS:], operation.chances[0])
+        if key is None:
+            return False
+        # From the first call on it may be refused, whatever is answered.
+        key.revoked = True
+        return self._calls.revoke_key(key, _edge(operation))
+
+    def _some_run(self, operation: Operation, meant: Callable[[Run], bool] = lambda _: True) -> Run | None:
+        return choose(
+            self._known.runs(lambda run: meant(run) and not run.key.revoked), operation.chances[0], newest=_MEANT
+        )
+
+
+def _edge(operation: Operation) -> int:
+    return int(operation.chances[5] * 2)
+
+
+def _answered(answer: Answer | None) -> bool:
+    """Whether the service said what it had to say: a refusal for the moment is no such answer."""
+    return answer is not None and answer.status not in {502, 503}

@@ -1,0 +1,139 @@
+"""What a campaign does, decided by a seed alone: which operations in which order, and which faults between them.
+
+A seed repeats the plan. What an operation meets, and so how it ends, hangs on the moment as well.
+"""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+MIX: Final[Mapping[str, int]] = {
+    "start": 20,
+    "start_again": 6,
+    "start_twice_at_once": 4,
+    "start_with_another_body": 2,
+    "read_run": 14,
+    "read_events": 16,
+    "read_outputs": 12,
+    "read_zip": 3,
+    "read_board": 3,
+    "list_runs": 3,
+    "read_key": 2,
+    "decide": 5,
+    "cancel": 4,
+    "erase": 3,
+    "use_revoked_key": 1,
+    "make_key": 1,
+    "rotate_key": 1,
+    "revoke_key": 1,
+}
+"""Operations of a hundred. `start…` are of every workflow in WORKFLOWS."""
+
+WORKFLOWS: Final[Mapping[str, int]] = {"Quick": 50, "Files": 25, "Asked": 15, "Slow": 10}
+
+S3: Final = "s3"
+FOLDER: Final = "folder"
+
+_EVERYWHERE: Final[Mapping[str, int]] = {
+    "kill edge": 6,
+    "kill backend": 6,
+    "kill worker": 6,
+    "stop worker past its lease": 3,
+    "restart postgresql": 5,
+    "postgresql away": 4,
+    "redis away": 4,
+    "step clock of edge": 3,
+    "step clock of backend": 3,
+    "step clock of worker": 3,
+    "step clock of postgresql": 2,
+    "edge loses backend": 5,
+    "edge hears nothing from backend": 4,
+}
+FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
+    S3: {**_EVERYWHERE, "s3 answers 500": 5, "s3 answers 503": 5, "s3 cuts connections": 5},
+    FOLDER: {**_EVERYWHERE, "disk full": 20},
+}
+"""Kinds of faults by the store of objects, with how often each comes beside the others."""
+
+# Not so far that a key expires, or the old secret of one that was rotated.
+_CLOCK_STEPS: Final = (-7200.0, -600.0, -45.0, -1.5, 1.5, 45.0, 600.0, 7200.0)
+# Whose clock the deployment goes by is set by less: leases and time limits are counted by it.
+_DATABASE_STEPS: Final = (-8.0, -1.5, 1.5, 8.0)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One act of the load; `chances` in [0, 1) choose what it is about."""
+
+    number: int
+    kind: str
+    chances: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Begins when so many operations were answered; `target` chooses between two of a kind."""
+
+    number: int
+    kind: str
+    after: int
+    target: int
+    seconds: float
+    step: float = 0.0
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much; outages last `pace` times as long as at length."""
+
+    operations: int
+    faults: int
+    rate: float
+    pace: float = 1.0
+
+
+def operations(seed: int) -> Iterator[Operation]:
+    """Operations without end."""
+    chance = random.Random(f"operations {seed}")
+    kinds, weights = list(MIX), list(MIX.values())
+    number = 0
+    while True:
+        number += 1
+        (kind,) = chance.choices(kinds, weights)
+        yield Operation(number, kind, tuple(chance.random() for _ in range(6)))
+
+
+def faults(seed: int, store: str, extent: Extent) -> list[Fault]:
+    """Faults in the order of their beginnings; each kind comes once before any comes again."""
+    chance = random.Random(f"faults {store} {seed}")
+    weights = FAULTS[store]
+    kinds = list(weights)
+    chance.shuffle(kinds)
+    kinds = (kinds + chance.choices(list(weights), list(weights.values()), k=extent.faults))[: extent.faults]
+    first, last = round(0.04 * extent.operations), round(0.85 * extent.operations)
+    moments = sorted(chance.randint(first, last) for _ in kinds)
+    return [
+        Fault(number, kind, after, chance.randrange(2), _seconds(kind, extent.pace, chance), _step(kind, chance))
+        for number, (kind, after) in enumerate(zip(kinds, moments, strict=True), 1)
+    ]
+
+
+def _seconds(kind: str, pace: float, chance: random.Random) -> float:
+    """How long it lasts."""
+    match kind:
+        case "stop worker past its lease":
+            # A lease lasts 20 s from when it was last renewed.
+            return chance.uniform(21, 23) if pace < 1 else chance.uniform(22, 30)
+        case "postgresql away":
+            return 20 * pace
+        case _ if kind.startswith(("kill", "restart")):
+            return chance.uniform(0, 2) * pace
+        case _:
+            return chance.uniform(5, 15) * pace
+
+
+def _step(kind: str, chance: random.Random) -> float:
+    if not kind.startswith("step clock"):
+        return 0.0
+    return chance.choice(_DATABASE_STEPS if kind.endswith("postgresql") else _CLOCK_STEPS)

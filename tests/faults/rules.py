@@ -1,0 +1,261 @@
+"""What must hold at the end, whatever broke: each rule compares acknowledged answers with the state."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from tests.faults import answers
+from tests.faults.journal import Call, Record
+from tests.faults.state import TERMINAL, State
+
+REVOKED_WITHIN_SECONDS: Final = 120.0
+
+
+class Rule(NamedTuple):
+    """A sentence, how many things it is held against, and what violates it."""
+
+    sentence: str
+    held: Callable[[Record, State], int]
+    violations: Callable[[Record, State], Iterator[str]]
+
+
+def lost_starts(record: Record, state: State) -> Iterator[str]:
+    for call in record.acknowledged("start"):
+        row = state.runs.get(call.said.get("run", ""))
+        if row is None:
+            yield f"no run: {call}"
+        elif (row.key_id, row.client_reference) != (call.about["key"], call.about["idempotency_key"]):
+            yield f"another's run: {call} has {row}"
+        elif call.said["run"] in state.told_runs and "run_id" not in state.told_runs[call.said["run"]]:
+            yield f"not told: {call}: {state.told_runs[call.said['run']]}"
+
+
+def doubled_starts(record: Record, state: State) -> Iterator[str]:
+    by_name: dict[tuple[str, str], list[Call]] = defaultdict(list)
+    for call in record.acknowledged("start"):
+        by_name[call.about["key"], call.about["idempotency_key"]].append(call)
+    for name, calls in by_name.items():
+        if len({call.said.get("run") for call in calls}) > 1 or len({call.about["body"] for call in calls}) > 1:
+            yield f"{name} was answered with several: {[str(call) for call in calls]}"
+        if sum(call.status == 201 for call in calls) > 1:
+            yield f"{name} was new more than once: {[str(call) for call in calls]}"
+        if state.records.get(name) != calls[0].said.get("run"):
+            yield f"{name} is bound to {state.records.get(name)}, not to {calls[0].said.get('run')}"
+    counted = Counter((row.key_id, row.client_reference) for row in state.runs.values())
+    for (key_id, reference), count in counted.items():
+        if count > 1:
+            yield f"{count} runs of {reference} and key {key_id}"
+    bound = {run_id for run_id in state.records.values() if run_id is not None}
+    for run_id in state.runs.keys() - bound:
+        yield f"run {run_id} without an idempotency record"
+
+
+def changed_events(record: Record, state: State) -> Iterator[str]:
+    """Pages must go on without a gap, agree with one another, and with what is there at the end."""
+    seen: dict[tuple[str, int], Any] = {}
+    for call in record.acknowledged("read_events"):
+        segment, events = call.said.get("segment"), call.said.get("events", [])
+        if [event[0] for event in events] != list(
+            range(call.about["after"] + 1, call.about["after"] + 1 + len(events))
+        ) and not _past_the_end(call):
+            yield f"a gap in a page: {call}: {[event[0] for event in events]}"
+        for event in events:
+            if seen.setdefault((segment, event[0]), event) != event:
+                yield f"event {event[0]} of {segment} changed: {call}"
+    told = {
+        (segment, event[0]): event for segment, events in state.told_events.items() for event in events
+    }
+    for (segment, seq), event in seen.items():
+        if segment in state.told_events and told.get((segment, seq)) != event:
+            yield f"event {seq} of {segment} was {event}, is {told.get((segment, seq))}"
+
+
+def _past_the_end(call: Call) -> bool:
+    return not call.said.get("events")
+
+
+def gaps(record: Record, state: State) -> Iterator[str]:
+    for segment_id, row in state.segments.items():
+        run = state.runs[row.run_id]
+        if run.purged_at is None and (row.count, row.first or 1, row.last or 0) != (row.last_seq, 1, row.last_seq):
+            yield f"segment {segment_id} of {row.run_id}: {row}"
+    for segment_id, events in state.told_events.items():
+        if [event[0] for event in events] != list(range(1, state.segments[segment_id].last_seq + 1)):
+            yield f"segment {segment_id} is told as {[event[0] for event in events]}"
+
+
+def unfinished(record: Record, state: State) -> Iterator[str]:
+    for run_id, row in state.runs.items():
+        if row.status not in TERMINAL or row.open_segments or row.pending_approvals:
+            yield f"run {run_id} does not rest: {row}"
+
+
+def revived(record: Record, state: State) -> Iterator[str]:
+    """What a reader was told of a run that had ended must be so for ever."""
+    ends: dict[str, tuple[Any, ...]] = {}
+    for call in record.acknowledged("read_run"):
+        end = call.said.get("status"), call.said.get("finished_at"), call.said.get("error"), call.said.get("outputs")
+        run_id = call.about["run"]
+        if run_id in ends and ends[run_id] != end:
+            yield f"{call}: was {ends[run_id]}, then {end}"
+        elif end[0] in TERMINAL:
+            ends[run_id] = end
+    for run_id, end in ends.items():
+        told = state.told_runs.get(run_id)
+        if run_id not in state.runs or state.runs[run_id].status != end[0]:
+            yield f"run {run_id}: was {end}, is {state.runs.get(run_id)}"
+        elif told is not None and (told.get("status"), told.get("finished_at")) != end[:2]:
+            yield f"run {run_id}: was {end}, is told as {told.get('status')} at {told.get('finished_at')}"
+    for call in record.acknowledged("cancel"):
+        status = state.runs[call.about["run"]].status if call.about["run"] in state.runs else None
+        if status not in TERMINAL or (call.said.get("status") == "cancelled" and status != "cancelled"):
+            yield f"{call}: is {status}"
+
+
+def undecided(record: Record, state: State) -> Iterator[str]:
+    decided: dict[str, str] = {}
+    for call in record.acknowledged("decide"):
+        approval, decision = call.about["approval"], "approved" if call.about["approve"] else "rejected"
+        if decided.setdefault(approval, decision) != decision:
+            yield f"decided twice: {call}"
+        # An erasure takes the approval along.
+        if state.approvals.get(approval, decision) != decision:
+            yield f"{call}: is {state.approvals[approval]}"
+        run = state.runs.get(call.about["run"])
+        if run is None or (approval not in state.approvals and run.purged_at is None):
+            yield f"{call}: is gone"
+
+
+def taken_slots(record: Record, state: State) -> Iterator[str]:
+    """At rest no key has a run in flight, and each has used a unit of its quota for each of its runs."""
+    runs = Counter(row.key_id for row in state.runs.values())
+    for key_id in runs.keys() | state.quota.keys():
+        if runs[key_id] != state.quota.get(key_id, 0):
+            yield f"key {key_id} has {runs[key_id]} runs and used {state.quota.get(key_id, 0)} units"
+    for key_id, told in state.told_keys.items():
+        if told.get("active_runs") != 0:
+            yield f"key {key_id} is told to have {told.get('active_runs')} runs in flight: {told}"
+
+
+def misslisted(record: Record, state: State) -> Iterator[str]:
+    for key_id, listed in state.told_listed.items():
+        there = {run_id for run_id, row in state.runs.items() if row.key_id == key_id}
+        if len(listed) != len(there) or set(listed) != there:
+            yield f"key {key_id} lists {len(listed)} runs and has {len(there)}: {there ^ set(listed)}"
+    for call in record.acknowledged("list_runs"):
+        for run_id in call.said.get("runs", []):
+            if run_id not in state.runs or state.runs[run_id].key_id != call.about["key"]:
+                yield f"{call} lists {run_id}"
+
+
+def left_of_erased(record: Record, state: State) -> Iterator[str]:
+    there = defaultdict(list)
+    for name in state.objects:
+        there[name.split("/")[1] if name.startswith("runs/") else ""].append(name)
+    for call in record.of("erase"):
+        at = call.said.get("purged_at") if call.acknowledged else call.said.get("data_purged_at")
+        row = state.runs.get(call.about["run"])
+        if at is not None and (row is None or row.purged_at != _milliseconds(at)):
+            yield f"{call} at {at}: {row}"
+    for run_id, row in state.runs.items():
+        if row.purged_at is None:
+            continue
+        if row.content or row.rows or there[run_id]:
+            yield f"of run {run_id} there are {row} and {there[run_id]}"
+        if set(state.told_of_erased.get(run_id, [404])) != {404}:
+            yield f"run {run_id} is told as {state.told_of_erased[run_id]}"
+    for run_id in there.keys() - state.runs.keys():
+        yield f"objects of nobody: {there[run_id][:3]}"
+
+
+def _milliseconds(at: str) -> int:
+    return round(datetime.fromisoformat(at).timestamp() * 1000)
+
+
+def used_after_revocation(record: Record, state: State) -> Iterator[str]:
+    revoked = {call.about["key"]: call.answered for call in record.acknowledged("revoke_key")}
+    last: dict[tuple[str, int], Call] = {}
+    for call in record.calls:
+        key_id = call.about.get("key", "")
+        if key_id not in revoked or "edge" not in call.about:
+            continue
+        if not answers.for_the_moment(call):
+            last[key_id, call.about["edge"]] = call
+            if call.code != "unauthorized" and call.sent > revoked[key_id] + REVOKED_WITHIN_SECONDS:
+                yield f"{call}: {call.sent - revoked[key_id]:.0f} s after its revocation"
+    for call in last.values():
+        if call.code != "unauthorized" and call.sent > revoked[call.about["key"]]:
+            yield f"the last word on a revoked key: {call}"
+    for key_id in revoked.keys() - state.revoked:
+        yield f"key {key_id} is not revoked"
+
+
+def spoiled_outputs(record: Record, state: State) -> Iterator[str]:
+    for call in record.acknowledged("list_outputs"):
+        for output_id, path, sha256, size in call.said.get("outputs", []):
+            row = state.outputs.get(output_id)
+            if row is None:
+                if state.runs[call.about["run"]].purged_at is None:
+                    yield f"output {output_id} is gone: {call}"
+            elif (row.path, row.sha256, row.size) != (path, sha256, size):
+                yield f"output {output_id} was {path} {sha256} {size}, is {row}"
+    for call in record.acknowledged("read_content"):
+        if call.said.get("sha256") != call.about["sha256"]:
+            yield f"{call}: the bytes have {call.said}"
+    for call in record.acknowledged("read_zip"):
+        files = call.said.get("files", {})
+        there = {row.path: row.sha256 for row in state.outputs.values() if row.run_id == call.about["run"]}
+        if files != there and state.runs[call.about["run"]].purged_at is None:
+            yield f"{call}: holds {files}, should {there}"
+    for output_id, row in state.outputs.items():
+        stored = state.objects.get(row.object_key)
+        if stored is None or (stored.size, stored.sha256) != (row.size, row.sha256):
+            yield f"output {output_id} {row} is stored as {stored}"
+
+
+def _calls(*kinds: str) -> Callable[[Record, State], int]:
+    return lambda record, _: sum(1 for _ in record.acknowledged(*kinds))
+
+
+def _judged(judge: Callable[[Record], Iterator[str]]) -> Callable[[Record, State], Iterator[str]]:
+    return lambda record, _: judge(record)
+
+
+_EVERY_CALL: Final[Callable[[Record, State], int]] = lambda record, _: len(record.calls)  # noqa: E731
+
+RULES: Final = (
+    Rule("every answer is one that a caller may get", _EVERY_CALL, _judged(answers.not_allowed)),
+    Rule("no answer fails without a fault", _EVERY_CALL, _judged(answers.unexplained)),
+    Rule("no start conflicts with nothing", _calls("start"), _judged(answers.conflicts_without_reason)),
+    Rule("every acknowledged start has its run", _calls("start"), lost_starts),
+    Rule("no idempotency key has two runs", lambda _, state: len(state.records), doubled_starts),
+    Rule("no event that was seen changed", _calls("read_events"), changed_events),
+    Rule("no event sequence has a gap", lambda _, state: len(state.segments), gaps),
+    Rule("every run came to its end", lambda _, state: len(state.runs), unfinished),
+    Rule("no run that ended changed", _calls("read_run", "cancel"), revived),
+    Rule("every decision holds", _calls("decide"), undecided),
+    Rule("every slot is free and every quota right", lambda _, state: len(state.quota), taken_slots),
+    Rule("every run is listed once, to its key", _calls("list_runs"), misslisted),
+    Rule("nothing is left of an erased run", _calls("erase"), left_of_erased),
+    Rule("every revoked key stopped within two minutes", _calls("revoke_key"), used_after_revocation),
+    Rule("every output's sha256 holds", lambda _, state: len(state.outputs), spoiled_outputs),
+)
+
+
+def longest_use(record: Record) -> float:
+    """Seconds from an acknowledged revocation to the last call that was sent and still accepted."""
+    revoked = {call.about["key"]: call.answered for call in record.acknowledged("revoke_key")}
+    uses = [
+        call.sent - revoked[call.about["key"]]
+        for call in record.calls
+        if call.about.get("key") in revoked and "edge" in call.about and call.acknowledged
+    ]
+    return max([0.0, *uses])
+
+
+def found(record: Record, state: State) -> Mapping[str, tuple[int, list[str]]]:
+    """By rule how many things it was held against, and what violates it."""
+    return {
+        rule.sentence: (rule.held(record, state), list(rule.violations(record, state))) for rule in RULES
+    }

@@ -1,0 +1,78 @@
+"""Lets a deployment come to rest once every fault is over, the way that its callers would."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import psycopg
+
+from tests.faults.calls import Calls
+from tests.faults.cluster import Cluster
+from tests.faults.known import Known
+from tests.faults.load import Load
+from tests.support.poll import until
+
+_WHOLE_SECONDS: Final = 120
+# A lease, a launch time-out and the minutely round of removals are shorter.
+_REST_SECONDS: Final = 150
+# What is revoked stops within two minutes.
+_REVOKED_SECONDS: Final = 125
+
+_IN_FLIGHT: Final = "SELECT count(*) FROM runs WHERE status IN ('queued', 'running', 'waiting_for_approval')"
+_TO_REMOVE: Final = "SELECT (SELECT count(*) FROM pending_removals) + (SELECT count(*) FROM pending_deletions)"
+
+
+def settle(cluster: Cluster, calls: Calls, known: Known, load: Load) -> None:
+    """Returns when nothing is going on any more, or what should have ended by now has not: that is the auditor's."""
+    until(cluster.whole, "every part to serve again", seconds=_WHOLE_SECONDS, every=0.2)
+    end = time.monotonic() + 30
+    while time.monotonic() < end and not all(_serves(calls, known, edge) for edge in range(2)):
+        time.sleep(0.5)
+    load.settle_starts()
+    _wait(lambda: _cancel_all(cluster, calls, known) == 0, _REST_SECONDS)
+    for number, run in enumerate(known.runs(lambda run: run.erased and not run.key.revoked)):
+        calls.erase(run, number % 2)
+    ended = known.runs(lambda run: run.ended and not run.erased and not run.key.revoked)
+    for edge, run in enumerate(ended[-2:]):
+        # Each backend is told to look at what is to be removed.
+        load.erase(run, edge)
+    _wait(lambda: _count(cluster, _TO_REMOVE) == 0, _REST_SECONDS)
+    for edge in range(2):
+        for key in known.revoked_keys():
+            _wait(lambda key=key, edge=edge: _refused(calls, key, edge), _REVOKED_SECONDS)  # type: ignore[misc]
+
+
+def _serves(calls: Calls, known: Known, edge: int) -> bool:
+    answer = calls.list_runs(known.usable_keys()[0], edge)
+    return answer is not None and answer.status == 200
+
+
+def _cancel_all(cluster: Cluster, calls: Calls, known: Known) -> int:
+    """Cancels what still goes on; how much that was."""
+    with psycopg.connect(cluster.postgresql.url) as database:
+        going = {row[0] for row in database.execute(_IN_FLIGHT.replace("count(*)", "run_id"))}
+    for number, run in enumerate(known.runs(lambda run: run.run_id in going and not run.key.revoked)):
+        calls.cancel(run, number % 2)
+    # Those of revoked keys, and those that nobody heard of, end by an administrator's word or by themselves.
+    pending = calls.pending(0)
+    for each in pending.items if pending is not None else ():
+        calls.decide(each.approval.approval_id, each.run_id, approve=False, backend=0)
+    return len(going)
+
+
+def _count(cluster: Cluster, query: str) -> int:
+    with psycopg.connect(cluster.postgresql.url) as database:
+        row = database.execute(query).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _refused(calls: Calls, key: object, edge: int) -> bool:
+    answer = calls.me(key, edge)  # type: ignore[arg-type]
+    return answer is not None and answer.status == 401
+
+
+def _wait(there: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not there() and time.monotonic() < end:
+        time.sleep(0.5)

@@ -1,0 +1,206 @@
+"""What a deployment holds at the end: its tables, its objects, and what its API says of them."""
+
+import hashlib
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import boto3
+import psycopg
+from botocore.config import Config
+
+from tests.faults.calls import digest
+from tests.support.wire import BASE
+
+_THREADS: Final = 4
+TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
+
+
+class RunRow(NamedTuple):
+    """A row of `runs`; `content` counts the columns that hold what an erasure takes."""
+
+    key_id: str
+    client_reference: str | None
+    status: str
+    purged_at: int | None
+    content: int
+    rows: int
+    """What its steps, events, approvals and outputs have left in other tables."""
+    open_segments: int
+    pending_approvals: int
+
+
+class OutputRow(NamedTuple):
+    run_id: str
+    path: str
+    sha256: str
+    size: int
+    object_key: str
+
+
+class SegmentRow(NamedTuple):
+    run_id: str
+    last_seq: int
+    count: int
+    first: int | None
+    last: int | None
+
+
+class Stored(NamedTuple):
+    """An object."""
+
+    size: int
+    sha256: str
+
+
+Events = list[list[Any]]
+
+
+@dataclass
+class State:
+    """Everything by its id."""
+
+    runs: dict[str, RunRow] = field(default_factory=dict)
+    records: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    segments: dict[str, SegmentRow] = field(default_factory=dict)
+    approvals: dict[str, str] = field(default_factory=dict)
+    outputs: dict[str, OutputRow] = field(default_factory=dict)
+    quota: dict[str, int] = field(default_factory=dict)
+    revoked: set[str] = field(default_factory=set)
+    objects: dict[str, Stored] = field(default_factory=dict)
+    told_runs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What `GET /runs/{run_id}` answers."""
+    told_listed: dict[str, list[str]] = field(default_factory=dict)
+    """The runs that `GET /runs` lists for a key."""
+    told_keys: dict[str, dict[str, Any]] = field(default_factory=dict)
+    told_events: dict[str, Events] = field(default_factory=dict)
+    """The events of a segment, each `[seq, type, digest]`."""
+    told_of_erased: dict[str, list[int]] = field(default_factory=dict)
+    """The statuses of events, steps and approvals of an erased run."""
+
+
+_RUNS: Final = """
+SELECT r.run_id, r.key_id, r.client_reference, r.status, r.data_purged_at,
+    num_nonnulls(r.parameters, r.input_text, r.inputs_manifest, r.result, r.summary_markdown, r.error_message,
+                 r.result_error_message, r.cancel_reason),
+    (SELECT count(*) FROM steps s WHERE s.run_id = r.run_id)
+        + (SELECT count(*) FROM approvals a WHERE a.run_id = r.run_id)
+        + (SELECT count(*) FROM outputs o WHERE o.run_id = r.run_id)
+        + (SELECT count(*) FROM events e JOIN segments g USING (segment_id) WHERE g.run_id = r.run_id),
+    (SELECT count(*) FROM segments g WHERE g.run_id = r.run_id AND g.state <> 'ended'),
+    (SELECT count(*) FROM approvals a WHERE a.run_id = r.run_id AND a.state = 'pending')
+FROM runs r
+"""
+_SEGMENTS: Final = """
+SELECT g.segment_id, g.run_id, g.last_seq, count(e.seq), min(e.seq), max(e.seq)
+FROM segments g LEFT JOIN events e USING (segment_id) GROUP BY g.segment_id
+"""
+
+
+def look(scene: Mapping[str, Any]) -> State:
+    """Reads it all, by SQL, from the store, and through the API."""
+    state = State()
+    with psycopg.connect(scene["database"]) as database:
+        state.runs = {row[0]: RunRow(*row[1:]) for row in database.execute(_RUNS)}
+        state.segments = {row[0]: SegmentRow(*row[1:]) for row in database.execute(_SEGMENTS)}
+        records = database.execute("SELECT key_id, idempotency_key, run_id FROM idempotency_records")
+        state.records = {(key, name): run for key, name, run in records}
+        state.approvals = dict(database.execute("SELECT approval_id, state FROM approvals").fetchall())
+        outputs = database.execute("SELECT output_id, run_id, path, sha256, size_bytes, object_key FROM outputs")
+        state.outputs = {row[0]: OutputRow(*row[1:]) for row in outputs}
+        quota = database.execute("SELECT key_id, sum(runs_started)::int FROM daily_usage GROUP BY key_id")
+        state.quota = dict(quota.fetchall())
+        revoked = database.execute("SELECT key_id FROM api_keys WHERE revoked_at IS NOT NULL")
+        state.revoked = {row[0] for row in revoked}
+    state.objects = dict(_objects(scene["objects"]))
+    _ask(scene, state)
+    return state
+
+
+def _objects(objects: Mapping[str, str]) -> Iterator[tuple[str, Stored]]:
+    """Every object that is kept for runs."""
+    if "folder" in objects:
+        root = Path(objects["folder"])
+        for path in root.rglob("*"):
+            if path.is_file():
+                data = path.read_bytes()
+                # Below `objects` of the folder, or of the data folder.
+                yield "runs/" + str(path).partition("/runs/")[2], Stored(len(data), hashlib.sha256(data).hexdigest())
+        return
+    client = boto3.client(
+        "s3",
+        region_name="us-east-1",
+        endpoint_url=objects["url"],
+        aws_access_key_id="root",
+        aws_secret_access_key="not-a-secret",
+        config=Config(proxies={}, s3={"addressing_style": "path"}),
+    )
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=objects["bucket"]):
+        for each in page.get("Contents", ()):
+            data = client.get_object(Bucket=objects["bucket"], Key=each["Key"])["Body"].read()
+            yield each["Key"], Stored(len(data), hashlib.sha256(data).hexdigest())
+
+
+class _Api:
+    """Reads with the keys that may."""
+
+    def __init__(self, scene: Mapping[str, Any]) -> None:
+        self._edges = [tuple(edge) for edge in scene["edges"]]
+        self.headers = {key["key"]: key["headers"] for key in scene["keys"] if not key["revoked"]}
+
+    def get(self, key_id: str, path: str, edge: int = 0) -> tuple[int, Any]:
+        connection = http.client.HTTPConnection(*self._edges[edge], timeout=60)
+        try:
+            connection.request("GET", BASE + path, headers=self.headers[key_id])
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+        finally:
+            connection.close()
+
+    def events(self, key_id: str, run_id: str, segment_id: str) -> Events:
+        """Every event of a segment, page by page."""
+        events: Events = []
+        while True:
+            after = events[-1][0] if events else 0
+            path = f"/runs/{run_id}/events?segment={segment_id}&after_seq={after}&limit=500"
+            status, page = self.get(key_id, path, 1)
+            if status != 200 or not page["events"]:
+                return events
+            events += [[event["seq"], event["type"], digest(event)] for event in page["events"]]
+
+
+def _ask(scene: Mapping[str, Any], state: State) -> None:
+    api = _Api(scene)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        mine = {run_id: row for run_id, row in state.runs.items() if row.key_id in api.headers}
+        told = pool.map(lambda item: api.get(item[1].key_id, f"/runs/{item[0]}")[1], mine.items())
+        state.told_runs = dict(zip(mine, told, strict=True))
+        erased = {run_id: row for run_id, row in mine.items() if row.purged_at is not None}
+        for what in ("events", "steps", "approvals"):
+            statuses = pool.map(lambda item: api.get(item[1].key_id, f"/runs/{item[0]}/{what}")[0], erased.items())  # noqa: B023
+            for run_id, status in zip(erased, statuses, strict=True):
+                state.told_of_erased.setdefault(run_id, []).append(status)
+        kept = {
+            segment_id: row for segment_id, row in state.segments.items() if row.run_id in mine.keys() - erased.keys()
+        }
+        events = pool.map(lambda item: api.events(mine[item[1].run_id].key_id, item[1].run_id, item[0]), kept.items())
+        state.told_events = dict(zip(kept, events, strict=True))
+    for key_id in api.headers:
+        state.told_keys[key_id] = api.get(key_id, "/me")[1]
+        state.told_listed[key_id] = list(_listed(api, key_id))
+
+
+def _listed(api: _Api, key_id: str) -> Iterator[str]:
+    cursor = ""
+    while True:
+        status, page = api.get(key_id, f"/runs?limit=100&cursor={cursor}", 1)
+        if status != 200:
+            return
+        yield from (run["run_id"] for run in page["items"])
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return
