@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -53,7 +53,21 @@ def s3_client(endpoint: Endpoint, credentials: AccessKey | Renewal | None = None
     """
     session = _session(credentials)
     region = endpoint.region or session.region_name or _DEFAULT_REGION
-    return session.client("s3", region_name=region, endpoint_url=endpoint.url, config=_config(endpoint))
+    client = session.client("s3", region_name=region, endpoint_url=endpoint.url, config=_config(endpoint))
+    client.meta.events.register("before-parse.s3", _doubt_half_heads)
+    return client
+
+
+def _doubt_half_heads(operation_model: Any, response_dict: dict[str, Any], **_: object) -> None:
+    """Has an answer tried again whose connection broke in mid-head.
+
+    It ends like a whole head, and with no length in it what follows reads as empty: a listing without objects, a removal
+    without errors. Bytes of objects are counted by whoever reads them.
+    """
+    if response_dict["status_code"] == 200 and not operation_model.has_streaming_output:
+        names = {name.lower() for name in response_dict["headers"]}
+        if names.isdisjoint({"content-length", "transfer-encoding"}):
+            response_dict["status_code"] = 500
 
 
 def sts_client(endpoint: Endpoint, credentials: AccessKey | None = None) -> "STSClient":

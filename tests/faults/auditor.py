@@ -34,7 +34,9 @@ def report(record: Record, state: State) -> tuple[str, int]:
 def _figures(record: Record, state: State) -> list[str]:
     statuses = Counter(row.status for row in state.runs.values())
     errors = Counter(
-        told["error"]["code"] for told in state.told_runs.values() if isinstance(told.get("error"), dict)
+        f"{error['code']} ({error['message']})"
+        for told in state.told_runs.values()
+        if told.get("status") == "failed" and (error := told["error"])
     )
     passing = sum(for_the_moment(call) for call in record.calls)
     return [

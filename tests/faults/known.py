@@ -16,6 +16,7 @@ class Key:
     bearer: str
     external_id: str
     revoked: bool = False
+    rotating: bool = False
 
     @property
     def headers(self) -> dict[str, str]:

@@ -261,13 +261,18 @@ class Load:
         return True
 
     def _rotate_key(self, operation: Operation) -> bool:
-        key = choose(self._known.usable_keys(), operation.chances[0])
-        made = None if key is None else self._calls.rotate_key(key, _edge(operation))
-        if key is None or made is None:
+        key = choose([key for key in self._known.usable_keys() if not key.rotating], operation.chances[0])
+        if key is None:
+            return False
+        # Whoever does not hear of its new secret keeps the old one, which the next rotation would end.
+        key.rotating = True
+        made = self._calls.rotate_key(key, _edge(operation))
+        if made is None:
             return False
         new = Key(key.key_id, made.key_value, key.external_id)
         if self._reaches_both(new):
             key.bearer = new.bearer
+            key.rotating = False
         return True
 
     def _revoke_key(self, operation: Operation) -> bool:

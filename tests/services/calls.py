@@ -22,10 +22,11 @@ _DETAILS: tuple[type[Message], ...] = (
     error_details_pb2.RetryInfo,
 )
 
-# What no method declares: a key that is gone, and a fault.
+# What no method declares: a key that is gone, a fault, and a database or a store that is away.
 _OF_EVERY_METHOD = (
     errors_pb2.ERROR_REASON_UNAUTHORIZED,
     errors_pb2.ERROR_REASON_INTERNAL,
+    errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE,
 )
 
 

@@ -39,9 +39,12 @@ class FaultyProxy:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.port: int = self._listener.getsockname()[1]
         self._mode = Spoiled.NOTHING
+        self._passes: list[int | None] = []
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
-        threading.Thread(target=self._accept, name="faulty-proxy", daemon=True).start()
+        self._serving: list[threading.Thread] = []
+        self._accepting = threading.Thread(target=self._accept, name="faulty-proxy", daemon=True)
+        self._accepting.start()
 
     def __enter__(self) -> Self:
         return self
@@ -60,25 +63,37 @@ class FaultyProxy:
             for each in self._open:
                 _reset(each)
 
+    def cut_one(self, number: int, passing: int) -> None:
+        """Breaks the connection with this number, counted from 0, off once so many bytes of answers have passed."""
+        self.spoil(Spoiled.NOTHING)
+        self._passes = [None] * number + [passing]
+
     def close(self) -> None:
         _reset(self._listener)
+        self._accepting.join()
+        self._listener.close()
         self.spoil(Spoiled.REFUSED)
+        for thread in self._serving:
+            thread.join(timeout=10)
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 caller, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(caller,), daemon=True).start()
+                thread = threading.Thread(target=self._serve, args=(caller,), daemon=True)
+                self._serving = [*(each for each in self._serving if each.is_alive()), thread]
+                thread.start()
 
     def _serve(self, caller: socket.socket) -> None:
         with self._lock:
             self._open.add(caller)
             mode = self._mode
             chance = self._random.random()
+            passes = self._passes.pop(0) if self._passes else None
         try:
             match mode:
                 case Spoiled.NOTHING:
-                    self._hand_on(caller, None, None)
+                    self._hand_on(caller, None, passes)
                 case Spoiled.CUT:
                     # How many bytes of the request and of its answer still pass.
                     self._hand_on(caller, *((0, None) if chance < 0.3 else (None, 0) if chance < 0.7 else (None, 150)))

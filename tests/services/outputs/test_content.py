@@ -7,6 +7,8 @@ import pytest
 
 from backend.interceptors import handlers_of
 from backend.outputs.servicer import OutputsServicer
+from backend.settings import ObjectSettings
+from backend.storage.objects.bucket import BucketObjects
 from tests.services.calls import Caller, RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import outputs_pb2
@@ -132,6 +134,18 @@ def test_an_output_that_is_erased_while_it_is_asked_for_is_not_found(world: Worl
     with pytest.raises(RefusedError) as caught:
         call.stream("GetOutputContent", request, world.key).rest()
     assert caught.value.reason == "output_not_found"
+
+
+def test_a_store_that_is_away_is_unreachable(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "OWNKEY")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-secret")
+    run_id, output_id = made(world)
+    away = BucketObjects(ObjectSettings(store="s3", bucket="kept", endpoint_url="http://127.0.0.1:1"))
+    call = Caller(OutputsServicer(world.services, away), outputs_pb2.DESCRIPTOR.services_by_name["OutputsService"])
+    request = outputs_pb2.GetOutputContentRequest(run_id=run_id, output_id=output_id)
+    with pytest.raises(RefusedError) as caught:
+        call.stream("GetOutputContent", request, world.key).rest()
+    assert caught.value.reason == "runtime_unreachable"
 
 
 def test_a_caller_that_goes_away_ends_the_read(world: World) -> None:

@@ -17,6 +17,7 @@ import pytest
 from backend.settings import ObjectSettings
 from backend.storage.objects import ObjectStoreError, open_objects
 from backend.storage.objects.bucket import PIECE_BYTES, BucketObjects
+from tests.support.faulty_proxy import FaultyProxy
 from tests.support.s3_server import S3Server
 
 KEY = "runs/run_1/out_1"
@@ -137,6 +138,19 @@ def test_what_could_not_be_removed_is_an_error(
     objects.put_bytes(KEY, b"x")
     with pytest.raises(ObjectStoreError, match="AccessDenied"):
         objects.delete_prefix("runs/run_1/")
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_an_answer_that_breaks_off_in_its_head_is_not_taken_for_an_empty_one(
+    s3_server: S3Server, settings: ObjectSettings, number: int
+) -> None:
+    with FaultyProxy(lambda: int(s3_server.url.rpartition(":")[2])) as proxy:
+        objects = BucketObjects(replace(settings, endpoint_url=proxy.url))
+        objects.put_bytes(KEY, b"x")
+        # Of uploads, versions, objects, and of what was removed.
+        proxy.cut_one(number, passing=60)
+        objects.delete_prefix("runs/run_1/")
+    assert "Contents" not in s3_server.s3.list_objects_v2(Bucket="kept")
 
 
 def test_a_large_file_is_stored_in_constant_memory(objects: BucketObjects, tmp_path: Path) -> None:

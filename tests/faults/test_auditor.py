@@ -1,0 +1,207 @@
+"""The auditor finds what is wrong: a journal and a state that agree, and one thing changed in either."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults import rules
+from tests.faults.auditor import report
+from tests.faults.journal import Journal, Record, read
+from tests.faults.state import OutputRow, RunRow, SegmentRow, State, Stored
+
+KEY, RUN, ERASED, SEGMENT, OUTPUT, APPROVAL = "ak_1", "run_1", "run_2", "seg_1", "out_1", "apr_1"
+PURGED_AT = 1_790_244_930_123
+PURGED = "2026-09-24T10:15:30.123+00:00"
+EVENTS = [[1, "segment.started", "a"], [2, "run.started", "b"]]
+
+Change = Callable[[dict[str, dict[str, Any]], State], None]
+
+
+def noted(journal: Journal, calls: dict[str, dict[str, Any]]) -> None:
+    for call in calls.values():
+        number = journal.call(call["kind"], edge=0, **call["about"])
+        journal.answer(number, call["status"], call.get("code"), call.get("said", {}))
+
+
+def start(name: str, run: str, status: int = 201) -> dict[str, Any]:
+    return {
+        "kind": "start",
+        "about": {"key": KEY, "idempotency_key": name, "body": name},
+        "status": status,
+        "said": {"run": run, "replayed": status == 200, "key": KEY, "reference": name},
+    }
+
+
+def of_run(kind: str, run: str = RUN, status: int = 200, code: str | None = None, **said: Any) -> dict[str, Any]:
+    return {"kind": kind, "about": {"key": KEY, "run": run}, "status": status, "code": code, "said": said}
+
+
+def right() -> tuple[dict[str, dict[str, Any]], State]:
+    """Calls by a name, and a state that is as they were answered."""
+    end = {"status": "completed", "finished_at": "then", "error": None, "outputs": 1}
+    calls = {
+        "start": start("first", RUN),
+        "replay": start("first", RUN, 200),
+        "other start": start("second", ERASED),
+        "read": of_run("read_run", **end),
+        "read again": of_run("read_run", **end),
+        "events": of_run("read_events", segment=SEGMENT, events=EVENTS, next=2, segments=[]),
+        "decide": {
+            "kind": "decide",
+            "about": {"key": KEY, "run": RUN, "approval": APPROVAL, "approve": True},
+            "status": 200,
+        },
+        "cancel": of_run("cancel", RUN, 409, "already_terminal"),
+        "outputs": of_run("list_outputs", outputs=[[OUTPUT, "one/1.txt", "abc", 3]]),
+        "content": of_run("read_content", sha256="abc", size=3),
+        "zip": of_run("read_zip", files={"one/1.txt": "abc"}),
+        "list": {"kind": "list_runs", "about": {"key": KEY}, "status": 200, "said": {"runs": [RUN, ERASED]}},
+        "erase": of_run("erase", ERASED, 202, purged_at=PURGED),
+        "erase again": of_run("erase", ERASED, 409, "already_purged", data_purged_at=PURGED),
+        "revoke": {"kind": "revoke_key", "about": {"key": "ak_2"}, "status": 200},
+        "refused": {"kind": "read_key", "about": {"key": "ak_2"}, "status": 401, "code": "unauthorized"},
+    }
+    calls["events"]["about"] |= {"segment": None, "after": 0}
+    calls["content"]["about"] |= {"output": OUTPUT, "sha256": "abc"}
+    state = State(
+        runs={
+            RUN: RunRow(KEY, "first", "completed", None, 3, 9, 0, 0),
+            ERASED: RunRow(KEY, "second", "cancelled", PURGED_AT, 0, 0, 0, 0),
+        },
+        records={(KEY, "first"): RUN, (KEY, "second"): ERASED},
+        segments={SEGMENT: SegmentRow(RUN, 2, 2, 1, 2)},
+        approvals={APPROVAL: "approved"},
+        outputs={OUTPUT: OutputRow(RUN, "one/1.txt", "abc", 3, f"runs/{RUN}/{OUTPUT}")},
+        quota={KEY: 2},
+        revoked={"ak_2"},
+        objects={f"runs/{RUN}/{OUTPUT}": Stored(3, "abc")},
+        told_runs={
+            RUN: {"run_id": RUN, "status": "completed", "finished_at": "then"},
+            ERASED: {"run_id": ERASED, "status": "cancelled", "finished_at": "then"},
+        },
+        told_listed={KEY: [ERASED, RUN]},
+        told_keys={KEY: {"active_runs": 0}},
+        told_events={SEGMENT: EVENTS},
+        told_of_erased={ERASED: [404, 404, 404]},
+    )
+    return calls, state
+
+
+def journal_of(folder: Path, calls: dict[str, dict[str, Any]]) -> Record:
+    journal = Journal(folder / "journal.jsonl")
+    noted(journal, calls)
+    journal.close()
+    return read(journal.path)
+
+
+def test_what_agrees_has_no_violation(tmp_path: Path) -> None:
+    calls, state = right()
+    text, violations = report(journal_of(tmp_path, calls), state)
+    assert violations == 0, text
+    assert all(held for held, _ in rules.found(read(tmp_path / "journal.jsonl"), state).values()), text
+
+
+def set_run(run_id: str = RUN, **changes: Any) -> Change:
+    return lambda _, state: state.runs.update({run_id: state.runs[run_id]._replace(**changes)})
+
+
+def set_call(name: str, **changes: Any) -> Change:
+    return lambda calls, _: calls[name].update(changes)
+
+
+def say(name: str, **changes: Any) -> Change:
+    return lambda calls, _: calls[name]["said"].update(changes)
+
+
+WRONG: list[tuple[str, Change]] = [
+    ("every answer is one", set_call("read again", status=500, code="internal")),
+    ("every answer is one", set_call("read again", status=404, code="run_not_found")),
+    ("every answer is one", set_call("read again", status=401, code="unauthorized")),
+    ("every answer is one", set_call("read again", status=503, code="deployment_updating", said={"reason": "x"})),
+    ("every answer is one", set_call("events", status=404, code="not_found")),
+    ("every answer is one", set_call("start", status=422, code="version_not_found")),
+    ("no answer fails without", set_call("read again", status=502, code="runtime_unreachable")),
+    ("no answer fails without", set_call("read again", status=0, code="ConnectionResetError")),
+    ("no start conflicts", set_call("replay", status=409, code="idempotency_conflict")),
+    ("every acknowledged start", lambda _, state: state.told_runs.update({RUN: {"error": {}}})),
+    ("every acknowledged start", set_run(client_reference="third")),
+    ("every acknowledged start", say("replay", run="run_9")),
+    ("no idempotency key", say("replay", run="run_9")),
+    ("no idempotency key", set_call("replay", status=201)),
+    ("no idempotency key", lambda _, state: state.records.update({(KEY, "first"): None})),
+    ("no idempotency key", set_run(ERASED, client_reference="first")),
+    ("no event that was seen", lambda _, state: state.told_events.update({SEGMENT: [EVENTS[0], [2, "x", "c"]]})),
+    ("no event that was seen", lambda _, state: state.told_events.update({SEGMENT: EVENTS[:1]})),
+    ("no event that was seen", say("events", events=[EVENTS[0], [3, "x", "c"]])),
+    ("no event sequence", lambda _, state: state.segments.update({SEGMENT: SegmentRow(RUN, 3, 2, 1, 3)})),
+    ("no event sequence", lambda _, state: state.told_events.update({SEGMENT: [EVENTS[1]]})),
+    ("every run came to its end", set_run(status="running")),
+    ("every run came to its end", set_run(open_segments=1)),
+    ("every run came to its end", set_run(pending_approvals=1)),
+    ("no run that ended", say("read again", status="running")),
+    ("no run that ended", say("read again", finished_at="later")),
+    ("no run that ended", set_run(status="failed")),
+    ("no run that ended", set_call("cancel", status=202, code=None, said={"status": "cancelled"})),
+    ("every decision", lambda _, state: state.approvals.update({APPROVAL: "rejected"})),
+    ("every decision", lambda _, state: state.approvals.clear()),
+    ("every slot", lambda _, state: state.quota.update({KEY: 3})),
+    ("every slot", lambda _, state: state.told_keys.update({KEY: {"active_runs": 1}})),
+    ("every run is listed", lambda _, state: state.told_listed.update({KEY: [RUN]})),
+    ("every run is listed", lambda _, state: state.told_listed.update({KEY: [RUN, ERASED, RUN]})),
+    ("nothing is left", set_run(ERASED, content=1)),
+    ("nothing is left", set_run(ERASED, rows=1)),
+    ("nothing is left", set_run(ERASED, purged_at=PURGED_AT + 1)),
+    ("nothing is left", lambda _, state: state.objects.update({f"runs/{ERASED}/out_9": Stored(1, "x")})),
+    ("nothing is left", lambda _, state: state.objects.update({"runs/run_9/out_9": Stored(1, "x")})),
+    ("nothing is left", lambda _, state: state.told_of_erased.update({ERASED: [404, 200, 404]})),
+    ("every revoked key", set_call("refused", status=200, code=None)),
+    ("every revoked key", lambda _, state: state.revoked.clear()),
+    ("every output's sha256", say("content", sha256="abd")),
+    ("every output's sha256", say("zip", files={"one/1.txt": "abd"})),
+    ("every output's sha256", say("zip", files={})),
+    ("every output's sha256", say("outputs", outputs=[[OUTPUT, "one/1.txt", "abd", 3]])),
+    ("every output's sha256", say("outputs", outputs=[["out_9", "one/1.txt", "abc", 3]])),
+    ("every output's sha256", lambda _, state: state.objects.clear()),
+    ("every output's sha256", lambda _, state: state.objects.update({f"runs/{RUN}/{OUTPUT}": Stored(3, "abd")})),
+]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "change"), WRONG, ids=[f"{number}: {sentence}" for number, (sentence, _) in enumerate(WRONG)]
+)
+def test_what_does_not_agree_is_found(tmp_path: Path, sentence: str, change: Change) -> None:
+    calls, state = right()
+    change(calls, state)
+    record = journal_of(tmp_path, calls)
+    broken = [rule for rule, (_, found) in rules.found(record, state).items() if found]
+    assert any(rule.startswith(sentence) for rule in broken), broken
+    text, violations = report(record, state)
+    assert violations > 0
+    assert f"violations: {violations}" in text
+
+
+def test_every_rule_has_something_that_violates_it() -> None:
+    assert {rule.sentence for rule in rules.RULES} == {
+        rule.sentence for rule in rules.RULES for sentence, _ in WRONG if rule.sentence.startswith(sentence)
+    }
+
+
+def test_a_failed_answer_near_a_fault_is_none_of_the_auditors(tmp_path: Path) -> None:
+    calls, state = right()
+    calls["read again"] |= {"status": 502, "code": "runtime_unreachable"}
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.fault(1, "kill backend", begins=True)
+    noted(journal, calls)
+    journal.fault(1, "kill backend", begins=False)
+    journal.close()
+    assert report(read(journal.path), state)[1] == 0
+
+
+def test_a_revoked_key_that_still_works_after_two_minutes_is_found(tmp_path: Path) -> None:
+    calls, state = right()
+    record = journal_of(tmp_path, calls)
+    *_, revoke, late = record.calls
+    late.status, late.code, late.sent = 200, None, revoke.answered + 121
+    assert "121 s after its revocation" in report(record, state)[0]
