@@ -17,7 +17,7 @@ BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse 
 	|| git rev-parse --verify --quiet main)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate bench fuzz lock clean
+.PHONY: help venv run test test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate bench fuzz faults lock clean
 
 help: ## Say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -72,6 +72,9 @@ bench: $(DEV) ## Compare the service with a bare server on this machine
 
 fuzz: $(FUZZ) ## Look for bugs with made-up inputs, SECONDS=600 a target; ARGS names targets
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
+
+faults: $(DEV) ## Run the fault campaign at length: ARGS="--seed 7 --operations 10000 --faults 100"
+	$(BIN)/python -m tests.faults $(ARGS)
 
 lock: $(DEV) ## Pin dependencies again after a change of pyproject.toml; ARGS=--upgrade takes newer ones
 	$(COMPILE) $(ARGS) pyproject.toml --group build -o requirements/run.txt

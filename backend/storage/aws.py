@@ -61,8 +61,8 @@ def s3_client(endpoint: Endpoint, credentials: AccessKey | Renewal | None = None
 def _doubt_half_heads(operation_model: Any, response_dict: dict[str, Any], **_: object) -> None:
     """Has an answer tried again whose connection broke in mid-head.
 
-    It ends like a whole head, and with no length in it what follows reads as empty: a listing without objects, a removal
-    without errors. Bytes of objects are counted by whoever reads them.
+    It ends like a whole head, and with no length in it what follows reads as empty: a listing without objects, a
+    removal without errors. Bytes of objects are counted by whoever reads them.
     """
     if response_dict["status_code"] == 200 and not operation_model.has_streaming_output:
         names = {name.lower() for name in response_dict["headers"]}

@@ -21,7 +21,9 @@ def main() -> int:
     arguments.add_argument("--faults", type=int, default=100)
     arguments.add_argument("--rate", type=float, default=12.0, help="most operations a second")
     arguments.add_argument("--pace", type=float, default=1.0, help="outages last so many times as long")
-    arguments.add_argument("--store", choices=tuple(_SHARES), action="append", help="where objects rest; both unless said")
+    arguments.add_argument(
+        "--store", choices=tuple(_SHARES), action="append", help="where objects rest; both unless said"
+    )
     arguments.add_argument("--keep", type=Path, help="folder for the journals and the logs of the parts")
     given = arguments.parse_args()
     stores = given.store or list(_SHARES)

@@ -10,29 +10,26 @@ from tests.faults.journal import NO_ANSWER, Call, Record
 _FOR_THE_MOMENT: Final = frozenset({(502, "runtime_unreachable"), (502, "runtime_error"), (503, "deployment_updating")})
 _AWAY: Final = "keys_table_unreachable"
 
-_EXPECTED: Final[Mapping[str, frozenset[tuple[int, str | None]]]] = {
-    kind: frozenset(answers)
-    for kind, answers in {
-        "start": [(201, None), (200, None), (409, "idempotency_conflict"), (429, "too_many_active_runs")],
-        "read_run": [(200, None)],
-        "read_events": [(200, None)],
-        "read_steps": [(200, None)],
-        "read_approvals": [(200, None)],
-        "list_outputs": [(200, None)],
-        "read_content": [(200, None)],
-        "read_zip": [(200, None)],
-        "list_runs": [(200, None)],
-        "read_key": [(200, None)],
-        "await_key": [(200, None), (401, "unauthorized")],
-        "cancel": [(202, None), (409, "already_terminal")],
-        "erase": [(202, None)],
-        # It may have been decided, or its run cancelled, since it was listed.
-        "decide": [(200, None), (400, "invalid_request")],
-        "list_pending": [(200, None)],
-        "make_key": [(200, None)],
-        "rotate_key": [(200, None)],
-        "revoke_key": [(200, None)],
-    }.items()
+_EXPECTED: Final[Mapping[str, list[tuple[int, str | None]]]] = {
+    "start": [(201, None), (200, None), (409, "idempotency_conflict"), (429, "too_many_active_runs")],
+    "read_run": [(200, None)],
+    "read_events": [(200, None)],
+    "read_steps": [(200, None)],
+    "read_approvals": [(200, None)],
+    "list_outputs": [(200, None)],
+    "read_content": [(200, None)],
+    "read_zip": [(200, None)],
+    "list_runs": [(200, None)],
+    "read_key": [(200, None)],
+    "await_key": [(200, None), (401, "unauthorized")],
+    "cancel": [(202, None), (409, "already_terminal")],
+    "erase": [(202, None)],
+    # It may have been decided, or its run cancelled, since it was listed.
+    "decide": [(200, None), (400, "invalid_request")],
+    "list_pending": [(200, None)],
+    "make_key": [(200, None)],
+    "rotate_key": [(200, None)],
+    "revoke_key": [(200, None)],
 }
 # Once an erasure was asked for.
 _OF_ERASED: Final = frozenset(
@@ -95,7 +92,9 @@ def conflicts_without_reason(record: Record) -> Iterator[str]:
         starts[call.about["key"], call.about["idempotency_key"]].append(call)
     for calls in starts.values():
         for call in calls:
-            if call.code == "idempotency_conflict" and all(other.about["body"] == call.about["body"] for other in calls):
+            if call.code == "idempotency_conflict" and all(
+                other.about["body"] == call.about["body"] for other in calls
+            ):
                 earlier = [other for other in calls if other is not call and other.sent <= call.answered]
                 if not any(for_the_moment(other) or other.answered >= call.sent for other in earlier):
                     yield str(call)

@@ -38,10 +38,11 @@ def _figures(record: Record, state: State) -> list[str]:
         for told in state.told_runs.values()
         if told.get("status") == "failed" and (error := told["error"])
     )
+    erased = sum(row.purged_at is not None for row in state.runs.values())
     passing = sum(for_the_moment(call) for call in record.calls)
     return [
         f"calls: {len(record.calls):,}, {len(record.calls) - passing:,} answered, {passing:,} not or for the moment",
-        f"runs: {dict(statuses)}, failed as {dict(errors)}, erased {sum(r.purged_at is not None for r in state.runs.values())}",
+        f"runs: {dict(statuses)}, failed as {dict(errors)}, erased {erased}",
         f"objects: {len(state.objects):,}; longest use of a revoked key: {rules.longest_use(record):.1f} s",
     ]
 

@@ -199,7 +199,10 @@ class Calls:
             except (ValueError, LookupError, zipfile.BadZipFile) as error:
                 self._journal.answer(number, answer.status, f"not understood: {error!r}", {})
         else:
-            details = {"retry_after": answer.headers.get("Retry-After"), "body": None if code else repr(answer.body[:99])}
+            details = {
+                "retry_after": answer.headers.get("Retry-After"),
+                "body": None if code else repr(answer.body[:99]),
+            }
             if code in {"already_purged", "deployment_updating"}:
                 details |= answer.error["details"]
             if code in {"internal", "runtime_error"}:

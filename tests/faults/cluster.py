@@ -53,7 +53,9 @@ class Cluster:
             raise
 
     def _set_up(self) -> None:
-        folder = self._folder = Path(self._held.enter_context(tempfile.TemporaryDirectory(prefix="workflow-api-faults-")))
+        folder = self._folder = Path(
+            self._held.enter_context(tempfile.TemporaryDirectory(prefix="workflow-api-faults-"))
+        )
         # The user of PostgreSQL reads its clock there.
         folder.chmod(0o711)
         self._library = clock_library(folder)

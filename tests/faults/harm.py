@@ -3,8 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 from tests.faults.cluster import Cluster
@@ -14,6 +13,8 @@ from tests.support.faulty_proxy import FaultyProxy, Spoiled
 from tests.support.stepped_clock import SteppedClock
 
 _AT_ONCE: Final = 2
+_PARTS: Final = frozenset({"edge", "backend", "worker"})
+_THINGS: Final = _PARTS | {"postgresql", "redis", "s3", "disk"}
 _S3: Final = {
     "s3 answers 500": Spoiled.ANSWERED_500,
     "s3 answers 503": Spoiled.ANSWERED_503,
@@ -66,16 +67,11 @@ class Harm:
         finally:
             self._free.release()
 
-    @contextmanager
-    def _alone(self, fault: Fault) -> Iterator[None]:
+    def _alone(self, fault: Fault) -> threading.Lock:
+        """What no other fault may have that is about the same thing."""
         words = fault.kind.split()
-        on_one = {"edge", "backend", "worker"} & set(words)
-        name = f"{sorted(on_one)[0]} {fault.target}" if on_one and "s3" not in words else words[-1]
-        for thing in ("postgresql", "redis", "s3", "disk"):
-            if thing in words:
-                name = thing
-        with self._locks.setdefault(name, threading.Lock()):
-            yield
+        thing = next(word for word in words if word in _THINGS)
+        return self._locks.setdefault(f"{thing} {fault.target}" if thing in _PARTS else thing, threading.Lock())
 
     def _do(self, fault: Fault) -> None:
         words = fault.kind.split()
@@ -157,7 +153,3 @@ class Harm:
         end = time.monotonic() + seconds
         while not there() and time.monotonic() < end:
             time.sleep(0.1)
-
-
-def counted(done: Mapping[str, int]) -> int:
-    return sum(done.values())

@@ -43,7 +43,7 @@ class Journal:
         self._file.close()
 
     def _write(self, line: dict[str, Any]) -> None:
-        self._file.write(json.dumps({"at": round(time.monotonic(), 4), **line}) + "\n")
+        self._file.write(json.dumps({"at": round(time.monotonic(), 6), **line}) + "\n")
         self._file.flush()
 
 

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from tests.faults.calls import Calls
@@ -79,7 +79,7 @@ class Load:
         slots = threading.Semaphore(2 * _THREADS)
         with ThreadPoolExecutor(_THREADS) as pool:
             due = time.monotonic()
-            failures = []
+            failures: list[Future[None]] = []
             while not enough() and not failures:
                 slots.acquire()
                 due = max(due + 1 / rate, time.monotonic() - 1)
@@ -128,11 +128,9 @@ class Load:
         keys = self._known.usable_keys()
         key = choose(keys, operation.chances[0])
         assert key is not None
-        point = operation.chances[1] * sum(WORKFLOWS.values())
-        for workflow, weight in WORKFLOWS.items():
-            point -= weight
-            if point < 0:
-                break
+        # So often as its weight says.
+        workflow = choose([name for name, weight in WORKFLOWS.items() for _ in range(weight)], operation.chances[1])
+        assert workflow is not None
         idempotency_key = f"operation-{operation.number}"
         body = {"input_text": f"text of {operation.number}", "client_reference": idempotency_key}
         return Start(key, workflow, idempotency_key, body)

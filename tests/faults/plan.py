@@ -35,24 +35,26 @@ WORKFLOWS: Final[Mapping[str, int]] = {"Quick": 50, "Files": 25, "Asked": 15, "S
 S3: Final = "s3"
 FOLDER: Final = "folder"
 
-_EVERYWHERE: Final[Mapping[str, int]] = {
-    "kill edge": 6,
-    "kill backend": 6,
-    "kill worker": 6,
-    "stop worker past its lease": 3,
-    "restart postgresql": 5,
-    "postgresql away": 4,
-    "redis away": 4,
-    "step clock of edge": 3,
-    "step clock of backend": 3,
-    "step clock of worker": 3,
-    "step clock of postgresql": 2,
-    "edge loses backend": 5,
-    "edge hears nothing from backend": 4,
-}
 FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
-    S3: {**_EVERYWHERE, "s3 answers 500": 5, "s3 answers 503": 5, "s3 cuts connections": 5},
-    FOLDER: {**_EVERYWHERE, "disk full": 20},
+    S3: {
+        "kill edge": 6,
+        "kill backend": 6,
+        "kill worker": 6,
+        "stop worker past its lease": 3,
+        "restart postgresql": 5,
+        "postgresql away": 4,
+        "redis away": 4,
+        "step clock of edge": 3,
+        "step clock of backend": 3,
+        "step clock of worker": 3,
+        "step clock of postgresql": 2,
+        "edge loses backend": 5,
+        "edge hears nothing from backend": 4,
+        "s3 answers 500": 5,
+        "s3 answers 503": 5,
+        "s3 cuts connections": 5,
+    },
+    FOLDER: {"disk full": 12, "kill backend": 4, "kill worker": 4, "restart postgresql": 3},
 }
 """Kinds of faults by the store of objects, with how often each comes beside the others."""
 

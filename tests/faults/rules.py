@@ -53,7 +53,7 @@ def doubled_starts(record: Record, state: State) -> Iterator[str]:
 
 def changed_events(record: Record, state: State) -> Iterator[str]:
     """Pages must go on without a gap, agree with one another, and with what is there at the end."""
-    seen: dict[tuple[str, int], Any] = {}
+    seen: dict[tuple[Any, int], Any] = {}
     for call in record.acknowledged("read_events"):
         segment, events = call.said.get("segment"), call.said.get("events", [])
         if [event[0] for event in events] != list(
@@ -63,9 +63,7 @@ def changed_events(record: Record, state: State) -> Iterator[str]:
         for event in events:
             if seen.setdefault((segment, event[0]), event) != event:
                 yield f"event {event[0]} of {segment} changed: {call}"
-    told = {
-        (segment, event[0]): event for segment, events in state.told_events.items() for event in events
-    }
+    told = {(segment, event[0]): event for segment, events in state.told_events.items() for event in events}
     for (segment, seq), event in seen.items():
         if segment in state.told_events and told.get((segment, seq)) != event:
             yield f"event {seq} of {segment} was {event}, is {told.get((segment, seq))}"
@@ -78,7 +76,7 @@ def _past_the_end(call: Call) -> bool:
 def gaps(record: Record, state: State) -> Iterator[str]:
     for segment_id, row in state.segments.items():
         run = state.runs[row.run_id]
-        if run.purged_at is None and (row.count, row.first or 1, row.last or 0) != (row.last_seq, 1, row.last_seq):
+        if run.purged_at is None and (row.events, row.first or 1, row.last or 0) != (row.last_seq, 1, row.last_seq):
             yield f"segment {segment_id} of {row.run_id}: {row}"
     for segment_id, events in state.told_events.items():
         if [event[0] for event in events] != list(range(1, state.segments[segment_id].last_seq + 1)):
@@ -256,6 +254,4 @@ def longest_use(record: Record) -> float:
 
 def found(record: Record, state: State) -> Mapping[str, tuple[int, list[str]]]:
     """By rule how many things it was held against, and what violates it."""
-    return {
-        rule.sentence: (rule.held(record, state), list(rule.violations(record, state))) for rule in RULES
-    }
+    return {rule.sentence: (rule.held(record, state), list(rule.violations(record, state))) for rule in RULES}

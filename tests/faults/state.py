@@ -14,7 +14,7 @@ import psycopg
 from botocore.config import Config
 
 from tests.faults.calls import digest
-from tests.support.wire import BASE
+from tests.support.wire import BASE, Address
 
 _THREADS: Final = 4
 TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
@@ -45,7 +45,7 @@ class OutputRow(NamedTuple):
 class SegmentRow(NamedTuple):
     run_id: str
     last_seq: int
-    count: int
+    events: int
     first: int | None
     last: int | None
 
@@ -149,7 +149,7 @@ class _Api:
     """Reads with the keys that may."""
 
     def __init__(self, scene: Mapping[str, Any]) -> None:
-        self._edges = [tuple(edge) for edge in scene["edges"]]
+        self._edges: list[Address] = [(host, port) for host, port in scene["edges"]]
         self.headers = {key["key"]: key["headers"] for key in scene["keys"] if not key["revoked"]}
 
     def get(self, key_id: str, path: str, edge: int = 0) -> tuple[int, Any]:

@@ -45,8 +45,8 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         "start": start("first", RUN),
         "replay": start("first", RUN, 200),
         "other start": start("second", ERASED),
-        "read": of_run("read_run", **end),
-        "read again": of_run("read_run", **end),
+        "read": of_run("read_run") | {"said": end},
+        "read again": of_run("read_run") | {"said": dict(end)},
         "events": of_run("read_events", segment=SEGMENT, events=EVENTS, next=2, segments=[]),
         "decide": {
             "kind": "decide",

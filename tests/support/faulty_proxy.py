@@ -9,9 +9,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 _CHUNK: Final = 1 << 16
-_ERROR: Final = (
-    '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>Planned.</Message></Error>'
-)
+_ERROR: Final = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>Planned.</Message></Error>'
 _NAMES: Final = {500: "InternalError", 503: "SlowDown"}
 
 
@@ -167,5 +165,6 @@ def _refuse(caller: socket.socket, status: int) -> None:
         body = _ERROR.format(code=_NAMES[status]).encode()
         caller.sendall(
             f"HTTP/1.1 {status} Planned\r\nContent-Type: application/xml\r\n"
-            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+            + body
         )

@@ -34,9 +34,13 @@ class OwnPostgresql:
         self._data = self._folder / "data"
         self.url = f"postgresql://postgres@/postgres?{urlencode({'host': str(self._folder)})}"
         self._process: subprocess.Popen[bytes] | None = None
-        made = [self._programs / "initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
         subprocess.run(
-            [*made, "-D", self._data], user=self._user, cwd="/", check=True, stdout=subprocess.DEVNULL, timeout=120
+            [self._programs / "initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"],
+            user=self._user,
+            cwd="/",
+            check=True,
+            stdout=subprocess.DEVNULL,
+            timeout=120,
         )
         self.start()
 

@@ -19,7 +19,7 @@ class SmallDisk:
         folder.mkdir()
         self.folder = folder
         self._filler = folder / "filler"
-        command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", folder]
+        command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
         if os.geteuid() != 0 or subprocess.run(command, capture_output=True, timeout=60, check=False).returncode:
             pytest.skip("only root may mount a small disk")
 

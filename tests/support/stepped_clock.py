@@ -33,6 +33,6 @@ def clock_library(folder: Path) -> Path:
     if compiler is None:
         pytest.skip("there is no C compiler (Debian: apt-get install gcc libc6-dev)")
     library = folder / "stepped_clock.so"
-    made = [compiler, "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, _SOURCE, "-ldl", "-pthread"]
-    subprocess.run(made, check=True, timeout=120)
+    options = ["-O2", "-Wall", "-Werror", "-shared", "-fPIC"]
+    subprocess.run([compiler, *options, "-o", library, _SOURCE, "-ldl", "-pthread"], check=True, timeout=120)
     return library

@@ -1,0 +1,22 @@
+"""Campaigns short enough for every change: each kind of fault once, and nothing that was acknowledged may be broken."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.campaign import run_campaign
+from tests.faults.plan import FAULTS, FOLDER, S3, Extent
+
+SEED = 7
+_PACE = 0.35
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("store", "operations"), [(S3, 320), (FOLDER, 100)])
+def test_nothing_acknowledged_is_broken_whatever_fails(tmp_path: Path, store: str, operations: int) -> None:
+    extent = Extent(operations, faults=len(FAULTS[store]), rate=15.0, pace=_PACE)
+    outcome = run_campaign(tmp_path, SEED, store, extent)
+    assert outcome.code == 0, str(outcome)
+    assert outcome.faults.keys() == FAULTS[store].keys()
+    assert sum(outcome.operations.values()) >= operations
