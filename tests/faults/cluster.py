@@ -89,6 +89,8 @@ class Cluster:
             "LOG_LEVEL": "warning",
             "BACKEND_DATABASE": "env:DATABASE",
             "EDGE_REDIS_URL": "env:REDIS",
+            # Callers wait less for an edge that hears nothing.
+            "EDGE_BACKEND_SECONDS": "5",
             "RUNTIME_ENGINE": "dbos",
             "RUNTIME_STEP_SLOTS": "4",
             "RUNTIME_LAUNCH_TIMEOUT_SECONDS": "60",

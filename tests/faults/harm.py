@@ -89,7 +89,7 @@ class Harm:
             case ["step", "clock", "of", part]:
                 self._step(part, fault)
             case ["edge", *rest]:
-                spoiled = Spoiled.SILENT if "nothing" in rest else Spoiled.REFUSED
+                spoiled = Spoiled.REFUSED if "loses" in rest else Spoiled.SILENT
                 self._spoil(self._cluster.links[fault.target], spoiled, fault.seconds)
             case ["s3", *_]:
                 self._spoil(self._cluster.s3, _S3[fault.kind], fault.seconds)

@@ -50,6 +50,7 @@ FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
         "step clock of postgresql": 2,
         "edge loses backend": 5,
         "edge hears nothing from backend": 4,
+        "edge cut off for minutes": 1,
         "s3 answers 500": 5,
         "s3 answers 503": 5,
         "s3 cuts connections": 5,
@@ -57,6 +58,8 @@ FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
     FOLDER: {"disk full": 12, "kill backend": 4, "kill worker": 4, "restart postgresql": 3},
 }
 """Kinds of faults by the store of objects, with how often each comes beside the others."""
+
+_ONLY_AT_LENGTH: Final = frozenset({"edge cut off for minutes"})
 
 # Not so far that a key expires, or the old secret of one that was rotated.
 _CLOCK_STEPS: Final = (-7200.0, -600.0, -45.0, -1.5, 1.5, 45.0, 600.0, 7200.0)
@@ -110,9 +113,10 @@ def faults(seed: int, store: str, extent: Extent) -> list[Fault]:
     """Faults in the order of their beginnings; each kind comes once before any comes again."""
     chance = random.Random(f"faults {store} {seed}")
     weights = FAULTS[store]
-    kinds = list(weights)
+    kinds = [kind for kind in weights if extent.pace >= 1 or kind not in _ONLY_AT_LENGTH]
     chance.shuffle(kinds)
-    kinds = (kinds + chance.choices(list(weights), list(weights.values()), k=extent.faults))[: extent.faults]
+    more = chance.choices(kinds, [weights[kind] for kind in kinds], k=extent.faults)
+    kinds = (kinds + more)[: extent.faults]
     first, last = round(0.04 * extent.operations), round(0.85 * extent.operations)
     moments = sorted(chance.randint(first, last) for _ in kinds)
     return [
@@ -129,6 +133,9 @@ def _seconds(kind: str, pace: float, chance: random.Random) -> float:
             return chance.uniform(21, 23) if pace < 1 else chance.uniform(22, 30)
         case "postgresql away":
             return 20 * pace
+        case "edge cut off for minutes":
+            # So long that its copy of the keys admits nobody any more.
+            return 135
         case _ if kind.startswith(("kill", "restart")):
             return chance.uniform(0, 2) * pace
         case _:
