@@ -21,7 +21,8 @@ _EXPECTED: Final[Mapping[str, list[tuple[int, str | None]]]] = {
     "read_zip": [(200, None)],
     "list_runs": [(200, None)],
     "read_key": [(200, None)],
-    "await_key": [(200, None), (401, "unauthorized")],
+    # An edge may not have heard of it, nor of any before.
+    "await_key": [(200, None), (401, "unauthorized"), (503, "deployment_updating")],
     "cancel": [(202, None), (409, "already_terminal")],
     "erase": [(202, None)],
     # It may have been decided, or its run cancelled, since it was listed.

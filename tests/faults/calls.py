@@ -189,7 +189,7 @@ class Calls:
         number = self._journal.call(kind, key=key.key_id, edge=edge, **(about or {}))
         try:
             answer = self._sent(edge, method, path, {**key.headers, **(headers or {})}, body)
-        except (OSError, http.client.HTTPException, LookupError) as error:
+        except (OSError, http.client.HTTPException) as error:
             self._journal.answer(number, NO_ANSWER, type(error).__name__, {})
             return None
         code = answer.code

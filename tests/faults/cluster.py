@@ -124,8 +124,15 @@ class Cluster:
         self._held.close()
 
     def edge_address(self, number: int) -> Address:
-        """Where an edge listens now, or listened last."""
-        return address_of(self.parts["edge"][number].part.ready["base_address"])
+        """Where an edge listens.
+
+        Raises:
+            ConnectionRefusedError: it does not, until it has been started again.
+        """
+        ready = self.parts["edge"][number].part.ready
+        if not ready:
+            raise ConnectionRefusedError
+        return address_of(ready["base_address"])
 
     def whole(self) -> bool:
         """Whether every part is there and serves."""

@@ -171,8 +171,14 @@ def _milliseconds(at: str) -> int:
     return round(datetime.fromisoformat(at).timestamp() * 1000)
 
 
+def _revocations(record: Record) -> dict[str, float]:
+    """When the revocation of a key was first acknowledged."""
+    calls = reversed(list(record.acknowledged("revoke_key")))
+    return {call.about["key"]: call.answered for call in calls}
+
+
 def used_after_revocation(record: Record, state: State) -> Iterator[str]:
-    revoked = {call.about["key"]: call.answered for call in record.acknowledged("revoke_key")}
+    revoked = _revocations(record)
     last: dict[tuple[str, int], Call] = {}
     for call in record.calls:
         key_id = call.about.get("key", "")
@@ -243,7 +249,7 @@ RULES: Final = (
 
 def longest_use(record: Record) -> float:
     """Seconds from an acknowledged revocation to the last call that was sent and still accepted."""
-    revoked = {call.about["key"]: call.answered for call in record.acknowledged("revoke_key")}
+    revoked = _revocations(record)
     uses = [
         call.sent - revoked[call.about["key"]]
         for call in record.calls
