@@ -1,4 +1,4 @@
-"""Patience with an object store that is away, or full, for a while."""
+"""Patience with an object store that is away, or full, for a while, and with a database that is away for a moment."""
 
 import logging
 from asyncio import sleep
@@ -6,12 +6,18 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Final, TypeVar
 
+from backend.storage.database import DatabaseAwayError, OutcomeUnknownError
+
 T = TypeVar("T")
 
 SECONDS: Final = 60.0
 """How long after its first failure something is tried again."""
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
+
+DATABASE_SECONDS: Final = 10.0
+"""How long a change of a run is tried; less than a lease lasts."""
+DATABASE_PAUSE: Final = 0.5
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,3 +43,23 @@ async def patiently(work: Callable[[], Awaitable[T]], what: str) -> T:
             _LOG.warning("%s: the object store failed and is tried again for %.0f s", what, end - now, exc_info=True)
         await sleep(min(pause, end - now))
         pause = min(2 * pause, LONGEST_PAUSE)
+
+
+async def changed(change: Callable[[], Awaitable[None]], run_id: str) -> None:
+    """Makes a change of a run in the database, whose short absence is waited out.
+
+    Raises:
+        OutcomeUnknownError: it may hold or not.
+        DatabaseAwayError: it does not hold, for the database stayed away.
+    """
+    end = monotonic() + DATABASE_SECONDS
+    while True:
+        try:
+            return await change()
+        except OutcomeUnknownError:
+            raise
+        except DatabaseAwayError:
+            if monotonic() >= end:
+                raise
+            _LOG.warning("Run %s waits for the database", run_id)
+        await sleep(DATABASE_PAUSE)

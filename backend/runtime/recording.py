@@ -1,10 +1,7 @@
 """Makes durable what an executing segment has gathered, and closes its run."""
 
-import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from time import monotonic
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
 
 from backend.outputs.store import NewOutput
 from backend.runs.lifecycle import Held
@@ -12,13 +9,11 @@ from backend.runtime import store
 from backend.runtime.beginning import Begun
 from backend.runtime.endings import ORPHANED, Ending, reason_to_stop
 from backend.runtime.means import Means
+from backend.runtime.patience import changed
 from backend.runtime.promotion import discard
-from backend.storage.database import DatabaseAwayError, OutcomeUnknownError, Tx, run_of
+from backend.storage.database import OutcomeUnknownError, Tx, run_of
 
 _LOG = logging.getLogger(__name__)
-
-_PATIENCE_SECONDS: Final = 10.0
-_PAUSE_SECONDS: Final = 0.5
 
 
 class Recording:
@@ -48,29 +43,13 @@ class Recording:
                 last(tx, at)
 
         try:
-            await self._write(work)
+            await changed(self._change(work), self._run_id)
         except OutcomeUnknownError:
             # A row may name the outputs; what none names goes with the run.
             raise
         except BaseException:
             await self.discard(changes.outputs)
             raise
-
-    async def _write(self, work: Callable[[Tx], None]) -> None:
-        """Waits out a short absence of the database, by less than a lease lasts."""
-        end = monotonic() + _PATIENCE_SECONDS
-        while True:
-            try:
-                await self._means.in_thread(lambda: self._means.database.write(work, of=run_of(self._run_id)))
-            except OutcomeUnknownError:
-                raise
-            except DatabaseAwayError:
-                if monotonic() >= end:
-                    raise
-                _LOG.warning("Run %s waits for the database", self._run_id)
-                await asyncio.sleep(_PAUSE_SECONDS)
-            else:
-                return
 
     async def close(self, ending: Ending) -> None:
         """Closes the run, with what the board has gathered. Raises as `record`."""
@@ -85,9 +64,12 @@ class Recording:
             ending.close(tx, self._run_id, at, self._held)
 
         try:
-            await self._means.in_thread(lambda: self._means.database.write(work, of=run_of(self._run_id)))
+            await self._change(work)()
         except Exception:  # noqa: BLE001 - whatever keeps it from being recorded may pass
             _LOG.exception("Run %s could not be closed yet", self._run_id)
+
+    def _change(self, work: Callable[[Tx], None]) -> Callable[[], Awaitable[None]]:
+        return lambda: self._means.in_thread(lambda: self._means.database.write(work, of=run_of(self._run_id)))
 
     async def discard(self, outputs: Sequence[NewOutput]) -> None:
         """Removes the bytes of outputs that no row will name."""

@@ -17,7 +17,7 @@ from backend.runtime.changes import add_redaction
 from backend.runtime.files import files_of, keep_files
 from backend.runtime.limits import limits_of, memory_of
 from backend.runtime.means import Means
-from backend.runtime.patience import patiently
+from backend.runtime.patience import changed, patiently
 from backend.runtime.promotion import discard, store_outputs
 from backend.runtime.redaction_worker import RedactionError
 from backend.runtime.run_redaction import OUTPUTS, STEPS, Found, RunRedaction
@@ -181,7 +181,9 @@ class StepWork:
             for found in redacted:
                 add_redaction(tx, self.run_id, found)
 
-        await self.means.in_thread(lambda: self.means.database.write(work, of=run_of(self.run_id)))
+        await changed(
+            lambda: self.means.in_thread(lambda: self.means.database.write(work, of=run_of(self.run_id))), self.run_id
+        )
 
     async def _take_over(self, folder: Path) -> tuple[list[NewOutput], list[Found]]:
         """Stores what the step left, for callers and for the steps that need it."""

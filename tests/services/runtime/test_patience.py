@@ -128,7 +128,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.usefixtures("quiet")
 def test_a_run_waits_out_a_short_absence_of_the_database(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backend.runtime.recording._PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(patience, "DATABASE_PAUSE", 0.0)
     write, left = live.services.database.write, [3]
 
     def away(work: Any, *, of: str | None = None, claim: str | None = None) -> Any:
@@ -142,6 +142,23 @@ def test_a_run_waits_out_a_short_absence_of_the_database(live: Live, monkeypatch
     monkeypatch.setattr(live.services.database, "write", away)
     row = live.until_ended(run_id)
     assert (row.status, row.outputs_count, left) == ("completed", 2, [])
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_step_that_tells_its_progress_waits_out_a_short_absence(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "DATABASE_PAUSE", 0.0)
+    write, left = live.services.database.write, [5]
+
+    def away(work: Any, *, of: str | None = None, claim: str | None = None) -> Any:
+        if left[0] and "_on_progress" in work.__qualname__:
+            left[0] -= 1
+            raise DatabaseAwayError
+        return write(work, of=of, claim=claim)
+
+    monkeypatch.setattr(live.services.database, "write", away)
+    run_id = live.run("Tells", [agent_step("say", "chatty")])
+    assert live.until_ended(run_id).status == "completed"
+    assert (live.event_types(run_id).count("step.progress"), left) == (20, [0])
 
 
 @pytest.mark.usefixtures("quiet")
