@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, bindparam, case, delete, insert, null, select, update
+from sqlalchemy import BindParameter, bindparam, case, delete, insert, literal_column, null, select, update
 
 from backend.storage.database import Tx
 from backend.storage.statements import sql
@@ -53,8 +53,18 @@ _FINISHED = sql(
     .limit(bindparam("most"))
 )
 _ORDER_REMOVAL = sql(insert(pending_removals), ["run_id", "requested_at"])
-_ORDERED = sql(select(pending_removals.c.run_id).order_by(pending_removals.c.requested_at))
-_REMOVED = sql(delete(pending_removals).where(pending_removals.c.run_id == _RUN))
+_ORDER_ANEW = sql(
+    update(pending_removals)
+    .where(pending_removals.c.run_id == _RUN)
+    .values(requested_at=pending_removals.c.requested_at + literal_column("1"))
+)
+_IS_ERASED = sql(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.data_purged_at.is_not(None)))
+_ORDERED = sql(select(pending_removals).order_by(pending_removals.c.requested_at))
+_REMOVED = sql(
+    delete(pending_removals).where(
+        pending_removals.c.run_id == _RUN, pending_removals.c.requested_at == bindparam("ordered_at")
+    )
+)
 
 
 def clear(tx: Tx, run_id: str, *, warnings: str, pii_redaction: str | None, at: int) -> None:
@@ -71,11 +81,17 @@ def finished_before(tx: Tx, before: int, most: int) -> list[Any]:
     return tx.all(_FINISHED, before=before, most=most)
 
 
-def ordered_removals(tx: Tx) -> list[str]:
-    """The runs whose objects are still to be removed, in the order of their erasures."""
-    return [row.run_id for row in tx.all(_ORDERED)]
+def order_again(tx: Tx, run_id: str, at: int) -> None:
+    """Orders the removal of a run's objects once more, where the run was erased: some may have been stored since."""
+    if tx.one(_IS_ERASED, of_run_id=run_id) is not None and not tx.run(_ORDER_ANEW, of_run_id=run_id):
+        tx.run(_ORDER_REMOVAL, run_id=run_id, requested_at=at)
 
 
-def removed(tx: Tx, run_id: str) -> None:
-    """A run's objects are gone."""
-    tx.later(_REMOVED, of_run_id=run_id)
+def ordered_removals(tx: Tx) -> list[Any]:
+    """The runs whose objects are still to be removed, in the order of their erasures, and when that was ordered."""
+    return tx.all(_ORDERED)
+
+
+def removed(tx: Tx, run_id: str, ordered_at: int) -> None:
+    """A run's objects are gone, as it was ordered then; what was ordered since stays to be done."""
+    tx.later(_REMOVED, of_run_id=run_id, ordered_at=ordered_at)

@@ -34,12 +34,13 @@ class Removals:
 
         No object store that is away or slow holds up what else is to be removed.
         """
-        for run_id in self._done(self._forget, self._database.read(store.ordered_removals)):
-            self._done(self._remove, [run_id])
+        orders = {order.run_id: order.requested_at for order in self._database.read(store.ordered_removals)}
+        for run_id in self._done(self._forget, list(orders)):
+            self._done(lambda run_id: self._remove(run_id, orders[run_id]), [run_id])
 
-    def _remove(self, run_id: str) -> None:
+    def _remove(self, run_id: str, ordered_at: int) -> None:
         self._objects.delete_prefix(run_prefix(run_id))
-        self._database.write(lambda tx: store.removed(tx, run_id), of=run_of(run_id))
+        self._database.write(lambda tx: store.removed(tx, run_id, ordered_at), of=run_of(run_id))
 
     def _done(self, what: Callable[[str], None], run_ids: list[str]) -> list[str]:
         """The runs for which it could be done."""

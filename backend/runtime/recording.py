@@ -4,6 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from backend.outputs.store import NewOutput
+from backend.runs.erase_store import order_again
 from backend.runs.lifecycle import Held
 from backend.runtime import store
 from backend.runtime.beginning import Begun
@@ -70,6 +71,15 @@ class Recording:
 
     def _change(self, work: Callable[[Tx], None]) -> Callable[[], Awaitable[None]]:
         return lambda: self._means.in_thread(lambda: self._means.database.write(work, of=run_of(self._run_id)))
+
+    async def give_up(self, outputs: Sequence[NewOutput]) -> None:
+        """Has removed what was stored for a run that somebody else may have closed, and that was erased since then."""
+        await self.discard(outputs)
+        at = self._means.clock()
+        try:
+            await changed(self._change(lambda tx: order_again(tx, self._run_id, at)), self._run_id)
+        except Exception:  # noqa: BLE001 - the segment ends all the same
+            _LOG.exception("Whether run %s was erased meanwhile could not be seen", self._run_id)
 
     async def discard(self, outputs: Sequence[NewOutput]) -> None:
         """Removes the bytes of outputs that no row will name."""

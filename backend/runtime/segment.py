@@ -254,7 +254,7 @@ class _Execution:
     async def _give_up(self) -> None:
         """Ends every step, and forgets what was not recorded yet."""
         await self._kill()
-        await self._recording.discard(self._board.take_changes().outputs)
+        await self._recording.give_up(self._board.take_changes().outputs)
 
     async def _kill(self) -> None:
         """Ends every step, and gives back every slot; on return no process of the segment is left."""

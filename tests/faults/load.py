@@ -21,6 +21,7 @@ _FEWEST_KEYS: Final = 4
 _SLOTS: Final = 30
 _SCOPES: Final = (1, 2, 3, 4, 5)
 _KEY_SECONDS: Final = 60
+_LOOKED_AT: Final = 5
 # Most operations are on runs that began lately.
 _MEANT: Final = 120
 
@@ -225,8 +226,15 @@ class Load:
         return run is not None and _answered(self._calls.cancel(run, _edge(operation)))
 
     def _erase(self, operation: Operation) -> bool:
-        run = self._some_run(operation, lambda run: run.ended and not run.erased)
-        return run is not None and self.erase(run, _edge(operation))
+        edge = _edge(operation)
+        if operation.chances[2] < 0.5:
+            # What ended just now, perhaps without its worker knowing.
+            for run in self._known.runs(lambda run: not run.ended and not run.key.revoked)[:_LOOKED_AT]:
+                self._refresh(run, edge)
+                if run.ended:
+                    return self.erase(run, edge)
+        known = self._some_run(operation, lambda run: run.ended and not run.erased)
+        return known is not None and self.erase(known, edge)
 
     def erase(self, run: Run, edge: int) -> bool:
         # From the first call on the data may be gone, whatever is answered.

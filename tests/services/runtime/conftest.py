@@ -79,6 +79,14 @@ AGENTS = {
             context.progress("began")
             time.sleep(0.4)
     """,
+    "printer": """
+        import time
+        def run(context):
+            print("a line of the log")
+            (context.outputs / "a.txt").write_text("x")
+            context.progress("began")
+            time.sleep(0.4)
+    """,
     "marked": """
         import subprocess
         def run(context):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from backend.runtime.endings import ORPHANED
 from backend.services import Services
 from backend.storage.objects import FolderObjects
 from tests.services.conftest import TestClock
@@ -54,3 +55,24 @@ def test_what_the_store_refused_to_remove_is_removed_while_the_service_runs(
         live.live._dispatch.removing.wake()
     until(lambda: live.count("pending_removals") == 0, "the removal")
     assert not [path for path in (tmp_path / "away").rglob("*") if path.is_file()]
+
+
+def test_what_is_stored_for_a_run_after_its_erasure_is_removed_too(
+    services: Services, clock: TestClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    live = Live(services, clock, tmp_path)
+    live.objects = objects = FolderObjects(tmp_path / "kept")
+    live.live = live.new_runtime(tmp_path / "data")
+    live.live.start()
+    run_id = live.run("Prints", [agent_step("say", "printer")])
+    live.until_event(run_id, "step.progress")
+    segment_id = live.events(run_id).segment_id
+    # As another process does that takes this one for dead, while its step is about to end.
+    services.database.write(lambda tx: ORPHANED.close(tx, run_id, services.clock()))
+    live.erase(run_id)
+    until(lambda: live.count("pending_removals") == 0, "the first removal")
+    until(lambda: not live.live._execution.executes(segment_id), "the step to end")
+    live.live._dispatch.removing.wake()
+    until(lambda: live.count("pending_removals") == 0, "the second removal")
+    live.live.stop()
+    assert not [path for path in (tmp_path / "kept").rglob("*") if path.is_file()]
