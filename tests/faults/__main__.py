@@ -2,10 +2,13 @@
 
 import argparse
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 from tests.faults.campaign import run_campaign
 from tests.faults.plan import FOLDER, S3, Extent
@@ -26,6 +29,9 @@ def main() -> int:
     )
     arguments.add_argument("--keep", type=Path, help="folder for the journals and the logs of the parts")
     given = arguments.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Whoever ends a campaign ends all that it started.
+        signal.signal(number, lambda *_: sys.exit(1))
     stores = given.store or list(_SHARES)
     whole = sum(_SHARES[store] for store in stores)
     sys.stdout.write(f"seed {given.seed}\n")
@@ -36,7 +42,10 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="workflow-api-journal-") as made:
             folder = Path(made) if given.keep is None else given.keep / store
             folder.mkdir(parents=True, exist_ok=True)
-            outcome = run_campaign(folder, given.seed, store, extent)
+            try:
+                outcome = run_campaign(folder, given.seed, store, extent)
+            except pytest.skip.Exception as missing:
+                sys.exit(f"cannot run here: {missing}")
             for name, log in outcome.logs.items() if given.keep is not None else ():
                 (folder / f"{name}.log").write_text(log)
         sys.stdout.write(f"\n== objects in {store}\n{outcome}\n")

@@ -61,7 +61,7 @@ def test_what_is_stored_for_a_run_after_its_erasure_is_removed_too(
     services: Services, clock: TestClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     live = Live(services, clock, tmp_path)
-    live.objects = objects = FolderObjects(tmp_path / "kept")
+    live.objects = FolderObjects(tmp_path / "kept")
     live.live = live.new_runtime(tmp_path / "data")
     live.live.start()
     run_id = live.run("Prints", [agent_step("say", "printer")])
