@@ -35,7 +35,6 @@ class Harm:
         self._failures: list[BaseException] = []
         self.done: dict[str, int] = {}
 
-    @property
     def over(self) -> bool:
         """Whether every fault has begun; raises where one could not be done."""
         if self._failures:
@@ -53,7 +52,6 @@ class Harm:
         """Waits until what has begun is over."""
         for thread in self._threads:
             thread.join()
-        _ = self.over
 
     def _carry_out(self, fault: Fault) -> None:
         try:
