@@ -81,7 +81,7 @@ class Cluster:
             self._keep("edge", number, "--http", "127.0.0.1:0", "--grpc", f"127.0.0.1:{self.links[number].port}")
         for keeper in self._keepers:
             keeper.start()
-        until(self.whole, "every part to serve", seconds=120, every=0.1)
+        until(self.whole, "every part to serve", seconds=300, every=0.1)
         self.flows = self.admins[0].apply(MANIFESTS.read_text(), MANIFESTS.name)
 
     def _shared_settings(self) -> dict[str, str]:
