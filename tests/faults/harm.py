@@ -101,7 +101,7 @@ class Harm:
         before = kept.starts
         if kept.part.alive:
             kept.part.signal(signal.SIGKILL)
-        self._wait(lambda: kept.starts > before and kept.part.alive and bool(kept.part.ready), 60)
+        self._wait(lambda: kept.starts > before and kept.part.alive and bool(kept.part.ready), 240)
 
     def _stop_worker(self, fault: Fault) -> None:
         part = self._cluster.parts["worker"][fault.target].part
