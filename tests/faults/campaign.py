@@ -52,13 +52,14 @@ def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Ou
 
         def enough() -> bool:
             harm.look(load.answered)
-            return load.answered >= extent.operations and harm.over
+            return harm.over() and load.answered >= extent.operations
 
         load.begin()
         try:
             load.run(plan.operations(seed), extent.rate, enough)
         finally:
             harm.end()
+        assert harm.over()
         settle(cluster, calls, known, load)
         journal.close()
         scene = folder / "scene.json"

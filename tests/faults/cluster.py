@@ -27,6 +27,8 @@ MANIFESTS: Final = Path(__file__).with_name("workflows.yaml")
 BUCKET: Final = "workflows"
 _LOOK_EVERY_SECONDS: Final = 0.2
 _DISK_MEGABYTES: Final = 24
+# On a machine that is busy with other things.
+_START_SECONDS: Final = 240
 
 
 @dataclass
@@ -81,7 +83,7 @@ class Cluster:
             self._keep("edge", number, "--http", "127.0.0.1:0", "--grpc", f"127.0.0.1:{self.links[number].port}")
         for keeper in self._keepers:
             keeper.start()
-        until(self.whole, "every part to serve", seconds=120, every=0.1)
+        until(self.whole, "every part to serve", seconds=300, every=0.1)
         self.flows = self.admins[0].apply(MANIFESTS.read_text(), MANIFESTS.name)
 
     def _shared_settings(self) -> dict[str, str]:
@@ -162,6 +164,7 @@ class Cluster:
         clock = SteppedClock(self._library, folder / "clock")
         data = () if command == "edge" else ("--data", str(folder / "data"))
         part = Part(folder, command, *arguments, *data, variables=self._variables | clock.variables)
+        part.start_seconds = _START_SECONDS
         kept = Kept(f"{command} {number}", part, clock)
         self.parts[command].append(kept)
         self._keepers.append(threading.Thread(target=self._keep_alive, args=(kept,), name=kept.name, daemon=True))

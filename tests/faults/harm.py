@@ -35,7 +35,6 @@ class Harm:
         self._failures: list[BaseException] = []
         self.done: dict[str, int] = {}
 
-    @property
     def over(self) -> bool:
         """Whether every fault has begun; raises where one could not be done."""
         if self._failures:
@@ -53,7 +52,6 @@ class Harm:
         """Waits until what has begun is over."""
         for thread in self._threads:
             thread.join()
-        _ = self.over
 
     def _carry_out(self, fault: Fault) -> None:
         try:
@@ -103,7 +101,7 @@ class Harm:
         before = kept.starts
         if kept.part.alive:
             kept.part.signal(signal.SIGKILL)
-        self._wait(lambda: kept.starts > before and kept.part.alive and bool(kept.part.ready), 60)
+        self._wait(lambda: kept.starts > before and kept.part.alive and bool(kept.part.ready), 240)
 
     def _stop_worker(self, fault: Fault) -> None:
         part = self._cluster.parts["worker"][fault.target].part

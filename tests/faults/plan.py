@@ -28,7 +28,7 @@ MIX: Final[Mapping[str, int]] = {
     "rotate_key": 1,
     "revoke_key": 1,
 }
-"""Operations of a hundred. `start…` are of every workflow in WORKFLOWS."""
+"""How often each kind of operation comes beside the others."""
 
 WORKFLOWS: Final[Mapping[str, int]] = {"Quick": 50, "Files": 25, "Asked": 15, "Slow": 10}
 

@@ -12,7 +12,7 @@ from tests.faults.known import Known
 from tests.faults.load import Load
 from tests.support.poll import until
 
-_WHOLE_SECONDS: Final = 120
+_WHOLE_SECONDS: Final = 300
 _SECONDS: Final = 30
 # A lease, a launch time-out and the minutely round of removals are shorter.
 _REST_SECONDS: Final = 150

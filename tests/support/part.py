@@ -31,6 +31,8 @@ class Part:
         self._process: subprocess.Popen[bytes] | None = None
         self.ready: dict[str, Any] = {}
         """What it said when it was ready."""
+        self.start_seconds = 60.0
+        """How long a start may take."""
 
     def start(self) -> None:
         """Starts the command and returns once it is ready."""
@@ -43,7 +45,7 @@ class Part:
                 stdout=said,
                 stderr=log,
             )
-        self.ready = until(self._said_ready, "the ready line", seconds=60)
+        self.ready = until(self._said_ready, "the ready line", seconds=self.start_seconds)
 
     @classmethod
     @contextmanager
