@@ -42,7 +42,7 @@ from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, wor
 if TYPE_CHECKING:
     from backend.runtime.remote import RemoteRuntime
 
-_GRACE_SECONDS: Final = 20.0
+GRACE_SECONDS: Final = 20.0
 
 
 class _Parts:
@@ -162,7 +162,7 @@ class Backend:
     def stop(self) -> None:
         """Stops in the order in which nothing acknowledged is lost: calls, runtime, database."""
         if self._server is not None:
-            self._server.stop(_GRACE_SECONDS, self._changes.end)
+            self._server.stop(GRACE_SECONDS, self._changes.end)
         self._runtime.stop()
         self._parts.close()
 

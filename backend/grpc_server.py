@@ -32,9 +32,10 @@ _OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
-# A certificate counts when a connection is made: each is made anew in time. What then goes on over it may end.
+# A certificate counts when a connection is made, and only then is a name looked up that may stand for more backends by
+# now: each is made anew in time. What then goes on over it may end.
 _RENEWED: Final = (
-    ("grpc.max_connection_age_ms", 3_600_000),
+    ("grpc.max_connection_age_ms", 300_000),
     ("grpc.max_connection_age_grace_ms", 4 * 3_600_000),
 )
 

@@ -18,7 +18,6 @@ FAILURE_CODES: Final = (
 _WORK_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 
 NO_REASON: Final = "none"
-OTHER: Final = "other"
 BY_THE_AGENT: Final = "agent"
 """Stands for what an agent itself raised: whose name may be anything."""
 

@@ -16,7 +16,8 @@ class Wire:
     """Threads between two sockets: what goes there after something came back begins a round trip."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._target = (host, port)
+        """Take what libpq calls host and port: a host that is a folder holds the server's socket."""
+        self._host, self._port = host, port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._trips = count()
         self._counted = 0
@@ -28,9 +29,8 @@ class Wire:
         """Takes connections for ever."""
         while True:
             near, _ = self._listener.accept()
-            far = socket.create_connection(self._target)
-            for end in (near, far):
-                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            far = self._connected()
+            near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             answered = threading.Event()
             answered.set()
             threading.Thread(target=self._there, args=(near, far, answered), daemon=True).start()
@@ -45,6 +45,15 @@ class Wire:
     def break_next_answer(self) -> None:
         """Loses the next thing that comes back, and the connection with it."""
         self._breaks.set()
+
+    def _connected(self) -> socket.socket:
+        if self._host.startswith("/"):
+            far = socket.socket(socket.AF_UNIX)
+            far.connect(f"{self._host}/.s.PGSQL.{self._port}")
+        else:
+            far = socket.create_connection((self._host, self._port))
+            far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return far
 
     def _there(self, near: socket.socket, far: socket.socket, answered: threading.Event) -> None:
         while data := _received(near):

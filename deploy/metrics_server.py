@@ -1,4 +1,4 @@
-"""`GET /metrics`, in a thread of its own and for one at a time, so that whoever asks takes no time of callers."""
+"""`GET /metrics`, in threads of its own, so that whoever asks takes no time of callers."""
 
 import logging
 import socket
@@ -20,17 +20,19 @@ _CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _LOG = logging.getLogger(__name__)
 
 
-class MetricsServer(socketserver.TCPServer):
-    """Serves while it is entered, at `url`.
+class MetricsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """Serves while it is entered, at `url`; what it tells it collects for one at a time.
 
     Raises:
         CommandFailed: the address cannot be bound.
     """
 
     allow_reuse_address = True
+    daemon_threads = True
 
     def __init__(self, address: Address, metrics: Metrics) -> None:
-        self.metrics = metrics
+        self._metrics = metrics
+        self._collecting = threading.Lock()
         try:
             self.address_family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
             super().__init__((address.host, address.port), _Handler)
@@ -50,6 +52,11 @@ class MetricsServer(socketserver.TCPServer):
         self._thread.join()
         self.server_close()
 
+    def told(self) -> bytes:
+        """All there is to tell now."""
+        with self._collecting:
+            return exposition(self._metrics.families())
+
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - it may be anybody's
         """Tell of a caller that broke off."""
         _LOG.info("somebody who asked for metrics was not answered", exc_info=True)
@@ -63,7 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.partition("?")[0] != PATH:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
-        body = exposition(self.server.metrics.families())
+        body = self.server.told()
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", _CONTENT_TYPE)
         self.send_header("Content-Length", str(len(body)))

@@ -65,7 +65,7 @@ class Call:
 
     @property
     def template(self) -> str:
-        """The route's path template; empty when the path does not exist."""
+        """The route's path template; empty while no route is found, as for a call that is refused before."""
         return self._match.route.template if self._match else ""
 
 

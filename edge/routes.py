@@ -181,7 +181,7 @@ def _route(name: str, descriptor: MethodDescriptor, rules: MethodRules, rule: Ht
         scope=rules.scope,
         success_status=rules.success_status or 200,
         request_codec=RequestCodec(descriptor, path_names, takes_body=bool(rule.body)),
-        response_codec=None if streaming else ResponseCodec(descriptor.output_type),
+        response_codec=None if streaming else ResponseCodec(descriptor.output_type, remembered=rules.remembered),
         takes_body=bool(rule.body),
         streaming=streaming,
         errors=errors,

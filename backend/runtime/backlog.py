@@ -26,19 +26,18 @@ class Backlog:
 
     def measured(self) -> list[Family]:
         """What there is to do; only that the database is away where it is."""
-        if self._asking is None:
-            self._asking = self._thread.submit(self._ask)
         try:
-            row, now = self._asking.result(_SECONDS)
-        except TimeoutError:
             # A question that is still open is waited for the next time.
-            return [metrics.DATABASE_UP.now(0), *_families(None, 0)]
+            self._asking = self._asking or self._thread.submit(self._ask)
+            row, now = self._asking.result(_SECONDS)
         except Exception:  # noqa: BLE001 - whatever keeps it from answering, other numbers are told
             _LOG.info("the database could not say what there is to do", exc_info=True)
+            found = [metrics.DATABASE_UP.now(0), *_families(None, 0)]
+        else:
+            found = [metrics.DATABASE_UP.now(1), *_families(row, now)]
+        if self._asking is not None and self._asking.done():
             self._asking = None
-            return [metrics.DATABASE_UP.now(0), *_families(None, 0)]
-        self._asking = None
-        return [metrics.DATABASE_UP.now(1), *_families(row, now)]
+        return found
 
     def close(self) -> None:
         """Asks nothing any more."""

@@ -33,7 +33,9 @@ _TRIES: Final = 4
 # not end must not hold its locks for ever.
 _WAIT_FOR_CONNECTION_SECONDS: Final = 3
 _ALL_TRIES_SECONDS: Final = 11
+# Who waited for a lock must see what was committed before it had it, whatever the server's own default is.
 _SESSION: Final = (
+    "SET default_transaction_isolation = 'read committed';"
     "SET statement_timeout = '9s'; SET lock_timeout = '8s'; SET idle_in_transaction_session_timeout = '60s'"
 )
 # The transaction is gone, and nothing of it holds: it may be run anew.
@@ -115,15 +117,15 @@ class PostgresqlDatabase:
     def __init__(self, url: str, connections: int) -> None:
         self._dialect: Dialect = psycopg_dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
         self._connections = connections
+        self._deadlines = deadlines = Deadlines()
         self._pool = QueuePool(
-            lambda: _connect(url),
+            lambda: _connect(url, deadlines),
             pool_size=connections,
             max_overflow=0,
             timeout=_WAIT_FOR_CONNECTION_SECONDS,
             use_lifo=True,
             reset_on_return=None,
         )
-        self._deadlines = Deadlines()
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on a pooled connection, each statement by itself; again where the server went away."""
@@ -307,7 +309,7 @@ def engine_of(url: str) -> Engine:
     )
 
 
-def _connect(url: str) -> Any:
+def _connect(url: str, deadlines: Deadlines) -> Any:
     connection = psycopg.connect(
         url,
         autocommit=True,
@@ -320,7 +322,9 @@ def _connect(url: str) -> Any:
         tcp_user_timeout=_ALL_TRIES_SECONDS * 1000,
         application_name="workflow-api",
     )
-    connection.execute(_SESSION)
+    # A pooler may have taken the connection and have no server for it.
+    with deadlines.watched(connection, time.monotonic() + _CONNECT_SECONDS):
+        connection.execute(_SESSION)
     register_text(connection)
     return connection
 

@@ -20,33 +20,30 @@ from workflow_api.v1.options_pb2 import FieldRules
 
 _INDENT: Final = "    "
 _REMEMBERED: Final = 512
-_SMALL_BYTES: Final = 4_096
 
 
 class ResponseCodec:
-    """Encodes the messages of one type as JSON.
+    """Encodes the messages of one type as JSON; what was written last is `remembered` by the message's bytes.
 
     Raises:
         ValueError: a field has no JSON form, or a link names a field that no enclosing message has.
     """
 
-    def __init__(self, message: Descriptor) -> None:
+    def __init__(self, message: Descriptor, *, remembered: bool = False) -> None:
         writer = _Writer()
         open_names = writer.add(message)
         if open_names:
             raise ValueError(f"{message.full_name}: no field fills {', '.join(open_names)} of its links")
         self._to_object: Callable[[Message], dict[str, Any]] = writer.compiled(message)
         self._read: Callable[[bytes], Message] = GetMessageClass(message).FromString
-        self._remembered = lru_cache(maxsize=_REMEMBERED)(self._encode_wire)
+        self._remembered = lru_cache(maxsize=_REMEMBERED)(self._encode_wire) if remembered else None
 
     def encode(self, message: Message) -> bytes:
-        """Return the message as JSON.
-
-        Who polls asks for the same again and again: what was written of a small message is remembered by the message's
-        bytes, which cost a tenth of writing it again.
-        """
-        wire = message.SerializeToString()
-        return self._remembered(wire) if len(wire) <= _SMALL_BYTES else self._write(message)
+        """Return the message as JSON."""
+        if self._remembered is None:
+            return self._write(message)
+        # A tenth of what it costs to write it again.
+        return self._remembered(message.SerializeToString())
 
     def _encode_wire(self, wire: bytes) -> bytes:
         return self._write(self._read(wire))

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from urllib.parse import urlencode
 
@@ -96,19 +96,15 @@ def tables_holding(url: str, text: str) -> Iterator[str]:
 @contextmanager
 def postgresql() -> Iterator[Postgresql]:
     """A server for as long as tests need one."""
-    named = os.environ.get(_NAMED)
-    if named or _answers(_LOCAL):
-        server = Postgresql(named or _LOCAL)
-        try:
-            yield server
-        finally:
-            server.stop()
-        return
-    own = OwnPostgresql()
-    try:
-        yield Postgresql(own.url)
-    finally:
-        own.close()
+    with ExitStack() as stack:
+        url = os.environ.get(_NAMED) or (_LOCAL if _answers(_LOCAL) else None)
+        if url is None:
+            own = OwnPostgresql()
+            stack.callback(own.close)
+            url = own.url
+        server = Postgresql(url)
+        stack.callback(server.stop)
+        yield server
 
 
 def _answers(url: str) -> bool:

@@ -105,6 +105,7 @@ class MethodRules(_message.Message):
     SUCCESS_STATUS_FIELD_NUMBER: _builtins.int
     ERRORS_FIELD_NUMBER: _builtins.int
     POINT_READ_FIELD_NUMBER: _builtins.int
+    REMEMBERED_FIELD_NUMBER: _builtins.int
     access: Global___Access.ValueType
     """Who may call."""
     scope: Global___Scope.ValueType
@@ -115,6 +116,8 @@ class MethodRules(_message.Message):
     """It reads a few rows by their keys and nothing else, so a caller in the same process may answer it on its event
     loop. Lists that grow with what is stored are not point reads: they would hold up every other call.
     """
+    remembered: _builtins.bool
+    """Its answer is asked for again and again and holds nothing that is ever erased: an edge may remember what it wrote."""
     @_builtins.property
     def errors(self) -> _containers.RepeatedScalarFieldContainer[_errors_pb2.ErrorReason.ValueType]:
         """Reasons this RPC itself may refuse with, beside those every route of its access has."""
@@ -127,10 +130,11 @@ class MethodRules(_message.Message):
         success_status: _builtins.int = ...,
         errors: _abc.Iterable[_errors_pb2.ErrorReason.ValueType] | None = ...,
         point_read: _builtins.bool = ...,
+        remembered: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "errors", b"errors", "point_read", b"point_read", "scope", b"scope", "success_status", b"success_status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "errors", b"errors", "point_read", b"point_read", "remembered", b"remembered", "scope", b"scope", "success_status", b"success_status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

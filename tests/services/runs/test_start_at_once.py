@@ -27,7 +27,7 @@ from workflow_api.v1 import keys_pb2
 @pytest.fixture(scope="module")
 def wire(postgresql_server: Postgresql) -> Wire:
     parts = psycopg.conninfo.conninfo_to_dict(postgresql_server.shared)
-    wire = Wire(str(parts["host"]), int(parts["port"] or 5432))
+    wire = Wire(str(parts["host"]), int(parts.get("port") or 5432))
     threading.Thread(target=wire.serve, daemon=True).start()
     return wire
 

@@ -2,10 +2,12 @@
 
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from backend.errors import ApiError
 from backend.storage.database import ClaimedError, DatabaseAwayError, OutcomeUnknownError, Tx
@@ -281,3 +283,32 @@ def test_the_time_is_the_servers(url: str, database: PostgresqlDatabase, monkeyp
     clock.stop()
     # The two are compared over the wire, which takes its time.
     assert before - 1_000 <= told <= database.now() + 1_000
+
+
+def test_who_waited_for_a_lock_sees_what_was_done_under_it_whatever_the_servers_default_is(
+    database: PostgresqlDatabase, url: str
+) -> None:
+    def add_unless_there_is_one(tx: Tx) -> None:
+        if not tx.all(ALL):
+            tx.run(ADD, number=2, text="second")
+
+    def hold_and_add(hold: Callable[[Tx], None]) -> None:
+        def change(tx: Tx) -> None:
+            hold(tx)
+            tx.run(ADD, number=1, text="first")
+
+        strict.write(change, of="key 1")
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        set_default = "ALTER DATABASE {} SET default_transaction_isolation = 'repeatable read'"
+        connection.execute(sql.SQL(set_default).format(sql.Identifier(connection.info.dbname)))
+    strict = PostgresqlDatabase(url, 2)
+    first = Held(hold_and_add)
+    with ThreadPoolExecutor(1) as pool:
+        until(lambda: first.begun, "the first change to begin")
+        second = pool.submit(strict.write, add_unless_there_is_one, of="key 1")
+        until(lambda: waits(url), "the second change to wait")
+        first.end()
+        second.result(60)
+    strict.close()
+    assert notes(database) == {1: "first"}

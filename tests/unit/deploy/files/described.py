@@ -5,6 +5,7 @@ from pathlib import Path
 
 import typer.main
 
+from backend.bootstrap import GRACE_SECONDS
 from deploy.command import COMMANDS, command_line
 from deploy.settings import Settings
 from deploy.settings_source import read_settings
@@ -33,7 +34,8 @@ def settings_of(file: Path | None, environment: Mapping[str, str]) -> Settings:
 def drains(settings: Settings, command: str) -> float:
     """How long a part may take to end, in seconds."""
     calls, steps = settings.edge.drain_seconds, settings.runtime.drain_seconds
-    return END_SECONDS + {"edge": calls, "backend": 0.0, "worker": steps, "serve": calls + steps}[command]
+    both = calls + GRACE_SECONDS + steps
+    return END_SECONDS + {"edge": calls, "backend": GRACE_SECONDS, "worker": steps, "serve": both}[command]
 
 
 def seconds(text: str) -> float:

@@ -127,7 +127,7 @@ def test_what_its_settings_name_is_mounted(name: str) -> None:
 
 @pytest.mark.parametrize("name", PARTS)
 def test_metrics_are_served_at_the_port_that_monitoring_may_reach(name: str) -> None:
-    listen = settings_of(SETTINGS, {}).metrics.listen
+    listen = settings_of(SETTINGS, {each["name"]: each["value"] for each in PARTS[name]["env"]}).metrics.listen
     assert listen is not None
     ports = {port["name"]: port["containerPort"] for port in PARTS[name]["ports"]}
     assert ports["metrics"] == listen.port

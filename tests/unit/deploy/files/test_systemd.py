@@ -71,6 +71,8 @@ def test_what_a_unit_is_told_are_commands_and_settings_of_ours(unit: Path) -> No
     assert float(stop) > drains(settings, command)
     # Steps end in the service's own order, not by a signal to all of its processes.
     assert values["KillMode"] == ["mixed"]
+    # What a process tells of itself stands in other parts of /proc as well.
+    assert "ProcSubset" not in values
     loaded = {credential.partition(":")[0] for credential in values["LoadCredential"]}
     named = {value.rpartition("/")[2] for value in environment.values() if "/run/credentials/" in value}
     assert named == loaded

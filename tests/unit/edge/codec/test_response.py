@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edge.codec.response import ResponseCodec
 from edge.codec.timestamps import timestamp_text
-from workflow_api.v1 import keys_pb2, outputs_pb2, runs_pb2, workflows_pb2
+from workflow_api.v1 import deployment_pb2, keys_pb2, options_pb2, outputs_pb2, runs_pb2, workflows_pb2
 from workflow_api.v1.deployment_pb2 import Health
 from workflow_api.v1.options_pb2 import SCOPE_OUTPUTS_READ, SCOPE_RUNS_CREATE
 
@@ -248,3 +248,21 @@ def test_timestamps_agree_with_the_standard_library(moment: datetime) -> None:
 def test_a_message_that_has_no_json_form_stops_the_start(message: Descriptor, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         ResponseCodec(message)
+
+
+def test_what_is_remembered_is_never_another_messages() -> None:
+    remembering = ResponseCodec(keys_pb2.ApiKey.DESCRIPTOR, remembered=True)
+    keys = [keys_pb2.ApiKey(key_id=f"ak_{number % 700}", quota_used_today=number // 700) for number in range(2_100)]
+    for key in [*keys, *reversed(keys)]:
+        assert remembering.encode(key) == codec(key).encode(key)
+
+
+def test_no_answer_with_what_may_be_erased_is_remembered() -> None:
+    remembered = {
+        f"{service.name}/{method.name}"
+        for file in (keys_pb2, outputs_pb2, runs_pb2, workflows_pb2, deployment_pb2)
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+        if method.GetOptions().Extensions[options_pb2.method].remembered
+    }
+    assert remembered == {"KeysService/GetMe"}
