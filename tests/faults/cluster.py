@@ -94,7 +94,6 @@ class Cluster:
             # Callers wait less for an edge that hears nothing.
             "EDGE_BACKEND_SECONDS": "5",
             "RUNTIME_ENGINE": "dbos",
-            "RUNTIME_STEP_SLOTS": "4",
             "RUNTIME_LAUNCH_TIMEOUT_SECONDS": "60",
         }
         if self.store == S3:
