@@ -68,7 +68,7 @@ class NoRuntime:
         return {}
 
 
-class Wire:
+class WireProcess:
     """A process between this one and the server; see `benchmarks.wire`."""
 
     def __init__(self, url: str) -> None:
@@ -154,7 +154,7 @@ def new_database(server: str) -> Iterator[str]:
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def starts(stage: Stage, wire: Wire, milliseconds: float, extent: Extent) -> str:
+def starts(stage: Stage, wire: WireProcess, milliseconds: float, extent: Extent) -> str:
     """One line of the table: one client alone, then 32 of as many keys as there are."""
     everyone = stage.keys(extent.keys)
     alone = stage.keys(-(-extent.alone // STARTS_A_KEY))
@@ -180,7 +180,7 @@ def table(server: str, extent: Extent) -> Iterator[str]:
     yield f"| wire | round trips | alone, ms | starts/s of {CLIENTS} | p50 ms | p99 ms | CPU µs |"
     yield "|---|---|---|---|---|---|---|"
     with new_database(server) as url:
-        wire = Wire(url)
+        wire = WireProcess(url)
         try:
             stage = Stage(wire.url())
             for milliseconds in WIRES_MS:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import count
 
 
-class Wire:
+class LongWire:
     """Threads between two sockets: what goes there after something came back begins a round trip."""
 
     def __init__(self, host: str, port: int) -> None:
@@ -96,7 +96,7 @@ def _close(end: socket.socket) -> None:
 
 
 def main() -> None:
-    wire = Wire(sys.argv[1], int(sys.argv[2]))
+    wire = LongWire(sys.argv[1], int(sys.argv[2]))
     threading.Thread(target=wire.serve, daemon=True).start()
     print(wire.port, flush=True)
     for line in sys.stdin:

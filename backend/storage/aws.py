@@ -1,6 +1,7 @@
 """Clients of S3 and STS, made alike wherever they are needed."""
 
 import functools
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS: Final = 3
 _READ_SECONDS: Final = 10
 _DEFAULT_REGION: Final = "us-east-1"
+
+_LOG = logging.getLogger(__name__)
 
 
 class AccessKey(NamedTuple):
@@ -67,6 +70,7 @@ def _doubt_half_heads(operation_model: Any, response_dict: dict[str, Any], **_: 
     if response_dict["status_code"] == 200 and not operation_model.has_streaming_output:
         names = {name.lower() for name in response_dict["headers"]}
         if names.isdisjoint({"content-length", "transfer-encoding"}):
+            _LOG.warning("an answer of the store told no length, as one that breaks off in its head: it is asked again")
             response_dict["status_code"] = 500
 
 

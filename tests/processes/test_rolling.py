@@ -1,18 +1,16 @@
 """Parts are replaced one by one under callers who never stop: nobody notices."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.support.balancer import Balancer
 from tests.support.deployment import Deployment
 from tests.support.poll import until
 from tests.support.ports import reserved_port
 from tests.support.postgresql import Postgresql
 from tests.support.steady import Steady
-from tests.support.wire import Address
 
 pytestmark = pytest.mark.slow
 
@@ -51,25 +49,6 @@ def test_edges_are_replaced_under_steady_callers(deployment: Deployment) -> None
 
 
 def test_backends_are_replaced_under_steady_callers(deployment: Deployment) -> None:
-    backends = [deployment.backend() for _ in range(2)]
-    admin = deployment.admin(backends[0])
-
-    def addresses() -> list[Address]:
-        return [("127.0.0.1", int(backend.ready["grpc"].rpartition(":")[2])) for backend in backends]
-
-    with closing(Balancer(addresses)) as balancer:
-        caller = deployment.caller(deployment.edge(balancer), admin)
-        with Steady.calling([caller], PATHS) as steady:
-            for backend in backends:
-                go_on(steady)
-                backend.stop()
-                go_on(steady)
-                backend.start()
-            go_on(steady)
-        assert steady.failures == []
-
-
-def test_an_edge_calls_the_other_backend_while_one_is_replaced(deployment: Deployment) -> None:
     with ExitStack() as ports:
         places = [f"127.0.0.1:{ports.enter_context(reserved_port())}" for _ in range(2)]
         backends = [deployment.backend(place) for place in places]

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.admin import Admin
-from tests.support.balancer import Balancer
 from tests.support.client import Caller
 from tests.support.part import Part, address_of
 from tests.support.poll import until
@@ -33,8 +32,8 @@ class Deployment:
     def worker(self) -> Part:
         return self._part("worker")
 
-    def edge(self, *backends: Part | Balancer) -> Part:
-        grpc = [part.address if isinstance(part, Balancer) else part.ready["grpc"] for part in backends]
+    def edge(self, *backends: Part) -> Part:
+        grpc = [part.ready["grpc"] for part in backends]
         return self._part("edge", "--http", "127.0.0.1:0", "--grpc", ",".join(grpc))
 
     def admin(self, backend: Part) -> Admin:

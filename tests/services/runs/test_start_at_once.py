@@ -15,25 +15,25 @@ from backend.deployment import store as deployment_store
 from backend.runs.start import claim_of
 from backend.services import Services
 from backend.storage.opening import open_postgresql
-from benchmarks.wire import Wire
+from benchmarks.wire import LongWire
 from tests.services.calls import RefusedError
 from tests.services.conftest import TestClock
 from tests.services.runs.test_start_refusals import explicit, hold_licence
 from tests.services.runs.world import World
-from tests.support.postgresql import Postgresql
+from tests.support.postgresql import Postgresql, end_sessions
 from workflow_api.v1 import keys_pb2
 
 
 @pytest.fixture(scope="module")
-def wire(postgresql_server: Postgresql) -> Wire:
+def wire(postgresql_server: Postgresql) -> LongWire:
     parts = psycopg.conninfo.conninfo_to_dict(postgresql_server.shared)
-    wire = Wire(str(parts["host"]), int(parts.get("port") or 5432))
+    wire = LongWire(str(parts["host"]), int(parts.get("port") or 5432))
     threading.Thread(target=wire.serve, daemon=True).start()
     return wire
 
 
 @pytest.fixture
-def server_world(wire: Wire, postgresql_server: Postgresql, clock: TestClock, tmp_path: Path) -> Iterator[World]:
+def server_world(wire: LongWire, postgresql_server: Postgresql, clock: TestClock, tmp_path: Path) -> Iterator[World]:
     """A world on a server that is reached by the wire, whatever the other tests keep their data on."""
     postgresql_server.empty()
     url = psycopg.conninfo.make_conninfo(postgresql_server.shared, host="127.0.0.1", port=wire.port)
@@ -53,7 +53,7 @@ def edit(world: World, key: str, **fields: Any) -> None:
     world.keys("EditKey", keys_pb2.EditKeyRequest(key_id=key, **fields))
 
 
-def test_a_start_is_one_round_trip_and_what_is_not_as_before_a_few_more(server_world: World, wire: Wire) -> None:
+def test_a_start_is_one_round_trip_and_what_is_not_as_before_a_few_more(server_world: World, wire: LongWire) -> None:
     world = server_world
     key = world.new_key(max_concurrent_runs=3)
 
@@ -186,7 +186,7 @@ def test_one_that_is_being_decided_is_told_to_wait(server_world: World) -> None:
     assert not world.start("Plain", "k").replayed
 
 
-def test_a_start_whose_connection_ends_after_it_holds_is_not_made_twice(server_world: World, wire: Wire) -> None:
+def test_a_start_whose_connection_ends_after_it_holds_is_not_made_twice(server_world: World, wire: LongWire) -> None:
     world = server_world
     world.start()
     wire.break_next_answer()
@@ -199,10 +199,6 @@ def test_a_start_whose_connection_ends_after_it_holds_is_not_made_twice(server_w
 def test_a_start_after_a_restart_of_the_server_is_made(server_world: World, postgresql_server: Postgresql) -> None:
     world = server_world
     world.start()
-    with psycopg.connect(postgresql_server.shared) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
+    end_sessions(postgresql_server.shared)
     assert not world.start("Plain", "k").replayed
     assert world.count("runs") == 2

@@ -57,15 +57,6 @@ def notes(database: PostgresqlDatabase) -> dict[int, str]:
     return {row.number: row.text for row in database.read(lambda tx: tx.all(ALL))}
 
 
-def end_sessions(url: str) -> None:
-    """As a restart of the server does."""
-    with psycopg.connect(url) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-
-
 class Held:
     """A change that has begun, and ends when it is let go."""
 

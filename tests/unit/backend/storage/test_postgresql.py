@@ -14,6 +14,7 @@ from backend.storage.database import ClaimedError, DatabaseAwayError, OutcomeUnk
 from backend.storage.postgresql import PostgresqlDatabase
 from backend.storage.shared_clock import SharedClock
 from tests.support.poll import until
+from tests.support.postgresql import end_sessions
 from tests.unit.backend.storage.notes import (
     ADD,
     ADD_AT_ONCE,
@@ -22,7 +23,6 @@ from tests.unit.backend.storage.notes import (
     SET,
     Held,
     add,
-    end_sessions,
     notes,
     waits,
 )

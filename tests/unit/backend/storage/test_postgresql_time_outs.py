@@ -12,7 +12,7 @@ from backend.storage import postgresql
 from backend.storage.database import DatabaseAwayError
 from backend.storage.postgresql import PostgresqlDatabase
 from backend.storage.statements import sql
-from benchmarks.wire import Wire
+from benchmarks.wire import LongWire
 from tests.support.poll import until
 from tests.unit.backend.storage.notes import ADD_AT_ONCE, ALL, SESSION, Held, add, notes
 
@@ -71,7 +71,7 @@ def test_a_server_that_says_nothing_any_more_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(postgresql, "_ALL_TRIES_SECONDS", 1)
     parts = psycopg.conninfo.conninfo_to_dict(url)
-    wire = Wire(str(parts["host"]), int(parts.get("port") or 5432))
+    wire = LongWire(str(parts["host"]), int(parts.get("port") or 5432))
     threading.Thread(target=wire.serve, daemon=True).start()
     silent = PostgresqlDatabase(psycopg.conninfo.make_conninfo(url, host="127.0.0.1", port=wire.port), 1)
     assert silent.healthy()
