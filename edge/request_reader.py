@@ -73,14 +73,16 @@ class RequestReader(RequestHandler):
         if self.broken or self.crowded:
             return
         seen = self._request_count
+        # What ends a body is no beginning of a head.
+        between = self._last_payload.is_eof()
         super().data_received(data)
         if self._request_count != seen:
-            if isinstance(self._messages[-1][0], _ErrInfo):
+            if between and not self._head and isinstance(self._messages[-1][0], _ErrInfo):
                 self._take_unknown_method(data)
             message, payload = self._messages[-1]
             if isinstance(message, _ErrInfo):
                 # Only where nothing else came before it in `data` is it known where the refused head begins.
-                alone = self._request_count == seen + 1 and self._last_payload.is_eof()
+                alone = self._request_count == seen + 1 and between
                 self._head = self._head + data if alone else b""
                 self._break(message.exc)
             else:
@@ -88,7 +90,7 @@ class RequestReader(RequestHandler):
             self._last_payload = payload
             self._head_since = 0.0
             self._request_begins()
-        elif data and self._last_payload.is_eof():
+        elif data and between:
             self._head += data
             if not self._head_since:
                 self._head_since = self._loop.time()
@@ -134,8 +136,7 @@ class RequestReader(RequestHandler):
         """
         refused_for, _ = self._messages[-1]
         found = _HEAD.match(data)
-        begins = not self._head and self._last_payload.is_eof()
-        if found is None or not begins or not isinstance(cast("_ErrInfo", refused_for).exc, BadHttpMethod):
+        if found is None or not isinstance(cast("_ErrInfo", refused_for).exc, BadHttpMethod):
             return
         self._messages.pop()
         position = len(self._messages)

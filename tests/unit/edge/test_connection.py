@@ -339,3 +339,62 @@ def test_a_caller_that_pipelines_and_reads_nothing_is_broken_off(echo: Echo) -> 
         connection = next(request.connection for request in echo.seen if request.path == "/large")
         wait_until(lambda: connection.lost)
     assert sum(request.path == "/large" for request in echo.seen) < 30
+
+
+class Deaf(asyncio.Transport):
+    """A transport into which bytes are put by hand; what is written stays in `written`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self._closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += bytes(data)
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        self._closing = True
+
+    abort = close
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+async def answered_to(*pieces: bytes) -> bytes:
+    """All that a connection answers to bytes that come in exactly these pieces."""
+    echo = Echo()
+    await echo.start()
+    assert echo.http is not None
+    connection, transport = echo.http(), Deaf()
+    connection.connection_made(transport)
+    for piece in pieces:
+        connection.data_received(piece)
+        # The loop has nothing else to do: what can be answered is answered after a few rounds.
+        for _ in range(20):
+            await asyncio.sleep(0)
+    connection.connection_lost(None)
+    await echo.stop()
+    return transport.written
+
+
+def test_the_end_of_a_body_is_no_beginning_of_a_head() -> None:
+    head = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 100001\r\n\r\n"
+    written = asyncio.run(answered_to(head + b"x", b"x" * 100_000))
+    assert written.count(b"HTTP/1.1 ") == 1
+    assert written.endswith(b"POST /a? 100001")
+
+
+def test_what_a_body_holds_is_never_a_request() -> None:
+    inner = b"GET /inner HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (1 + len(inner))
+    written = asyncio.run(answered_to(head + b"x", inner + b"BREW /b HTTP/1.1\r\nHost: x\r\n\r\n"))
+    assert b"/inner" not in written
+    assert written.count(b"HTTP/1.1 ") == 2
+    assert b"HTTP/1.1 400" in written
