@@ -157,6 +157,23 @@ def queue_segment(tx: Tx, run_id: str, at: int) -> str:
     return segment_id
 
 
+def complete_run(tx: Tx, segment_id: str, at: int, result: RunResult, warnings: Sequence[str]) -> None:
+    """Closes the run of a segment that has done all its work, as cancelled where a cancel was asked for.
+
+    Who was answered that the run is going to be cancelled never finds it completed.
+
+    Raises:
+        SegmentEndedError: the segment is gone.
+    """
+    run = store.run_of_segment(tx, segment_id)
+    if run is None:
+        raise SegmentEndedError(segment_id)
+    if run.cancel_requested_at is not None:
+        close_run(tx, run.run_id, CANCELLED, at, warnings=warnings)
+    else:
+        close_run(tx, run.run_id, COMPLETED, at, result=result, warnings=warnings)
+
+
 def close_run(
     tx: Tx,
     run_id: str,

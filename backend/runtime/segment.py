@@ -9,9 +9,9 @@ import logging
 from typing import Any
 
 from backend.outputs.store import NewOutput
-from backend.run_status import COMPLETED, FAILED
+from backend.run_status import FAILED
 from backend.runs.failure_codes import INVARIANT_BLOCKED
-from backend.runs.lifecycle import RunResult, SegmentEndedError, close_run, park_run
+from backend.runs.lifecycle import RunResult, SegmentEndedError, complete_run, park_run
 from backend.runtime import dag, store
 from backend.runtime.beginning import Begun, begin
 from backend.runtime.endings import Ending, reason_to_stop
@@ -216,9 +216,7 @@ class _Execution:
                 self._wait_for_publication,
                 reasons=begun.redaction is None,
             )
-        await self._recording.record(
-            lambda tx, at: close_run(tx, begun.run_id, COMPLETED, at, result=result, warnings=warnings)
-        )
+        await self._recording.record(lambda tx, at: complete_run(tx, self._segment_id, at, result, warnings))
 
     async def _store_result(self, value: str) -> tuple[RunResult, NewOutput]:
         means, begun = self._means, self._begun

@@ -60,13 +60,22 @@ def test_a_cancel_and_the_begin_of_a_run_agree(world: World) -> None:
 def test_a_cancel_and_the_end_of_a_run_agree(world: World) -> None:
     for _ in range(ROUNDS):
         run_id = world.started()
-        world.begin(run_id)
-        closed, cancelled = at_once(partial(world.close, run_id), partial(world.cancel, run_id))
-        assert closed is True
-        assert world.get(run_id).summary.status == runs_pb2.RUN_STATUS_COMPLETED
+        _, cancelled = at_once(partial(world.complete, world.begin(run_id)), partial(world.cancel, run_id))
         asked_first = isinstance(cancelled, runs_pb2.CancelRunResponse)
-        assert (world.row(run_id).cancel_requested_at is not None) == asked_first
         assert asked_first or cancelled == "already_terminal"
+        status = runs_pb2.RUN_STATUS_CANCELLED if asked_first else runs_pb2.RUN_STATUS_COMPLETED
+        assert world.get(run_id).summary.status == status
+        assert (world.row(run_id).cancel_requested_at is not None) == asked_first
+
+
+def test_a_run_whose_cancel_was_answered_never_completes(world: World) -> None:
+    run_id = world.started()
+    segment_id = world.begin(run_id)
+    world.cancel(run_id)
+    world.complete(segment_id)
+    assert world.get(run_id).summary.status == runs_pb2.RUN_STATUS_CANCELLED
+    assert world.row(run_id).result is None
+    assert world.event_types(run_id)[-2:] == ["run.cancelled", "segment.ended"]
 
 
 def test_a_decision_and_a_cancel_agree(world: World) -> None:

@@ -282,6 +282,10 @@ class World:
     def close(self, run_id: str, status: str = "completed", **fields: Any) -> bool:
         return self.services.database.write(lambda tx: lifecycle.close_run(tx, run_id, status, self.clock(), **fields))
 
+    def complete(self, segment_id: str) -> None:
+        result = lifecycle.RunResult(value="7")
+        self.services.database.write(lambda tx: lifecycle.complete_run(tx, segment_id, self.clock(), result, ["late"]))
+
     def finished(self, workflow: str = "Plain", **fields: Any) -> str:
         """A run that began and completed without a trace of steps."""
         run_id = self.started(workflow, **fields)
