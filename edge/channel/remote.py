@@ -79,14 +79,13 @@ class _Connection:
         self._open -= 1
         self._close_when_done()
 
-    async def found(self) -> None:
-        """Wait a moment for a backend where none can be reached: what was not sent yet is sent but once."""
-        if self.channel.get_state() is not _NONE_REACHED:
-            return
+    async def found(self) -> bool:
+        """Wait a moment for a backend where none can be reached; return whether one may be."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_FOUND_SECONDS):
                 while self.channel.get_state() is _NONE_REACHED:
                     await self.channel.wait_for_state_change(_NONE_REACHED)
+        return self.channel.get_state() is not _NONE_REACHED
 
     @property
     def closed(self) -> bool:
@@ -122,12 +121,13 @@ class RemoteChannel:
         until = monotonic() + seconds
         with self._current() as connection:
             for last in (rpc not in _REPEATABLE, True):
-                await connection.found()
+                # Who has waited for a backend in vain does not wait for one again.
+                only = not await connection.found()
                 call = connection.calls[rpc](request, metadata=metadata, timeout=until - monotonic())
                 try:
                     answer: Message | None = await call
                 except grpc.aio.AioRpcError as error:
-                    if last or not _stopped(error):
+                    if last or only or not _stopped(error):
                         raise _refusal(error) from error
                 else:
                     return _readable(answer)
@@ -138,7 +138,7 @@ class RemoteChannel:
         with self._current() as connection:
             last = rpc not in _REPEATABLE
             while True:
-                await connection.found()
+                last = not await connection.found() or last
                 call = connection.calls[rpc](request, metadata=metadata, timeout=LONGEST_STREAM_SECONDS)
                 try:
                     while True:

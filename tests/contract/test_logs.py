@@ -187,7 +187,7 @@ def test_a_typical_life_leaves_nothing_sensitive_in_the_log(scene: Scene, s3_ser
     left = caller.finished(flows["Writes"], **given)["run_id"]
     (output, *_) = caller.outputs(left).values()
     s3_server.forbid("worker")
-    assert caller.get(output["download"]["path"].removeprefix("/api/v1")).status == 500
+    assert caller.get(output["download"]["path"].removeprefix("/api/v1")).status == 502
     assert caller.delete(f"/runs/{left}/data", {"reason": REASON}).status == 202
     until(lambda: f"What run {left} left is still to be removed" in service.log(), "the failed removal")
     admin.runs.RunUpkeep(runs_pb2.RunUpkeepRequest())
