@@ -1,7 +1,6 @@
 """Rows of keys as messages."""
 
 import json
-from functools import lru_cache
 from typing import Any
 
 from backend.clock import to_timestamp
@@ -32,12 +31,6 @@ def api_key(row: Any) -> keys_pb2.ApiKey:
         max_concurrent_runs=row.max_concurrent_runs,
         active_runs=row.active_runs,
     )
-
-
-@lru_cache(maxsize=4096)
-def own_key(row: tuple[Any, ...]) -> keys_pb2.ApiKey:
-    """As `api_key`, remembered: a key and its counters are asked for more often than they change."""
-    return api_key(row)
 
 
 def key_record(row: Any, now: int) -> keys_pb2.KeyRecord:

@@ -13,7 +13,8 @@ from backend.interceptors import caller_of
 from backend.key_changes import KeyChanges
 from backend.keys import store, usage_store
 from backend.keys.administration import Issued, KeyAdministration
-from backend.keys.messages import key_record, mirrored_key, own_key
+from backend.keys.messages import key_record, mirrored_key
+from backend.keys.own_keys import OwnKeys
 from backend.services import Services
 from backend.storage.database import Tx
 from workflow_api.v1 import errors_pb2, keys_pb2, keys_pb2_grpc
@@ -29,14 +30,14 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
         self._changes = changes
         self._poll_seconds = poll_seconds
         self._administration = KeyAdministration(services, changes)
+        self._own_keys = OwnKeys(services)
 
     def GetMe(self, request: keys_pb2.GetMeRequest, context: grpc.ServicerContext) -> keys_pb2.ApiKey:
         """The calling key and its live counters."""
-        key_id = caller_of(context).key_id or ""
-        row = self._services.database.read(lambda tx: store.seen_by_caller(tx, key_id, self._today()))
-        if row is None:
+        key = self._own_keys.get(caller_of(context).key_id or "")
+        if key is None:
             raise ApiError(errors_pb2.ERROR_REASON_UNAUTHORIZED)
-        return own_key(row)
+        return key
 
     def CreateKey(self, request: keys_pb2.CreateKeyRequest, context: grpc.ServicerContext) -> keys_pb2.KeyCredentials:
         """Makes a key and shows its credentials once."""

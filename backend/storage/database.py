@@ -134,6 +134,10 @@ class Database(Protocol):
     def at_once(self) -> AtOnce | None:
         """For a change that would be several round trips; None where there are none to be saved."""
 
+    @property
+    def commits(self) -> int | None:
+        """How many changes were committed so far, each counted before it is told; None where others commit as well."""
+
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on this thread's connection, each statement by itself."""
 

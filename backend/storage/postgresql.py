@@ -114,6 +114,8 @@ class PostgresqlDatabase:
     A change has the whole database to itself unless it says what it is of: then it waits for changes of the same only.
     """
 
+    commits: None = None
+
     def __init__(self, url: str, connections: int) -> None:
         self._dialect: Dialect = psycopg_dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
         self._connections = connections

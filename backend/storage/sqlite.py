@@ -67,6 +67,7 @@ class SqliteDatabase:
         self._claims_lock = threading.Lock()
         self._log_holds_erased = False
         self._closed = False
+        self.commits = 0
         self._writer = threading.Thread(target=self._write_forever, name="sqlite-writer", daemon=True)
         self._writer.start()
 
@@ -226,7 +227,10 @@ class SqliteDatabase:
                     actions += tx.take_after_commit()
                     self._log_holds_erased |= tx.leaves_no_trace
             connection.execute("COMMIT")
+            self.commits += 1
         except Exception as error:  # noqa: BLE001 - every caller of the batch must hear of it
+            # Something may hold all the same.
+            self.commits += 1
             metrics.DATABASE_ERRORS.add("commit")
             _LOG.exception("A group commit of %d changes failed", len(batch))
             with contextlib.suppress(sqlite3.Error):

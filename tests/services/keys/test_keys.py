@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from backend.clock import utc_day
 from backend.deployment.servicer import DeploymentServicer
 from backend.key_changes import KeyChanges
 from backend.keys.servicer import KeysServicer
+from backend.runs import start_store
 from backend.services import Services
 from tests.services.calls import Caller, RefusedError
 from tests.services.conftest import TestClock
@@ -332,3 +334,26 @@ def test_a_change_of_the_deployment_is_audited_and_heard(keys: Caller, deploymen
     health = deployment("GetHealth", deployment_pb2.GetHealthRequest())
     assert health.status == deployment_pb2.Health.STATUS_DISABLED
     assert health.api_version == "2026-09-24"
+
+
+def test_what_a_caller_sees_of_its_key_is_never_of_before_a_change(
+    keys: Caller, services: Services, clock: TestClock
+) -> None:
+    one, other = (create(keys, name=name).record.key.key_id for name in ("one", "other"))
+
+    def seen(key_id: str) -> tuple[str, int]:
+        me = keys("GetMe", keys_pb2.GetMeRequest(), key_id=key_id)
+        return me.name, me.quota_used_today
+
+    def count(key_id: str, *, first: bool) -> None:
+        day = utc_day(clock())
+        services.database.write(lambda tx: start_store.count_start(tx, key_id, day, first=first))
+
+    assert (seen(one), seen(other)) == (("one", 0), ("other", 0))
+    keys("EditKey", keys_pb2.EditKeyRequest(key_id=one, name="renamed"))
+    assert (seen(one), seen(other)) == (("renamed", 0), ("other", 0))
+    for number in range(1, 4):
+        count(other, first=number == 1)
+        assert (seen(one), seen(other)) == (("renamed", 0), ("other", number))
+    clock.advance(seconds=86_400)
+    assert seen(other) == ("other", 0)
