@@ -10,7 +10,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
 SECONDS ?= 600
-PYTEST = $(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips)
+# In the order of their folders, the slow ones first: what takes long is not left for the end.
+PYTEST = $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(if $(CI),--no-skips)
+STORES = $(addprefix tests/services/,deployment keys outputs runs workflows)
 CODE := $(wildcard backend edge measures deploy generated examples scripts tests benchmarks)
 # The contract that callers have: the newest release, before there is one what main holds.
 BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse --verify --quiet origin/main \
@@ -30,7 +32,7 @@ run: $(RUN) ## Start the whole service with example workflows and print calls to
 
 test: $(DEV) ## Run every test; under CI none may be left out
 	$(PYTEST) $(ARGS)
-	$(if $(ARGS),,$(PYTEST) --database postgresql tests/services)
+	$(if $(ARGS),,$(PYTEST) --database postgresql $(STORES))
 
 test-postgresql: $(DEV) ## Run what keeps data on PostgreSQL instead of the embedded database
 	$(PYTEST) --database postgresql $(or $(ARGS),tests/services tests/contract)

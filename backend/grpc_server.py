@@ -92,6 +92,7 @@ class GrpcServer:
 
     def start(self) -> None:
         """Begins to serve."""
+        self._health.set(LIVENESS, health_pb2.HealthCheckResponse.SERVING)
         self._server.start()
         self._watch.start()
 
@@ -111,7 +112,6 @@ class GrpcServer:
 
     def _watch_health(self) -> None:
         """A service is serving only while its store answers; the process lives without it too."""
-        self._health.set(LIVENESS, health_pb2.HealthCheckResponse.SERVING)
         while True:
             state = (
                 health_pb2.HealthCheckResponse.SERVING
