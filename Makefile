@@ -10,8 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
 SECONDS ?= 600
-# In the order of their folders, the slow ones first: what takes long is not left for the end.
-PYTEST = $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(if $(CI),--no-skips)
+PYTEST = $(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips)
 STORES = $(addprefix tests/services/,deployment keys outputs runs workflows)
 CODE := $(wildcard backend edge measures deploy generated examples scripts tests benchmarks)
 # The contract that callers have: the newest release, before there is one what main holds.
