@@ -93,7 +93,7 @@ def test_time_spent_on_outputs_counts(steps: Steps) -> None:
     code = """
         import os, stat, time
         def run(context):
-            fd = next(n for n in range(3, 99)
+            fd = next(n for n in range(3, 4096)
                       if os.path.exists(f"/proc/self/fd/{n}") and stat.S_ISSOCK(os.fstat(n).st_mode))
             announced = b'{"path":"a","size":1000}'
             os.write(fd, bytes([4]) + len(announced).to_bytes(4, "big") + announced)
