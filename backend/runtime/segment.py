@@ -6,6 +6,7 @@ as completed only with its outputs, in one transaction.
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any
 
 from backend.outputs.store import NewOutput
@@ -129,7 +130,7 @@ class _Execution:
             work = self._work_of(step)
             task = asyncio.create_task(work.carry_out(), name=f"{self._begun.run_id}/{step}")
             # Not in the task itself: one that is cancelled before it began runs none of its code.
-            task.add_done_callback(lambda _, step=step: self._release(step))  # type: ignore[misc]
+            task.add_done_callback(partial(self._release, step))
             self._tasks[task] = step
         self._beginning.clear()
 
@@ -138,7 +139,7 @@ class _Execution:
         memory_mb = memory_of(self._board.terms(step))
         return memory_mb if memory_mb <= self._means.slots.memory_mb else 0
 
-    def _release(self, step: str) -> None:
+    def _release(self, step: str, _: object = None) -> None:
         self._means.slots.release(self._begun.key_id, self._memory(step))
 
     def _work_of(self, step: str) -> StepWork:

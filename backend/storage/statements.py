@@ -5,10 +5,13 @@ A statement that goes through SQLAlchemy's execution costs several times what th
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import Dialect
 from sqlalchemy.sql.expression import ClauseElement
+
+if TYPE_CHECKING:
+    from sqlalchemy.sql.compiler import SQLCompiler
 
 
 class Statement:
@@ -42,10 +45,9 @@ class Statement:
 
     def _compile(self, dialect: Dialect) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         keys = list(self._columns) if self._columns is not None else None
-        compiled = self._clause.compile(dialect=dialect, column_keys=keys)
-        binds = compiled.binds  # type: ignore[attr-defined]
-        names = tuple(compiled.positiontup or ())  # type: ignore[attr-defined]
-        fixed = {name: bind.value for name, bind in binds.items() if not bind.required and name in names}
+        compiled = cast("SQLCompiler", self._clause.compile(dialect=dialect, column_keys=keys))
+        names = tuple(compiled.positiontup or ())
+        fixed = {name: compiled.binds[name].value for name in names if not compiled.binds[name].required}
         self._compiled[dialect.name] = made = str(compiled), names, fixed
         return made
 

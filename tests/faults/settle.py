@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import psycopg
 
 from tests.faults.calls import Calls
 from tests.faults.cluster import Cluster
-from tests.faults.known import Known
+from tests.faults.known import Key, Known
 from tests.faults.load import Load
 from tests.support.poll import until
 
@@ -38,10 +39,10 @@ def settle(cluster: Cluster, calls: Calls, known: Known, load: Load) -> None:
     _wait(lambda: _count(cluster, _TO_REMOVE) == 0, _REST_SECONDS)
     for key in known.revoked_keys():
         # Of some nobody knows whether they are.
-        _wait(lambda key=key: calls.revoke_key(key, 0), _SECONDS)  # type: ignore[misc]
+        _wait(partial(calls.revoke_key, key, 0), _SECONDS)
     for edge in range(2):
         for key in known.revoked_keys():
-            _wait(lambda key=key, edge=edge: _refused(calls, key, edge), _REVOKED_SECONDS)  # type: ignore[misc]
+            _wait(partial(_refused, calls, key, edge), _REVOKED_SECONDS)
 
 
 def _serves(calls: Calls, known: Known, edge: int) -> bool:
@@ -69,8 +70,8 @@ def _count(cluster: Cluster, query: str) -> int:
     return int(row[0])
 
 
-def _refused(calls: Calls, key: object, edge: int) -> bool:
-    answer = calls.me(key, edge)  # type: ignore[arg-type]
+def _refused(calls: Calls, key: Key, edge: int) -> bool:
+    answer = calls.me(key, edge)
     return answer is not None and answer.status == 401
 
 

@@ -1,7 +1,8 @@
-"""One deployment of several processes for all tests here; each test puts back what it ends."""
+"""One deployment of several processes for all tests that put back what they end, and one of a test's own."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +46,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, postgresql_server: Postgre
             yield Cluster(deployment, database, backends, workers, edges, admins, flows)
         finally:
             deployment.stop()
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, postgresql_server: Postgresql) -> Iterator[Deployment]:
+    """For a test that ends parts for good."""
+    with postgresql_server.database() as database:
+        deployment = Deployment(tmp_path, database)
+        yield deployment
+        deployment.stop()

@@ -1,28 +1,17 @@
 """Parts are replaced one by one under callers who never stop: nobody notices."""
 
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from tests.support.deployment import Deployment
 from tests.support.poll import until
 from tests.support.ports import reserved_port
-from tests.support.postgresql import Postgresql
 from tests.support.steady import Steady
 
 pytestmark = pytest.mark.slow
 
 PATHS = ("/me", "/runs", "/workflows", "/health")
-
-
-@pytest.fixture
-def deployment(tmp_path: Path, postgresql_server: Postgresql) -> Iterator[Deployment]:
-    with postgresql_server.database() as database:
-        deployment = Deployment(tmp_path, database)
-        yield deployment
-        deployment.stop()
 
 
 def go_on(steady: Steady) -> None:

@@ -1,7 +1,6 @@
 """What a backend says of its health, and how it ends."""
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -22,14 +21,6 @@ from workflow_api.v1 import outputs_pb2, outputs_pb2_grpc
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 SERVICES = ("", *(service.full_name for file in FILES for service in file.services_by_name.values()))
 SIZE = 20_000_000
-
-
-@pytest.fixture
-def deployment(tmp_path: Path, postgresql_server: Postgresql) -> Iterator[Deployment]:
-    with postgresql_server.database() as database:
-        deployment = Deployment(tmp_path, database)
-        yield deployment
-        deployment.stop()
 
 
 @pytest.mark.slow

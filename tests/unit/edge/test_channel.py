@@ -1,161 +1,38 @@
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
 from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 from google.protobuf.message import Message
-from google.rpc.error_details_pb2 import ErrorInfo
-from google.rpc.status_pb2 import Status
 
 from edge.channel import LONGEST_STREAM_SECONDS, Channel
-from edge.channel.in_process import InProcessChannel
-from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
-from edge.channel.trailer import STATUS_TRAILER
 from edge.errors import Refusal
-from edge.services import METHODS
+from tests.unit.edge.channels import (
+    GET_ME,
+    GET_RUN,
+    LIST_RUNS,
+    WATCH,
+    Handler,
+    Run,
+    Servicers,
+    broken,
+    get_me,
+    in_process,
+    refuse,
+)
 from tests.unit.edge.wire import wait_until
-from workflow_api.v1.keys_pb2 import ApiKey, GetMeRequest, KeyMirror, WatchKeysRequest
-from workflow_api.v1.outputs_pb2 import GetOutputsZipRequest, GetOutputsZipResponse
+from workflow_api.v1.keys_pb2 import ApiKey, KeyMirror, WatchKeysRequest
 from workflow_api.v1.runs_pb2 import (
-    CancelRunRequest,
-    CancelRunResponse,
-    EraseRunDataRequest,
-    EraseRunDataResponse,
     GetRunRequest,
     ListRunsRequest,
     ListRunsResponse,
     RunSummary,
 )
 from workflow_api.v1.runs_pb2 import Run as RunRecord
-
-GET_ME = "/workflow_api.v1.KeysService/GetMe"
-WATCH = "/workflow_api.v1.KeysService/WatchKeys"
-LIST_RUNS = "/workflow_api.v1.RunsService/ListRuns"
-GET_RUN = "/workflow_api.v1.RunsService/GetRun"
-ERASE = "/workflow_api.v1.RunsService/EraseRunData"
-ZIP = "/workflow_api.v1.OutputsService/GetOutputsZip"
-CANCEL = "/workflow_api.v1.RunsService/CancelRun"
-RECORD_USAGE = "/workflow_api.v1.KeysService/RecordUsage"
-
-
-class Servicers:
-    """What the tests' RPCs do; the same over both channels."""
-
-    def __init__(self) -> None:
-        self.closed = threading.Event()
-        self.sent = 0
-        self.metadata: dict[str, str] = {}
-        self.thread = 0
-        self.let_go = threading.Event()
-
-    def get_me(self, _: Message, context: grpc.ServicerContext) -> ApiKey:
-        self.metadata = dict(context.invocation_metadata())  # type: ignore[arg-type]
-        self.thread = threading.get_ident()
-        return ApiKey(key_id="ak_1")
-
-    def watch(self, _: Message, context: grpc.ServicerContext) -> Iterator[KeyMirror]:
-        try:
-            while context.is_active():
-                self.sent += 1
-                yield KeyMirror(revision=self.sent, deployment_id="d" * 65536)
-        finally:
-            self.closed.set()
-
-
-def refuse(reason: str, code: grpc.StatusCode, domain: str = "workflow-api") -> Callable[..., ApiKey]:
-    def call(_: Message, context: grpc.ServicerContext) -> ApiKey:
-        status = Status(message="for a person")
-        status.details.add().Pack(ErrorInfo(reason=reason, domain=domain))
-        context.set_trailing_metadata(((STATUS_TRAILER, status.SerializeToString()),))
-        context.set_code(code)
-        context.set_details("for a person")
-        return ApiKey()
-
-    return call
-
-
-def broken(_: Message, __: grpc.ServicerContext) -> ApiKey:
-    raise ValueError("secret")
-
-
-class Handler:
-    def __init__(self, call: Callable[..., Any], *, point_read: bool = False) -> None:
-        self.call = call
-        self.point_read = point_read
-
-
-class Grpc:
-    """A real gRPC server on a free port."""
-
-    def __init__(self, handlers: dict[str, Handler], port: int = 0) -> None:
-        self._server = grpc.server(ThreadPoolExecutor(4))
-        for rpc, handler in handlers.items():
-            service, _, method = rpc.lstrip("/").partition("/")
-            make: Any = grpc.unary_stream_rpc_method_handler if METHODS[rpc].server_streaming else _unary
-            read = _class_of(METHODS[rpc].input_type.name).FromString
-            made = make(handler.call, read, lambda message: message.SerializeToString())
-            generic = grpc.method_handlers_generic_handler(service, {method: made})
-            self._server.add_generic_rpc_handlers((generic,))
-        self.port = self._server.add_insecure_port(f"127.0.0.1:{port}")
-        self._server.start()
-
-    def stop(self) -> None:
-        self._server.stop(None).wait()
-
-
-_unary = grpc.unary_unary_rpc_method_handler
-
-
-def _class_of(name: str) -> type[Message]:
-    from google.protobuf.message_factory import GetMessageClass
-
-    return next(GetMessageClass(m.input_type) for m in METHODS.values() if m.input_type.name == name)
-
-
-Use = Callable[[Channel], Coroutine[Any, Any, Any]]
-Run = Callable[[dict[str, Handler], Use], Any]
-
-
-def _in_process(handlers: dict[str, Handler], use: Use) -> Any:
-    async def run() -> Any:
-        channel = InProcessChannel(handlers)
-        try:
-            return await use(channel)
-        finally:
-            await channel.close()
-
-    return asyncio.run(run())
-
-
-def _remote(handlers: dict[str, Handler], use: Use) -> Any:
-    server = Grpc(handlers)
-
-    async def run() -> Any:
-        channel = RemoteChannel(grpc.aio.insecure_channel(f"127.0.0.1:{server.port}", options=CHANNEL_OPTIONS))
-        try:
-            return await use(channel)
-        finally:
-            await channel.close()
-
-    try:
-        return asyncio.run(run())
-    finally:
-        server.stop()
-
-
-@pytest.fixture(name="run", params=[_in_process, _remote], ids=["in-process", "remote"])
-def _run(request: pytest.FixtureRequest) -> Run:
-    run: Run = request.param
-    return run
-
-
-def get_me(seconds: float = 5.0) -> Use:
-    return lambda channel: channel.unary(GET_ME, GetMeRequest(), (("workflow-api-key-id", "ak_1"),), seconds)
 
 
 def test_a_unary_call_brings_its_metadata_and_its_answer(run: Run) -> None:
@@ -224,225 +101,6 @@ def test_no_answer_in_time_is_unreachable(run: Run) -> None:
     with pytest.raises(Refusal) as refused:
         run({GET_ME: Handler(hang)}, use)
     assert refused.value.code == "runtime_unreachable"
-
-
-def test_a_backend_that_is_down_is_unreachable() -> None:
-    async def call() -> None:
-        channel = RemoteChannel(grpc.aio.insecure_channel("127.0.0.1:1"))
-        try:
-            await get_me()(channel)
-        finally:
-            await channel.close()
-
-    with pytest.raises(Refusal) as refused:
-        asyncio.run(call())
-    assert refused.value.code == "runtime_unreachable"
-
-
-def test_a_backend_that_comes_back_is_found() -> None:
-    first = Grpc({GET_ME: Handler(Servicers().get_me)})
-    first.stop()
-
-    async def call() -> Message:
-        channel = RemoteChannel(grpc.aio.insecure_channel(f"127.0.0.1:{first.port}", options=CHANNEL_OPTIONS))
-        second = None
-        try:
-            with pytest.raises(Refusal):
-                await get_me()(channel)
-            second = Grpc({GET_ME: Handler(Servicers().get_me)}, first.port)
-            async with asyncio.timeout(10):
-                while True:
-                    with suppress(Refusal):
-                        answer: Message = await get_me()(channel)
-                        return answer
-                    await asyncio.sleep(0.01)
-        finally:
-            await channel.close()
-            if second is not None:
-                second.stop()
-
-    assert asyncio.run(call()) == ApiKey(key_id="ak_1")
-
-
-def stopping(status: grpc.StatusCode, then: Message, tries: list[Message]) -> Callable[..., Message]:
-    """What a caller sees of a backend that stops, and then of the one that it reaches next."""
-
-    def call(request: Message, context: grpc.ServicerContext) -> Message:
-        tries.append(request)
-        if len(tries) == 1:
-            context.abort(status, "")
-        return then
-
-    return call
-
-
-@pytest.mark.parametrize("status", [grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE])
-def test_a_call_that_a_stopping_backend_gives_back_is_made_again(status: grpc.StatusCode) -> None:
-    tries: list[Message] = []
-    answer = ApiKey(key_id="ak_1")
-    assert _remote({GET_ME: Handler(stopping(status, answer, tries))}, get_me()) == answer
-    assert len(tries) == 2
-
-
-def test_a_call_that_does_another_thing_when_made_again_is_not() -> None:
-    tries: list[Message] = []
-    handler = Handler(stopping(grpc.StatusCode.CANCELLED, EraseRunDataResponse(), tries))
-    with pytest.raises(Refusal) as refused:
-        _remote({ERASE: handler}, lambda channel: channel.unary(ERASE, EraseRunDataRequest(run_id="run_1"), (), 5.0))
-    assert refused.value.code == "runtime_unreachable"
-    assert len(tries) == 1
-
-
-def test_a_refusal_is_not_asked_for_again() -> None:
-    tries: list[Message] = []
-    refusing = refuse("RUNTIME_UNREACHABLE", grpc.StatusCode.UNAVAILABLE)
-
-    def call(request: Message, context: grpc.ServicerContext) -> ApiKey:
-        tries.append(request)
-        return refusing(request, context)
-
-    with pytest.raises(Refusal):
-        _remote({GET_ME: Handler(call)}, get_me())
-    assert len(tries) == 1
-
-
-@pytest.mark.parametrize("sent", [0, 1])
-def test_a_download_is_begun_again_before_its_first_message_only(sent: int) -> None:
-    tries: list[Message] = []
-    message = GetOutputsZipResponse(data=b"x")
-
-    def zipped(request: Message, context: grpc.ServicerContext) -> Iterator[Message]:
-        tries.append(request)
-        yield from [message] * sent
-        if len(tries) == 1:
-            context.abort(grpc.StatusCode.CANCELLED, "")
-        yield message
-
-    async def use(channel: Channel) -> list[Message]:
-        request = GetOutputsZipRequest(run_id="run_1")
-        async with aclosing(channel.stream(ZIP, request, (), 5.0)) as messages:
-            return [message async for message in messages]
-
-    if sent:
-        with pytest.raises(Refusal):
-            _remote({ZIP: Handler(zipped)}, use)
-    else:
-        assert _remote({ZIP: Handler(zipped)}, use) == [message]
-    assert len(tries) == 2 - sent
-
-
-def test_calls_go_on_at_another_backend_when_one_ends() -> None:
-    first, second = (Grpc({CANCEL: Handler(lambda *_: CancelRunResponse())}) for _ in range(2))
-
-    async def call() -> None:
-        target = f"ipv4:127.0.0.1:{first.port},127.0.0.1:{second.port}"
-        channel = RemoteChannel(grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS))
-        try:
-            for _ in range(10):
-                await channel.unary(CANCEL, CancelRunRequest(), (), 5.0)
-            first.stop()
-            for _ in range(10):
-                await channel.unary(CANCEL, CancelRunRequest(), (), 5.0)
-        finally:
-            await channel.close()
-
-    try:
-        asyncio.run(call())
-    finally:
-        first.stop()
-        second.stop()
-
-
-def test_a_call_waits_a_moment_for_a_backend_that_comes_back() -> None:
-    backend = Grpc({CANCEL: Handler(lambda *_: CancelRunResponse())})
-
-    async def call() -> None:
-        target = f"127.0.0.1:{backend.port}"
-        channel = RemoteChannel(grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS))
-        again: list[Grpc] = []
-        try:
-            await channel.unary(CANCEL, CancelRunRequest(), (), 5.0)
-            backend.stop()
-            waiting = asyncio.ensure_future(channel.unary(CANCEL, CancelRunRequest(), (), 5.0))
-            again.append(Grpc({CANCEL: Handler(lambda *_: CancelRunResponse())}, backend.port))
-            await waiting
-        finally:
-            await channel.close()
-            for server in again:
-                server.stop()
-
-    asyncio.run(call())
-
-
-def test_new_calls_take_a_renewed_channel_and_calls_under_way_end_on_the_former(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("edge.channel.remote._RENEWAL_SECONDS", 0)
-    servicers = Servicers()
-    former = Grpc({WATCH: Handler(servicers.watch)})
-    latter = Grpc({GET_ME: Handler(servicers.get_me)})
-
-    async def call() -> None:
-        first, second = (
-            grpc.aio.insecure_channel(f"127.0.0.1:{server.port}", options=CHANNEL_OPTIONS)
-            for server in (former, latter)
-        )
-        coming = [None, second]
-        channel = RemoteChannel(first, lambda: coming.pop(0) if coming else None)
-        async with aclosing(channel.stream(WATCH, WatchKeysRequest(), (), 5)) as mirrors:
-            await anext(mirrors)
-            assert await get_me()(channel) == ApiKey(key_id="ak_1")
-            before: Any = await anext(mirrors)
-            after: Any = await anext(mirrors)
-            assert after.revision == before.revision + 1
-        await asyncio.to_thread(wait_until, lambda: first.get_state() is grpc.ChannelConnectivity.SHUTDOWN)
-        assert await get_me()(channel) == ApiKey(key_id="ak_1")
-        await channel.close()
-
-    try:
-        asyncio.run(call())
-    finally:
-        former.stop()
-        latter.stop()
-
-
-def test_closing_ends_calls_on_a_former_channel_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edge.channel.remote._RENEWAL_SECONDS", 0)
-    servicers = Servicers()
-    server = Grpc({WATCH: Handler(servicers.watch), GET_ME: Handler(servicers.get_me)})
-
-    async def call() -> None:
-        first, second = (grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") for _ in range(2))
-        coming = [None, second]
-        channel = RemoteChannel(first, lambda: coming.pop(0) if coming else None)
-        mirrors = channel.stream(WATCH, WatchKeysRequest(), (), 5)
-        await anext(mirrors)
-        await get_me()(channel)
-        await channel.close()
-        assert {first.get_state(), second.get_state()} == {grpc.ChannelConnectivity.SHUTDOWN}
-        await mirrors.aclose()
-
-    try:
-        asyncio.run(call())
-        assert servicers.closed.wait(10)
-    finally:
-        server.stop()
-
-
-def test_an_answer_that_cannot_be_read_is_a_runtime_error() -> None:
-    class Garbage:
-        def SerializeToString(self) -> bytes:
-            return b"\xff\xff\xff"
-
-    with pytest.raises(Refusal) as refused:
-        _remote({GET_ME: Handler(lambda *_: Garbage())}, get_me())
-    assert refused.value.code == "runtime_error"
-
-
-def test_an_rpc_that_the_backend_does_not_know_is_a_runtime_error() -> None:
-    with pytest.raises(Refusal) as refused:
-        _remote({}, get_me())
-    assert refused.value.code == "runtime_error"
 
 
 def test_a_stream_can_be_left_at_any_time_and_its_generator_is_closed(run: Run) -> None:
@@ -566,7 +224,7 @@ def test_point_reads_run_on_the_loop_and_everything_else_beside_it() -> None:
     servicers = Servicers()
     threads = []
     for quick in (True, False):
-        _in_process({GET_ME: Handler(servicers.get_me, point_read=quick)}, get_me())
+        in_process({GET_ME: Handler(servicers.get_me, point_read=quick)}, get_me())
         threads.append(servicers.thread == threading.get_ident())
     assert threads == [True, False]
 
@@ -589,5 +247,5 @@ def test_a_call_in_process_is_told_when_nobody_waits_any_more() -> None:
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
 
-    _in_process({WATCH: Handler(watch)}, use)
+    in_process({WATCH: Handler(watch)}, use)
     wait_until(told.is_set)

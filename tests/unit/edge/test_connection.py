@@ -389,12 +389,3 @@ def test_the_end_of_a_body_is_no_beginning_of_a_head() -> None:
     written = asyncio.run(answered_to(head + b"x", b"x" * 100_000))
     assert written.count(b"HTTP/1.1 ") == 1
     assert written.endswith(b"POST /a? 100001")
-
-
-def test_what_a_body_holds_is_never_a_request() -> None:
-    inner = b"GET /inner HTTP/1.1\r\nHost: x\r\n\r\n"
-    head = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (1 + len(inner))
-    written = asyncio.run(answered_to(head + b"x", inner + b"BREW /b HTTP/1.1\r\nHost: x\r\n\r\n"))
-    assert b"/inner" not in written
-    assert written.count(b"HTTP/1.1 ") == 2
-    assert b"HTTP/1.1 400" in written
