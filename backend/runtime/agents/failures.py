@@ -6,9 +6,9 @@ from typing import Any
 
 from backend.runtime.agents.base import StepFailed
 from backend.runtime.sandbox import Limits
+from backend.runtime.sandbox.inside.protocol import MAX_MESSAGE_CHARACTERS
 from backend.runtime.sandbox.limits import PROCESSES
 from backend.runtime.sandbox.process import Excess
-from backend.runtime.sandbox.runner import MAX_MESSAGE_CHARACTERS
 
 PROTOCOL_MESSAGE = "the step's process sent something other than a result"
 

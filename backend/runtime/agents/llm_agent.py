@@ -14,7 +14,7 @@ from backend.runtime.agents.prompt import user_prompt
 from backend.runtime.agents.tools import tools_of
 from backend.runtime.agents.values import NotJsonError, parse
 from backend.runtime.models import ConfiguredModel, Models, ModelUnusableError
-from backend.runtime.sandbox.runner import MAX_RESULT_BYTES
+from backend.runtime.sandbox.inside.protocol import MAX_RESULT_BYTES
 from backend.runtime.schema_check import schema_mismatch
 from backend.secrets import Secrets
 

@@ -1,19 +1,17 @@
 """Steps whose work is Python code, run in the sandbox."""
 
 import asyncio
+import marshal
 import shutil
 from typing import Any, Final
 
-from backend import json_text
 from backend.runtime.agents import failures
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult
 from backend.runtime.agents.progress import untimed
 from backend.runtime.agents.values import NotJsonError, parse, parse_replacing_nul
 from backend.runtime.sandbox import Readable, Sandbox
 from backend.runtime.sandbox.frames import EndOfStepError, Frames, HostileFrameError
-from backend.runtime.sandbox.outputs import OutputFolder, WorkspaceFullError
-from backend.runtime.sandbox.process import StepProcess
-from backend.runtime.sandbox.runner import (
+from backend.runtime.sandbox.inside.protocol import (
     FAILURE,
     FILE,
     MAX_PROGRESS_BYTES,
@@ -23,6 +21,8 @@ from backend.runtime.sandbox.runner import (
     READY,
     RESULT,
 )
+from backend.runtime.sandbox.outputs import OutputFolder, WorkspaceFullError
+from backend.runtime.sandbox.process import StepProcess
 
 START_SECONDS = 30
 EXIT_SECONDS = 0.5
@@ -88,7 +88,7 @@ async def _run(process: StepProcess, request: StepRequest, on_progress: OnProgre
 
 def _payload(process: StepProcess, request: StepRequest) -> bytes:
     layout = process.layout
-    return json_text.write(
+    return marshal.dumps(
         {
             "attempt": request.attempt,
             "code": request.agent["code"],
@@ -107,7 +107,7 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
             },
             "limits": request.limits.for_runner(processes=process.processes),
         }
-    ).encode()
+    )
 
 
 async def _converse(frames: Frames, request: StepRequest, on_progress: OnProgress) -> Any:

@@ -14,11 +14,11 @@ from backend.runtime.sandbox.layer import (
     Layout,
     Readable,
     SandboxUnavailableError,
-    memory_file,
     require,
     try_out,
 )
 from backend.runtime.sandbox.limits import MEBIBYTE, PROCESSES, Limits, Network
+from backend.runtime.sandbox.program import memory_file
 from backend.runtime.sandbox.users import SYS_ADMIN, Users, can_become_others, open_to_readers
 
 LAYOUT = Layout(

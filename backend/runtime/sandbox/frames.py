@@ -5,7 +5,7 @@ import socket
 from collections.abc import Mapping
 from typing import BinaryIO
 
-from backend.runtime.sandbox.runner import HEADER_BYTES, REQUEST
+from backend.runtime.sandbox.inside.protocol import HEADER_BYTES, REQUEST
 
 _READ_BYTES = 256 * 1024
 _INLINE_WRITE_BYTES = 64 * 1024

@@ -15,11 +15,11 @@ from backend.runtime.sandbox.layer import (
     Layer,
     Readable,
     SandboxUnavailableError,
-    compiled,
     scratch_layout,
     try_out,
 )
 from backend.runtime.sandbox.limits import PROCESSES, Limits
+from backend.runtime.sandbox.program import compiled
 from backend.runtime.sandbox.users import DAC_READ_SEARCH, Users, can_become_others
 
 OLDEST_ABI: Final = 3
@@ -48,7 +48,7 @@ class Landlock(Layer):
         self._users = Users() if able and own_user is not False else None
         self._python = str(interpreter.executable())
         self._host = _host_paths()
-        self._program = compiled(Path(confine.__file__))
+        self._program = compiled(confine)
 
     def launch(
         self, command: Sequence[str], limits: Limits, readable: Readable, fds: Sequence[int], link: int

@@ -1,9 +1,6 @@
-"""What a layer is, and what layers share: launches, step folders, files in memory."""
+"""What a layer is, and what layers share: launches and step folders."""
 
 import contextlib
-import fcntl
-import importlib.util
-import marshal
 import os
 import shutil
 import socket
@@ -178,18 +175,3 @@ def require(program: str) -> str:
     if found is None:
         raise SandboxUnavailableError(f"{program} is not installed")
     return os.path.realpath(found)
-
-
-def memory_file(name: str, content: bytes) -> int:
-    """A sealed file in memory: nobody who opens it can change what the next one reads."""
-    fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    with os.fdopen(os.dup(fd), "wb") as file:
-        file.write(content)
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
-    return fd
-
-
-def compiled(source: Path) -> int:
-    """A program's byte code in a sealed memory file, to be started as `/proc/self/fd/N`."""
-    code = compile(source.read_bytes(), source.name, "exec", dont_inherit=True, optimize=0)
-    return memory_file(source.stem, importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code))

@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from backend.runtime.sandbox.frames import Frames, HostileFrameError
-from backend.runtime.sandbox.runner import MAX_FILES, MAX_PATH_BYTES
+from backend.runtime.sandbox.inside.protocol import MAX_FILES, MAX_PATH_BYTES
 
 
 class WorkspaceFullError(Exception):

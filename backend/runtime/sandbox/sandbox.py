@@ -4,13 +4,13 @@ import asyncio
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 
-from backend.runtime.sandbox import runner
-from backend.runtime.sandbox.layer import Layer, Readable, compiled
+from backend.runtime.sandbox.inside import channel, context, plain_json, protocol, runner
+from backend.runtime.sandbox.layer import Layer, Readable
 from backend.runtime.sandbox.limits import Limits
 from backend.runtime.sandbox.pool import WarmPool
 from backend.runtime.sandbox.process import StepProcess, spawn
+from backend.runtime.sandbox.program import compiled
 from backend.runtime.sandbox.spawner import Spawner
 from backend.runtime.sandbox.watch import Watch
 
@@ -27,7 +27,7 @@ class Sandbox:
         self.layer = layer
         self._spawner = Spawner()
         self._reapers = ThreadPoolExecutor(REAPER_THREADS, thread_name_prefix="step-reaper")
-        self._runner_fd = compiled(Path(runner.__file__))
+        self._runner_fd = compiled(runner, protocol, plain_json, channel, context)
         self._pool = WarmPool(self._refill, self._discard, warm)
         self._watch = Watch()
         self._lock = threading.Lock()

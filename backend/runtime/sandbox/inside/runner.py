@@ -1,34 +1,41 @@
 """Runs one agent inside the sandbox: standard library only, started as a program, never imported by the step's code.
 
 Everything goes over one inherited socket as frames: a byte for the kind, four bytes for the length (big-endian), the
-payload. One request comes in. Out go READY, then any number of PROGRESS, and at the end either FAILURE, or for every
-output FILE followed by the file's bytes as they are, and then RESULT. The worker reads all of it as hostile.
+payload. One request comes in, marshalled. Out go READY, then any number of PROGRESS, and at the end either FAILURE, or
+for every output FILE followed by the file's bytes as they are, and then RESULT, all in JSON. The worker reads all of it
+as hostile.
 """
 
-import _thread
+from __future__ import annotations
+
 import errno
-import json
 import os
 import resource
 import stat
 import sys
 import types
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NoReturn
 
-READY, REQUEST, PROGRESS, FILE, RESULT, FAILURE = 1, 2, 3, 4, 5, 6
-HEADER_BYTES = 5
+from backend.runtime.sandbox.inside.channel import Channel, note
+from backend.runtime.sandbox.inside.context import Context
+from backend.runtime.sandbox.inside.plain_json import encode
+from backend.runtime.sandbox.inside.protocol import (
+    FAILURE,
+    MAX_FILES,
+    MAX_MESSAGE_CHARACTERS,
+    MAX_PATH_BYTES,
+    MAX_RESULT_BYTES,
+    MAX_TRACEBACK_CHARACTERS,
+    READY,
+    RESULT,
+)
 
-MAX_RESULT_BYTES = 8 * 1024 * 1024
-MAX_PROGRESS_BYTES = 64 * 1024
-MAX_PROGRESS_EVENTS = 10_000
-MAX_MESSAGE_CHARACTERS = 2_000
-MAX_TRACEBACK_CHARACTERS = 64 * 1024
-MAX_FILES = 10_000
-MAX_PATH_BYTES = 1_024
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, NoReturn
 
 NESTING_LIMIT = 3_000
+IDLE_MILLISECONDS = 200
 
 _SPARE_MEMORY_BYTES = 64 * 1024 * 1024
 _SOURCE_NAME = "agent.py"
@@ -40,106 +47,6 @@ class _StepError(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
-
-
-def _note(text: str) -> None:
-    """A line in the step's log, whatever the agent did to its own streams."""
-    os.write(2, f"{text}\n".encode(errors="backslashreplace"))
-
-
-class _Channel:
-    def __init__(self, fd: int) -> None:
-        os.set_inheritable(fd, False)
-        self._fd = fd
-        self._lock = _thread.allocate_lock()
-
-    def receive(self) -> Any:
-        kind, *length = self._exactly(HEADER_BYTES)
-        if kind != REQUEST:
-            raise SystemExit(f"expected a request, not a frame of kind {kind}")
-        return json.loads(self._exactly(int.from_bytes(length, "big")))
-
-    def send(self, kind: int, payload: bytes = b"") -> None:
-        view = memoryview(kind.to_bytes() + len(payload).to_bytes(4, "big") + payload)
-        with self._lock:
-            while view:
-                view = view[os.write(self._fd, view) :]
-
-    def send_file(self, path: str, fd: int, size: int) -> None:
-        self.send(FILE, encode({"path": path, "size": size}))
-        sent = 0
-        while sent < size:
-            part = os.sendfile(self._fd, fd, sent, size - sent)
-            if part == 0:
-                raise SystemExit(f"{path} shrank while it was read")
-            sent += part
-
-    def _exactly(self, count: int) -> bytes:
-        parts = []
-        while count:
-            part = os.read(self._fd, min(count, 1024 * 1024))
-            if not part:
-                raise SystemExit(0)
-            parts.append(part)
-            count -= len(part)
-        return b"".join(parts)
-
-
-def encode(value: Any) -> bytes:
-    """The value as UTF-8 JSON; raises ValueError, TypeError or RecursionError when it is none."""
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-class Connector(types.SimpleNamespace):
-    """What the workflow declares about a connector of this step: `name`, `type`, `bucket` and `prefixes`."""
-
-
-class Context:
-    """What an agent's `run(context)` gets (DECISIONS.md §9)."""
-
-    def __init__(self, channel: _Channel, request: dict[str, Any]) -> None:
-        self.attempt: int = request["attempt"]
-        self.parameters: dict[str, Any] = request["parameters"]
-        self.input_text: str | None = request["input_text"]
-        self.needs: dict[str, Any] = request["needs"]
-        self.inputs = Path(request["folders"]["inputs"])
-        self.files = Path(request["folders"]["files"])
-        for need in self.needs:
-            # Those of a step that left no files are not bound.
-            (self.files / need).mkdir(exist_ok=True)
-        self.workspace = Path(request["folders"]["workspace"])
-        self.outputs = Path(request["folders"]["outputs"])
-        self._connectors: dict[str, dict[str, Any]] = request["connectors"]
-        self._channel = channel
-        self._process = os.getpid()
-        self._events = 0
-
-    def progress(self, message: Any, **data: Any) -> None:
-        """Report progress as an event of the run; events beyond the 10,000th are dropped."""
-        if os.getpid() != self._process:
-            raise RuntimeError("only the step's first process can report progress")
-        if not isinstance(message, str) or len(message) > MAX_MESSAGE_CHARACTERS:
-            raise ValueError(f"a progress message is a string of at most {MAX_MESSAGE_CHARACTERS} characters")
-        try:
-            payload = encode({"message": message, "data": data})
-        except (ValueError, TypeError, RecursionError) as error:
-            raise ValueError(f"progress data must be JSON: {error}") from error
-        if len(payload) > MAX_PROGRESS_BYTES:
-            raise ValueError(f"a progress event holds at most {MAX_PROGRESS_BYTES} bytes of JSON")
-        self._events += 1
-        if self._events <= MAX_PROGRESS_EVENTS:
-            self._channel.send(PROGRESS, payload)
-        elif self._events == MAX_PROGRESS_EVENTS + 1:
-            _note(f"progress events after the {MAX_PROGRESS_EVENTS}th are dropped")
-
-    def connector(self, name: str) -> Connector:
-        """One of the connectors that the step declares."""
-        if name not in self._connectors:
-            declared = ", ".join(sorted(self._connectors)) or "none"
-            raise LookupError(f"the step declares no connector {name!r} (declared: {declared})")
-        found = self._connectors[name]
-        prefixes = list(found.get("prefixes") or [])
-        return Connector(name=name, type=found.get("type"), bucket=found.get("bucket"), prefixes=prefixes)
 
 
 def _limit(what: int, soft: int, hard: int) -> None:
@@ -205,10 +112,10 @@ def _regular_files(root: str) -> Iterator[tuple[str, str]]:
             elif entry.is_file(follow_symlinks=False):
                 yield entry.path, relative
             else:
-                _note(f"output {relative!r} is not a regular file and was left out")
+                note(f"output {relative!r} is not a regular file and was left out")
 
 
-def _send_outputs(channel: _Channel, root: str) -> None:
+def _send_outputs(channel: Channel, root: str) -> None:
     for count, (path, relative) in enumerate(_regular_files(root), start=1):
         if count > MAX_FILES:
             raise _StepError("outputs", f"the step wrote more than {MAX_FILES} output files")
@@ -256,19 +163,33 @@ def _describe(error: BaseException, code: str) -> dict[str, str]:
     }
 
 
-def _send_failure(channel: _Channel, error: BaseException, code: str) -> None:
+def _send_failure(channel: Channel, error: BaseException, code: str) -> None:
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     report = _describe(error, code)
+    import json
+
     channel.send(FAILURE, json.dumps(report, separators=(",", ":")).encode())
+
+
+def _prepare(fd: int) -> None:
+    """Import what most steps need, unless the request is there already."""
+    import select
+
+    waiting = select.poll()
+    waiting.register(fd, select.POLLIN)
+    if not waiting.poll(IDLE_MILLISECONDS):
+        import json  # noqa: F401
+        import pathlib  # noqa: F401
 
 
 def main(fd: int) -> NoReturn:
     """Say ready, wait for the request, run it, answer, and stay until the worker ends this process and its children."""
     # JSON counts its nesting against this limit, and the contract allows 1,000 levels.
     sys.setrecursionlimit(NESTING_LIMIT)
-    channel = _Channel(fd)
+    channel = Channel(fd)
     channel.send(READY)
+    _prepare(fd)
     request = channel.receive()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]

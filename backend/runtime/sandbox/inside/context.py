@@ -1,0 +1,97 @@
+"""What a Python agent gets."""
+
+from __future__ import annotations
+
+import os
+import types
+
+from backend.runtime.sandbox.inside.channel import note
+from backend.runtime.sandbox.inside.plain_json import encode
+from backend.runtime.sandbox.inside.protocol import (
+    MAX_MESSAGE_CHARACTERS,
+    MAX_PROGRESS_BYTES,
+    MAX_PROGRESS_EVENTS,
+    PROGRESS,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+    from backend.runtime.sandbox.inside.channel import Channel
+
+
+class Connector(types.SimpleNamespace):
+    """What the workflow declares about a connector of this step: `name`, `type`, `bucket` and `prefixes`."""
+
+
+class Context:
+    """What an agent's `run(context)` gets (DECISIONS.md §9)."""
+
+    def __init__(self, channel: Channel, request: dict[str, Any]) -> None:
+        self.attempt: int = request["attempt"]
+        self.parameters: dict[str, Any] = request["parameters"]
+        self.input_text: str | None = request["input_text"]
+        self.needs: dict[str, Any] = request["needs"]
+        self._folders: dict[str, str] = request["folders"]
+        for need in self.needs:
+            # Those of a step that left no files are not bound.
+            os.makedirs(f"{self._folders['files']}/{need}", exist_ok=True)  # noqa: PTH103 - pathlib takes long to import
+        self._connectors: dict[str, dict[str, Any]] = request["connectors"]
+        self._channel = channel
+        self._process = os.getpid()
+        self._events = 0
+
+    @property
+    def inputs(self) -> Path:
+        """One folder for each parameter that names objects in a bucket."""
+        return _path(self._folders["inputs"])
+
+    @property
+    def files(self) -> Path:
+        """One folder for each step that this one needs, with the files it left."""
+        return _path(self._folders["files"])
+
+    @property
+    def workspace(self) -> Path:
+        """The folder that the step works in."""
+        return _path(self._folders["workspace"])
+
+    @property
+    def outputs(self) -> Path:
+        """The folder of which every file becomes an output."""
+        return _path(self._folders["outputs"])
+
+    def progress(self, message: Any, **data: Any) -> None:
+        """Report progress as an event of the run; events beyond the 10,000th are dropped."""
+        if os.getpid() != self._process:
+            raise RuntimeError("only the step's first process can report progress")
+        if not isinstance(message, str) or len(message) > MAX_MESSAGE_CHARACTERS:
+            raise ValueError(f"a progress message is a string of at most {MAX_MESSAGE_CHARACTERS} characters")
+        try:
+            payload = encode({"message": message, "data": data})
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ValueError(f"progress data must be JSON: {error}") from error
+        if len(payload) > MAX_PROGRESS_BYTES:
+            raise ValueError(f"a progress event holds at most {MAX_PROGRESS_BYTES} bytes of JSON")
+        self._events += 1
+        if self._events <= MAX_PROGRESS_EVENTS:
+            self._channel.send(PROGRESS, payload)
+        elif self._events == MAX_PROGRESS_EVENTS + 1:
+            note(f"progress events after the {MAX_PROGRESS_EVENTS}th are dropped")
+
+    def connector(self, name: str) -> Connector:
+        """One of the connectors that the step declares."""
+        if name not in self._connectors:
+            declared = ", ".join(sorted(self._connectors)) or "none"
+            raise LookupError(f"the step declares no connector {name!r} (declared: {declared})")
+        found = self._connectors[name]
+        prefixes = list(found.get("prefixes") or [])
+        return Connector(name=name, type=found.get("type"), bucket=found.get("bucket"), prefixes=prefixes)
+
+
+def _path(folder: str) -> Path:
+    from pathlib import Path
+
+    return Path(folder)
