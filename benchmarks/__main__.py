@@ -99,6 +99,19 @@ def hot_paths(scene: Scene, bare: Server, extent: Extent) -> None:
     print(start(scene, pair, extent))
 
 
+def apart(bare: Server, extent: Extent) -> str:
+    """The line of the table for a run read through an edge and a backend that are two processes."""
+    with servers.apart() as service:
+        scene = Scene(service)
+        keys = scene.keys(extent.keys)
+        finished = scene.fill(keys, "One step", "completed", 1)
+        paths = [f"/runs/{run_id}" for run_id in finished]
+        requests = [key.get(path) for key, path in zip(keys, paths, strict=True)]
+        size = scene.size(paths[0], keys[0])
+        name = "GET /runs/{run_id}, edge and backend apart"
+        return compare(name, (service, bare), lambda: requests, size, extent, connections=16)
+
+
 def start(scene: Scene, pair: tuple[Server, Server], extent: Extent) -> str:
     """The line of the table for starts: every round has keys of its own, for a run holds its slot."""
     workflow_id = scene.workflow_ids["Parked"]
@@ -122,6 +135,7 @@ def main() -> None:
         for line in end_to_end(scene, scene.keys(1)[0], extent.runs):
             print(line)
         hot_paths(scene, bare, extent)
+        print(apart(bare, extent))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,11 @@
 """How soon the first step of a run runs after its start was answered: edge, backend and worker on PostgreSQL."""
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
+from benchmarks import servers
 from benchmarks.scene import Scene
 from benchmarks.servers import Server
 
@@ -42,31 +38,15 @@ def first_steps(url: str, folder: Path, number: int) -> Iterator[float]:
     config = folder / "settings.toml"
     config.write_text(_SETTINGS.format(url=url, objects=folder / "objects"))
     with ExitStack() as stack:
+        settings = ("--config", str(config))
 
-        def part(command: str, *arguments: str, data: bool = True) -> tuple[subprocess.Popen[str], dict[str, Any]]:
-            own = ("--data", str(folder / command)) if data else ()
-            process = subprocess.Popen(
-                [
-                    Path(sys.executable).parent / "workflow-api",
-                    command,
-                    *arguments,
-                    *own,
-                    "--config",
-                    str(config),
-                    "--json",
-                ],
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            stack.callback(process.wait)
-            stack.callback(process.terminate)
-            assert process.stdout is not None
-            return process, json.loads(process.stdout.readline())
+        def data(name: str) -> tuple[str, str]:
+            return "--data", str(folder / name)
 
-        _, backend = part("backend", "--grpc", "127.0.0.1:0")
-        part("worker")
-        edge, ready = part("edge", "--http", "127.0.0.1:0", "--grpc", backend["grpc"], data=False)
-        scene = Scene(Server(edge, urlsplit(ready["base_address"]).port or 0, backend["grpc"]), _MANIFEST)
+        _, backend = servers.part(stack, "backend", "--grpc", "127.0.0.1:0", *data("backend"), *settings)
+        servers.part(stack, "worker", *data("worker"), *settings)
+        edge, ready = servers.part(stack, "edge", "--http", "127.0.0.1:0", "--grpc", backend["grpc"], *settings)
+        scene = Scene(Server(edge, servers.port_of(ready), backend["grpc"]), _MANIFEST)
         key = scene.keys(1)[0]
         scene.run(key, "Time", "completed")
         for index in range(number):

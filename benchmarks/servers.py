@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,16 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Server:
-    """A server that runs; `grpc` is its internal address where it has one."""
+    """A server that runs; `grpc` is its internal address where it has one, and `behind` what it calls."""
 
     process: "subprocess.Popen[str]"
     port: int
     grpc: str = ""
+    behind: "tuple[subprocess.Popen[str], ...]" = ()
 
     def cpu_seconds(self) -> float:
-        """CPU time of the process so far, without the steps that it spawned."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        """CPU time of its processes so far, without the steps that they spawned."""
+        return sum(map(_cpu_seconds, (self.process, *self.behind)))
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,11 @@ class Measured:
     cpu_us: float
     p50_ms: float
     p99_ms: float
+
+
+def _cpu_seconds(process: "subprocess.Popen[str]") -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def _on(core: int, arguments: Sequence[str]) -> list[str]:
@@ -62,21 +67,40 @@ def bare() -> Iterator[Server]:
         process.wait()
 
 
+def part(stack: ExitStack, *arguments: str, core: int | None = None) -> tuple["subprocess.Popen[str]", dict[str, Any]]:
+    """A process of the service and what it says when it is ready; it ends with the stack."""
+    command = [str(Path(sys.executable).parent / "workflow-api"), *arguments, "--json"]
+    process = subprocess.Popen(
+        command if core is None else _on(core, command), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+    )
+    stack.callback(process.wait)
+    stack.callback(process.terminate)
+    assert process.stdout is not None
+    return process, json.loads(process.stdout.readline())
+
+
+def port_of(ready: dict[str, Any]) -> int:
+    """Where a part that serves HTTP says that it listens."""
+    return urlsplit(ready["base_address"]).port or 0
+
+
 @contextmanager
 def service() -> Iterator[Server]:
     """The whole service in one process, with full durability, in a new data folder."""
-    with tempfile.TemporaryDirectory() as data:
-        command = str(Path(sys.executable).parent / "workflow-api")
-        arguments = [command, "serve", "--data", data, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--json"]
-        process = subprocess.Popen(_on(SERVER_CORE, arguments), stdout=subprocess.PIPE, text=True)
-        try:
-            assert process.stdout is not None
-            ready = json.loads(process.stdout.readline())
-            port, grpc = urlsplit(ready["base_address"]).port or 0, ready["grpc"]
-            yield Server(process, port, grpc)
-        finally:
-            process.terminate()
-            process.wait()
+    with tempfile.TemporaryDirectory() as data, ExitStack() as stack:
+        process, ready = part(
+            stack, "serve", "--data", data, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", core=SERVER_CORE
+        )
+        yield Server(process, port_of(ready), ready["grpc"])
+
+
+@contextmanager
+def apart() -> Iterator[Server]:
+    """Edge and backend as two processes, in a new data folder: the backend shares its core with the load."""
+    with tempfile.TemporaryDirectory() as data, ExitStack() as stack:
+        backend, told = part(stack, "backend", "--data", data, "--grpc", "127.0.0.1:0", core=LOAD_CORE)
+        edge, ready = part(stack, "edge", "--http", "127.0.0.1:0", "--grpc", told["grpc"], core=SERVER_CORE)
+        yield Server(edge, port_of(ready), told["grpc"], (backend,))
 
 
 def load(server: Server, requests: Sequence[str], *, connections: int, seconds: float, expect: int) -> Measured:

@@ -17,6 +17,7 @@ PATHS = [
     "GET /runs (20)",
     "GET events (200)",
     "POST start",
+    "GET /runs/{run_id}, edge and backend apart",
 ]
 
 
