@@ -15,8 +15,13 @@ from edge.http_input import HttpRequest
 
 JSON: Final = "application/json"
 
-_STATUS_LINES: Final = MappingProxyType({s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\n" for s in HTTPStatus})
-_COMMON: Final = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Request-Id: "
+_BEGINNINGS: Final = MappingProxyType(
+    {
+        status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+        "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Request-Id: "
+        for status in HTTPStatus
+    }
+)
 _SMALL_BYTES: Final = 65_536
 _BODILESS: Final = frozenset({204, 304})
 
@@ -59,18 +64,13 @@ class Answer:
     def head(self, request: HttpRequest, length: int) -> bytes:
         """Return the status line and every header; also settles whether the connection is kept."""
         self.keep_alive = self.keep_alive and request.keep_alive
-        bare = self.status in _BODILESS
+        about_body = (
+            "" if self.status in _BODILESS else f"Content-Type: {self.media_type}\r\nContent-Length: {length}\r\n"
+        )
+        own = "".join([f"{name}: {value}\r\n" for name, value in self.headers]) if self.headers else ""
         text = (
-            _STATUS_LINES[self.status]
-            + _COMMON
-            + request.request_id
-            + "\r\n"
-            + _date_line()
-            + ("" if bare else f"Content-Type: {self.media_type}\r\nContent-Length: {length}\r\n")
-            + "".join([f"{name}: {value}\r\n" for name, value in self.headers])
-            + cors_lines(request.origin)
-            + self._connection_line(request)
-            + "\r\n"
+            f"{_BEGINNINGS[self.status]}{request.request_id}\r\n{_date_line()}{about_body}{own}"
+            f"{cors_lines(request.origin)}{self._connection_line(request)}\r\n"
         )
         # Only an Origin or requested headers can hold other bytes than ASCII; they go back as they came.
         return text.encode("utf-8", "surrogateescape")

@@ -90,9 +90,9 @@ class Tx:
 
     def many(self, statement: Statement, rows: Iterable[Mapping[str, object]]) -> None:
         """As `later`, once for each set of parameters."""
-        prepared = [statement.prepare(self._dialect, row) for row in rows]
-        if prepared:
-            self._connection.executemany(prepared[0][0], [arguments for _, arguments in prepared])
+        text, arguments = statement.prepare_many(self._dialect, rows)
+        if arguments:
+            self._connection.executemany(text, arguments)
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Has `action` run once this change is durable; it must be quick and must not raise."""

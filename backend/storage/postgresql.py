@@ -72,7 +72,8 @@ class _Tx(Tx):
         self._waiting.append(statement.prepare(self._dialect, params))
 
     def many(self, statement: Statement, rows: Iterable[Mapping[str, object]]) -> None:
-        self._waiting += [statement.prepare(self._dialect, row) for row in rows]
+        text, arguments = statement.prepare_many(self._dialect, rows)
+        self._waiting += [(text, values) for values in arguments]
 
     def commit(self) -> None:
         """Ends the transaction with what still waits.

@@ -6,6 +6,7 @@ what is not set. What google.api's own mapping would say (strings for int64, abs
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any, Final
 
 import orjson
@@ -79,7 +80,7 @@ class _Writer:
         open_names = tuple(name for name in body.needed if name not in own)
         filled = [f"{_variable(name)} = quote({own[name]})" for name in body.needed if name in own]
         arguments = ", ".join(["m", *map(_variable, open_names)])
-        lines = [*filled, "d = {}", *body.lines, "return d"]
+        lines = [*filled, *body.written(), "return d"]
         self._source += [f"def {_function(message)}({arguments}):", *(_INDENT + line for line in lines)]
         self._open_names[message.full_name] = open_names
         return open_names
@@ -87,19 +88,16 @@ class _Writer:
     def _write_fields(self, message: Descriptor, holder: str, body: "_Body") -> None:
         for field, rules in public_fields(message):
             if rules.inline:
-                variable = body.variable()
-                body.lines.append(f"{variable} = {holder}.{field.name}")
-                self._write_fields(message_of(field), variable, body)
+                self._write_fields(message_of(field), body.variable(f"{holder}.{field.name}"), body)
                 continue
-            target = f'd["{field.name}"]'
             value = self._value(field, rules, f"{holder}.{field.name}", body)
             present = f'{holder}.HasField("{field.name}")'
             if not _may_be_unset(field, rules):
-                body.lines.append(f"{target} = {value}")
+                body.members.append((field.name, value, None))
             elif rules.omit_when_unset:
-                body.lines.append(f"if {present}: {target} = {value}")
+                body.members.append((field.name, value, present))
             else:
-                body.lines.append(f"{target} = {value} if {present} else None")
+                body.members.append((field.name, f"{value} if {present} else None", None))
 
     def _value(self, field: FieldDescriptor, rules: FieldRules, value: str, body: "_Body") -> str:
         if rules.link:
@@ -132,6 +130,8 @@ class _Writer:
             message = message_of(field)
             if message.full_name == TIMESTAMP:
                 return f"time({value})"
+            if is_links(message):
+                return self._links(message, body)
             names = self.add(message)
             body.need(names)
             return f"{_function(message)}({', '.join([value, *map(_variable, names)])})"
@@ -139,18 +139,39 @@ class _Writer:
             raise ValueError(f"{field.full_name}: bytes have no form in the JSON API")
         return value
 
+    def _links(self, message: Descriptor, body: "_Body") -> str:
+        # What fills a link is encoded for a path, and so has nothing that JSON would write otherwise.
+        links = [
+            f'"{field.name}":"{self._value(field, rules, "", body)[2:-1]}"' for field, rules in public_fields(message)
+        ]
+        return f"fragment(f'{{{{{','.join(links)}}}}}')"
+
 
 class _Body:
-    """The lines of one function, and the names that its links need."""
+    """What one function reads and writes, and the names that its links need."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
+        self.members: list[tuple[str, str, str | None]] = []
+        """Name, value, and the condition under which it is there at all."""
         self.needed: list[str] = []
-        self._variables = 0
+        self._variables: list[str] = []
 
-    def variable(self) -> str:
-        self._variables += 1
-        return f"m{self._variables}"
+    def variable(self, value: str) -> str:
+        self._variables.append(value)
+        return f"m{len(self._variables)}"
+
+    def written(self) -> list[str]:
+        sure = list(takewhile(lambda member: member[2] is None, self.members))
+        display = ", ".join(f'"{name}": {value}' for name, value, _ in sure)
+        return [
+            *(f"m{number} = {value}" for number, value in enumerate(self._variables, start=1)),
+            # At once: a dict that grows member by member costs more.
+            f"d = {{{display}}}",
+            *(
+                f'd["{name}"] = {value}' if condition is None else f'if {condition}: d["{name}"] = {value}'
+                for name, value, condition in self.members[len(sure) :]
+            ),
+        ]
 
     def need(self, names: tuple[str, ...]) -> None:
         self.needed += [name for name in names if name not in self.needed]
