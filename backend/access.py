@@ -16,17 +16,31 @@ from workflow_api.v1 import options_pb2
 ACT_FOR_KEYS: Final = "act-for-keys"
 EDGE: Final = "edge"
 ADMINISTRATION: Final = "administration"
+CONSOLE: Final = "console"
 
 _KEYS: Final = "/workflow_api.v1.KeysService"
 _RUNS: Final = "/workflow_api.v1.RunsService"
+_USERS: Final = "/workflow_api.v1.UsersService"
+_WORKFLOWS: Final = "/workflow_api.v1.WorkflowsService"
 _EDGES_OWN: Final = frozenset({f"{_KEYS}/GetKeyMirror", f"{_KEYS}/WatchKeys", f"{_KEYS}/RecordUsage"})
+# What people say of themselves passes only through where they sign in.
+_CONSOLES_OWN: Final = frozenset(
+    {f"{_USERS}/SignIn", f"{_USERS}/GetSession", f"{_USERS}/SignOut", f"{_USERS}/ChangePassword"}
+)
 _ADMINISTRATORS_READS: Final = frozenset(
     {
-        "/workflow_api.v1.WorkflowsService/ListWorkflows",
+        f"{_WORKFLOWS}/ListWorkflows",
         f"{_RUNS}/ListRuns",
         f"{_RUNS}/GetRun",
         f"{_RUNS}/ListRunSteps",
         f"{_RUNS}/ListRunEvents",
+    }
+)
+_CONSOLES_CALLS: Final = frozenset(
+    {
+        "/workflow_api.v1.OutputsService/ListOutputs",
+        # Beside what it reads, for administrators; the contents of outputs stay with the API.
+        f"{_RUNS}/CancelRun",
     }
 )
 _OF_KEYS: Final = frozenset({options_pb2.ACCESS_ANY_KEY, options_pb2.ACCESS_SCOPE})
@@ -51,8 +65,9 @@ class Access:
 
     Args:
         rpcs: Every RPC that there is, with the access that it declares.
-        identities: By `dns:<name>` or `uri:<URI>`, what it is given: `edge`, `administration`, `act-for-keys`, a
-            service as `workflow_api.v1.RunsService`, or an RPC as `/workflow_api.v1.RunsService/GetRun`.
+        identities: By `dns:<name>` or `uri:<URI>`, what it is given: `edge`, `administration`, `console`,
+            `act-for-keys`, a service as `workflow_api.v1.RunsService`, or an RPC as
+            `/workflow_api.v1.RunsService/GetRun`.
 
     Raises:
         ValueError: what is given to an identity does not exist.
@@ -63,12 +78,14 @@ class Access:
     ) -> None:
         self._of_keys = frozenset(rpc for rpc, access in rpcs.items() if access in _OF_KEYS)
         internal = {rpc for rpc, access in rpcs.items() if access == options_pb2.ACCESS_INTERNAL}
+        administration = Grant(frozenset(internal - _EDGES_OWN - _CONSOLES_OWN) | _ADMINISTRATORS_READS)
         services = {rpc.split("/")[1] for rpc in rpcs} | {health.SERVICE_NAME, reflection.SERVICE_NAME}
         self._known: dict[str, Grant] = {
             EDGE: Grant(
                 frozenset(rpcs.keys() - internal) | _EDGES_OWN, frozenset({health.SERVICE_NAME}), acts_for_keys=True
             ),
-            ADMINISTRATION: Grant(frozenset(internal - _EDGES_OWN) | _ADMINISTRATORS_READS),
+            ADMINISTRATION: administration,
+            CONSOLE: administration | Grant(_CONSOLES_OWN | _CONSOLES_CALLS, frozenset({health.SERVICE_NAME})),
             ACT_FOR_KEYS: Grant(acts_for_keys=True),
             **{rpc: Grant(frozenset({rpc})) for rpc in rpcs},
             **{service: Grant(services=frozenset({service})) for service in services},

@@ -35,9 +35,10 @@ from backend.storage.database import Database
 from backend.storage.objects import open_objects
 from backend.storage.opening import DataFolder, open_postgresql
 from backend.storage.shared_clock import SharedClock
+from backend.users.servicer import UsersServicer
 from backend.workflows.servicer import WorkflowsServicer
 from measures import Family
-from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, workflows_pb2
+from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, users_pb2, workflows_pb2
 
 if TYPE_CHECKING:
     from backend.runtime.remote import RemoteRuntime
@@ -133,6 +134,7 @@ class Backend:
             (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs)),
             (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime)),
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
+            (users_pb2.DESCRIPTOR, UsersServicer(services, settings.users_limit)),
         )
         # A read of a database elsewhere waits for the wire: it is none for an event loop.
         embedded = settings.database is None

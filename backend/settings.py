@@ -61,6 +61,7 @@ class BackendSettings:
         launch_timeout_seconds: A segment that was handed over and that nothing takes up for so long fails as
             `launch_failed`.
         watch_poll_seconds: How often a watch stream looks for changes made by other processes.
+        users_limit: People who may be able to sign in to the console.
         objects: Where outputs, results and step logs rest.
         identities: What callers with a certificate may call, by the name that it bears; see `Access`.
         secrets: The secrets that manifests may name.
@@ -79,6 +80,7 @@ class BackendSettings:
     drain_seconds: float = 2.0
     launch_timeout_seconds: float = 300.0
     watch_poll_seconds: float = 0.5
+    users_limit: int = 20
     objects: ObjectSettings = ObjectSettings()
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)

@@ -6,7 +6,7 @@ from typing import Final
 
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 
-from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, workflows_pb2
+from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, users_pb2, workflows_pb2
 
 FILES: Final[tuple[FileDescriptor, ...]] = (
     deployment_pb2.DESCRIPTOR,
@@ -14,6 +14,7 @@ FILES: Final[tuple[FileDescriptor, ...]] = (
     workflows_pb2.DESCRIPTOR,
     runs_pb2.DESCRIPTOR,
     outputs_pb2.DESCRIPTOR,
+    users_pb2.DESCRIPTOR,
 )
 
 METHODS: Final[Mapping[str, MethodDescriptor]] = MappingProxyType(

@@ -12,6 +12,7 @@ from backend.runs.runtime_port import Runtime
 from backend.runs.start import RECORD_LIFE_MS
 from backend.runtime import upkeep_store as store
 from backend.services import Services
+from backend.users.rules import SESSION_MS, TRIES_KEPT_MS
 
 # SPEC.md, Request and payload bounds, and Workflow and resource limits of the product.
 KEPT_MS: Final[Mapping[str, int]] = {
@@ -19,6 +20,8 @@ KEPT_MS: Final[Mapping[str, int]] = {
     "usage_records": 90 * DAY_MS,
     "usage_hours": 400 * DAY_MS,
     "audit_records": 400 * DAY_MS,
+    "sessions": SESSION_MS,
+    "sign_in_tries": TRIES_KEPT_MS,
 }
 
 _MOST_AT_ONCE: Final = 1_000

@@ -24,6 +24,7 @@ from backend.storage.statements import Statement, sql
 from backend.storage.tables.audit import audit_records
 from backend.storage.tables.keys import usage_hours, usage_records
 from backend.storage.tables.runs import idempotency_records, runs, segments, status_in
+from backend.storage.tables.users import sessions, sign_in_tries
 
 _NOW: Final[BindParameter[int]] = bindparam("now")
 _BEFORE: Final[BindParameter[int]] = bindparam("before")
@@ -104,6 +105,8 @@ _PURGES: Final = {
     "usage_records": _purge(usage_records, usage_records.c.at),
     "usage_hours": _purge(usage_hours, usage_hours.c.hour),
     "audit_records": _purge(audit_records, audit_records.c.at),
+    "sessions": _purge(sessions, sessions.c.created_at),
+    "sign_in_tries": _purge(sign_in_tries, sign_in_tries.c.last_at),
 }
 
 

@@ -121,5 +121,7 @@ UPKEEP_SHEET: Final = (
     Column("usage records deleted", "usage_records"),
     Column("hourly counts deleted", "usage_hours"),
     Column("audit records deleted", "audit_records"),
+    Column("sessions deleted", "sessions"),
+    Column("counts of failed sign-ins deleted", "sign_in_tries"),
     Column("more to do", "more"),
 )

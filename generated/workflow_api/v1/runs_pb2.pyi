@@ -1442,6 +1442,8 @@ class RunUpkeepResponse(_message.Message):
     USAGE_HOURS_FIELD_NUMBER: _builtins.int
     AUDIT_RECORDS_FIELD_NUMBER: _builtins.int
     MORE_FIELD_NUMBER: _builtins.int
+    SESSIONS_FIELD_NUMBER: _builtins.int
+    SIGN_IN_TRIES_FIELD_NUMBER: _builtins.int
     runs_erased: _builtins.int
     """Runs whose data was erased."""
     idempotency_records: _builtins.int
@@ -1454,6 +1456,10 @@ class RunUpkeepResponse(_message.Message):
     """Audit records deleted."""
     more: _builtins.bool
     """Whether there may be more past its time: the seconds of one call were over."""
+    sessions: _builtins.int
+    """Sessions of people deleted."""
+    sign_in_tries: _builtins.int
+    """Counts of failed sign-ins deleted."""
     def __init__(
         self,
         *,
@@ -1463,10 +1469,12 @@ class RunUpkeepResponse(_message.Message):
         usage_hours: _builtins.int = ...,
         audit_records: _builtins.int = ...,
         more: _builtins.bool = ...,
+        sessions: _builtins.int = ...,
+        sign_in_tries: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_records", b"audit_records", "idempotency_records", b"idempotency_records", "more", b"more", "runs_erased", b"runs_erased", "usage_hours", b"usage_hours", "usage_records", b"usage_records"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_records", b"audit_records", "idempotency_records", b"idempotency_records", "more", b"more", "runs_erased", b"runs_erased", "sessions", b"sessions", "sign_in_tries", b"sign_in_tries", "usage_hours", b"usage_hours", "usage_records", b"usage_records"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -45,6 +45,23 @@ def test_administration_is_what_the_commands_call_and_nothing_of_an_edge() -> No
     assert not given("administration") & {key_mirror._GET, key_mirror._WATCH, usage._RPC}
 
 
+def test_the_console_may_call_what_its_pages_call() -> None:
+    sources = [path.read_text() for path in (ROOT / "edge" / "console").rglob("*.py")]
+    called = {match for source in sources for match in re.findall(r'"(\w+Service/[A-Z]\w+)"', source)}
+    assert len(called) > 10
+    assert {f"/workflow_api.v1.{rpc}" for rpc in called} <= given("console")
+
+
+def test_the_console_may_read_what_its_pages_show_and_alone_hears_of_passwords() -> None:
+    own = {f"/workflow_api.v1.UsersService/{name}" for name in ("SignIn", "GetSession", "SignOut", "ChangePassword")}
+    console, administration = given("console"), given("administration")
+    assert not own & (administration | given("edge"))
+    assert own | administration <= console
+    assert all(re.search("/(Get|List|CancelRun$)", rpc) for rpc in console - administration - own)
+    assert not {rpc for rpc in console if re.search("/GetOutput", rpc)}
+    assert not console & {key_mirror._GET, key_mirror._WATCH, usage._RPC}
+
+
 def test_an_identity_has_what_any_of_its_names_was_given() -> None:
     access = Access(ACCESS, {"dns:a": ["workflow_api.v1.RunsService"], "uri:b": ["act-for-keys"]})
     get_run = "/workflow_api.v1.RunsService/GetRun"

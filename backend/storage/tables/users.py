@@ -1,0 +1,47 @@
+"""Tables of the people who sign in to the console."""
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
+
+from backend.storage.tables.metadata import METADATA
+
+users = Table(
+    "users",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    # `administrator` or `approver`.
+    Column("role", Text, nullable=False),
+    # Argon2id with its parameters and salt, in the PHC string format.
+    Column("password_hash", Text, nullable=False),
+    # Set while the password is one that was made for them.
+    Column("password_is_temporary", Integer, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("signed_in_at", BigInteger),
+    Column("disabled_at", BigInteger),
+)
+
+sessions = Table(
+    "sessions",
+    METADATA,
+    Column("token_sha256", Text, primary_key=True),
+    Column("name", Text, ForeignKey(users.c.name, ondelete="CASCADE"), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("used_at", BigInteger, nullable=False),
+    Index(None, "name"),
+    Index(None, "created_at"),
+)
+
+# Tries to sign in that have not succeeded, by name, whether or not anybody bears it.
+sign_in_tries = Table(
+    "sign_in_tries",
+    METADATA,
+    # What was typed for a name may be a password.
+    Column("name_sha256", Text, primary_key=True),
+    # How many in a row.
+    Column("tries", Integer, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    # Until when there is no other try; 0 where there may be one.
+    Column("waits_until", BigInteger, nullable=False),
+    # When the audit trail last got a record of them; 0 for never.
+    Column("audited_at", BigInteger, nullable=False),
+    Index(None, "last_at"),
+)

@@ -1,0 +1,1 @@
+"""The people who may sign in to the console, and their sessions."""

@@ -1,0 +1,26 @@
+"""Rows of people as messages."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from workflow_api.v1 import users_pb2
+
+ROLE_NAMES: Final[Mapping[int, str]] = {
+    users_pb2.ROLE_ADMINISTRATOR: "administrator",
+    users_pb2.ROLE_APPROVER: "approver",
+}
+"""Each role as it is kept."""
+
+_ROLES: Final = {name: users_pb2.Role.ValueType(number) for number, name in ROLE_NAMES.items()}
+
+
+def user_message(row: Any, *, created_at: int | None = None) -> users_pb2.User:
+    """A person as everybody sees them; `created_at` where the row's own is not theirs."""
+    return users_pb2.User(
+        name=row.name,
+        role=_ROLES[row.role],
+        disabled=row.disabled_at is not None,
+        created_at_ms=row.created_at if created_at is None else created_at,
+        signed_in_at_ms=row.signed_in_at,
+        password_is_temporary=bool(row.password_is_temporary),
+    )

@@ -1,0 +1,88 @@
+"""Makes passwords, hashes them with Argon2id and verifies them, few at a time."""
+
+import secrets
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from threading import BoundedSemaphore
+from typing import Final
+
+from argon2 import PasswordHasher
+from argon2.exceptions import VerifyMismatchError
+
+from backend.errors import ApiError
+from workflow_api.v1 import errors_pb2
+
+AT_ONCE: Final = 2
+"""Each takes 64 MiB and, for a tenth of a second, a core or more."""
+
+CALLERS: Final = 4
+"""How many may be at it or wait: each holds one of the few threads that everything else needs as well."""
+
+# Without the letters that are mistaken for others: 32 of them, 5 bits each.
+_ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_GROUPS: Final = 5
+_GROUP: Final = 5
+
+
+def new_password() -> str:
+    """A password of 125 bits, in groups that a person can copy by hand."""
+    return "-".join("".join(secrets.choice(_ALPHABET) for _ in range(_GROUP)) for _ in range(_GROUPS))
+
+
+class Passwords:
+    """Hashes and verifies; only within a turn, and never within a transaction, for it takes long."""
+
+    def __init__(self) -> None:
+        self._hasher = PasswordHasher()
+        self._turns = BoundedSemaphore(AT_ONCE)
+        self._callers = BoundedSemaphore(CALLERS)
+
+    @cached_property
+    def nobodys_hash(self) -> str:
+        """A hash of no password that anybody has, so that a name that nobody bears costs the same."""
+        return self._hasher.hash(secrets.token_urlsafe())
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Waits until there are few enough others.
+
+        Raises:
+            ApiError: `rate_limited`, too many wait already.
+        """
+        if not self._callers.acquire(blocking=False):
+            raise ApiError(
+                errors_pb2.ERROR_REASON_RATE_LIMITED, "Too many passwords are being checked; try again.", retry_after=1
+            )
+        try:
+            with self._turns:
+                yield
+        finally:
+            self._callers.release()
+
+    @contextmanager
+    def turn_of_known(self) -> Iterator[None]:
+        """As `turn`, for callers who have proven who they are: none is refused."""
+        with self._turns:
+            yield
+
+    def hash(self, password: str) -> str:
+        """What is kept of a password."""
+        return self._hasher.hash(_normal(password))
+
+    def matches(self, kept: str, password: str) -> bool:
+        """Whether this is the password that was hashed."""
+        try:
+            return self._hasher.verify(kept, _normal(password))
+        except VerifyMismatchError:
+            return False
+
+    def outdated(self, kept: str) -> bool:
+        """Whether the hash was made with other parameters than hashes are made with now."""
+        return self._hasher.check_needs_rehash(kept)
+
+
+def _normal(password: str) -> str:
+    # Keyboards differ in how they say the same letter.
+    return unicodedata.normalize("NFKC", password)

@@ -1,0 +1,120 @@
+"""What people do themselves: sign in and out, and change their password."""
+
+from typing import Any, NamedTuple
+
+from backend.audit import store as audit
+from backend.errors import ApiError, invalid
+from backend.services import Services
+from backend.storage.database import Tx
+from backend.users import rules, store
+from backend.users.passwords import Passwords
+from backend.users.proofs import Proofs
+from workflow_api.v1 import errors_pb2
+
+
+class Opened(NamedTuple):
+    """A session that has begun: its token, which is not kept, whose it is, and when it began."""
+
+    token: str
+    row: Any
+    began_at: int
+
+
+class SignIns:
+    """Begins sessions, finds them by their token, and ends them."""
+
+    def __init__(self, services: Services, passwords: Passwords) -> None:
+        self._services = services
+        self._passwords = passwords
+        self._proofs = Proofs(services, passwords)
+
+    def sign_in(self, name: str, password: str, address: str, actor: str) -> Opened:
+        """Begins a session.
+
+        Raises:
+            ApiError: `unauthorized`, which never says why; `rate_limited`.
+        """
+        proven = self._proofs.prove(name, password, actor, address)
+        if proven is None:
+            raise _wrong()
+        token, now = rules.new_token(), self._services.clock()
+
+        def work(tx: Tx) -> Any:
+            row = store.get(tx, name)
+            if not proven.holds(row):
+                return _wrong()
+            store.edit(tx, row, {"signed_in_at": now, "password_hash": proven.fresh_hash or row.password_hash})
+            store.open_session(tx, token_sha256=rules.sha256_hex(token), name=name, now=now, most=rules.MOST_SESSIONS)
+            self._proofs.forget(tx, name)
+            details = {"address": address} if address else None
+            audit.record(tx, at=now, actor=actor, action="user.signed_in", target=name, details=details)
+            return store.get(tx, name)
+
+        return Opened(token, self._services.database.write(work, of=store.OF_USERS), now)
+
+    def session(self, token: str) -> Any:
+        """The session of a token, with the columns of its person, and notes that it was used.
+
+        Raises:
+            ApiError: `unauthorized`, it has ended or there never was one.
+        """
+        token_sha256, now = rules.sha256_hex(token), self._services.clock()
+        session = self._services.database.read(lambda tx: self._lasting(tx, token_sha256))
+        if rules.use_is_news(session.used_at, now):
+            self._services.database.write(lambda tx: store.use_session(tx, token_sha256, now), of=store.OF_USERS)
+        return session
+
+    def sign_out(self, token: str, actor: str) -> None:
+        """Ends a session, if there is one."""
+        token_sha256 = rules.sha256_hex(token)
+
+        def work(tx: Tx) -> None:
+            session = store.session(tx, token_sha256)
+            if session is not None:
+                store.end_session(tx, token_sha256)
+                audit.record(tx, at=self._services.clock(), actor=actor, action="user.signed_out", target=session.name)
+
+        self._services.database.write(work, of=store.OF_USERS)
+
+    def change_password(self, token: str, password: str, new: str, actor: str) -> Any:
+        """Changes the password of a session's person, ends their other sessions, and returns the person.
+
+        Raises:
+            ApiError: `unauthorized`, the session has ended; `invalid_request`; `rate_limited`.
+        """
+        token_sha256 = rules.sha256_hex(token)
+        name = self.session(token).name
+        if new == password:
+            raise invalid("new_password", "must differ from the password until now")
+        proven = self._proofs.prove(name, password, actor)
+        if proven is None:
+            raise invalid("password", "must be the password until now")
+        with self._passwords.turn_of_known():
+            new_hash = self._passwords.hash(new)
+
+        def work(tx: Tx) -> Any:
+            self._lasting(tx, token_sha256)
+            row = store.get(tx, name)
+            if not proven.holds(row):
+                raise _ended()
+            store.edit(tx, row, {"password_hash": new_hash, "password_is_temporary": 0})
+            store.end_sessions(tx, name, but=token_sha256)
+            self._proofs.forget(tx, name)
+            audit.record(tx, at=self._services.clock(), actor=actor, action="user.password_changed", target=name)
+            return store.get(tx, name)
+
+        return self._services.database.write(work, of=store.OF_USERS)
+
+    def _lasting(self, tx: Tx, token_sha256: str) -> Any:
+        session = store.session(tx, token_sha256)
+        if session is None or not rules.session_lasts(session, self._services.clock()):
+            raise _ended()
+        return session
+
+
+def _wrong() -> ApiError:
+    return ApiError(errors_pb2.ERROR_REASON_UNAUTHORIZED, "The name or the password is wrong.")
+
+
+def _ended() -> ApiError:
+    return ApiError(errors_pb2.ERROR_REASON_UNAUTHORIZED, "The session has ended.")

@@ -1,0 +1,84 @@
+"""People at a real database, and what was audited of them."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from backend.audit import store as audit_store
+from backend.services import Services
+from backend.users.servicer import UsersServicer
+from tests.services.calls import Caller, RefusedError
+from workflow_api.v1 import users_pb2
+
+SERVICE = users_pb2.DESCRIPTOR.services_by_name["UsersService"]
+LIMIT = 3
+WRONG = "not-their-password"
+
+
+@dataclass(frozen=True)
+class People:
+    """The service with the calls that tests make often."""
+
+    call: Caller
+    services: Services
+
+    def add(self, name: str = "ana", role: int = users_pb2.ROLE_ADMINISTRATOR) -> str:
+        """Adds a person and returns the password."""
+        request = users_pb2.AddUserRequest(name=name, role=users_pb2.Role.ValueType(role))
+        return str(self.call("AddUser", request, actor="root").password)
+
+    def users(self) -> dict[str, users_pb2.User]:
+        """Everybody by name."""
+        return {user.name: user for user in self.call("ListUsers", users_pb2.ListUsersRequest()).items}
+
+    def disable(self, name: str = "ana") -> users_pb2.User:
+        user: users_pb2.User = self.call("DisableUser", users_pb2.DisableUserRequest(name=name), actor="root")
+        return user
+
+    def reset(self, name: str = "ana") -> str:
+        request = users_pb2.ResetPasswordRequest(name=name)
+        return str(self.call("ResetPassword", request, actor="root").password)
+
+    def sign_in(self, password: str, name: str = "ana") -> users_pb2.Session:
+        request = users_pb2.SignInRequest(name=name, password=password, address="203.0.113.7")
+        session: users_pb2.Session = self.call("SignIn", request, actor="console")
+        return session
+
+    def session(self, token: str) -> users_pb2.Session:
+        session: users_pb2.Session = self.call("GetSession", users_pb2.GetSessionRequest(token=token))
+        return session
+
+    def sign_out(self, token: str) -> None:
+        self.call("SignOut", users_pb2.SignOutRequest(token=token), actor="console")
+
+    def change(self, token: str, password: str, new: str) -> users_pb2.User:
+        request = users_pb2.ChangePasswordRequest(token=token, password=password, new_password=new)
+        user: users_pb2.User = self.call("ChangePassword", request, actor="user:ana")
+        return user
+
+    def audited(self) -> list[tuple[str, str, str, dict[str, Any]]]:
+        """(action, target, actor, details) of every audit record, oldest first."""
+        asked: dict[str, Any] = {"since": 0, "before": 2**62, "before_id": "", "target": None, "limit": 1000}
+        rows = self.services.database.read(lambda tx: audit_store.trail(tx, **asked))
+        return [(row.action, row.target, row.actor, json.loads(row.details)) for row in reversed(rows)]
+
+    def rows(self, table: str) -> list[Any]:
+        """Every row of a table."""
+        return self.services.database.read(
+            lambda tx: list(tx._connection.execute(f"SELECT * FROM {table}", ()).fetchall())
+        )
+
+
+@pytest.fixture
+def people(services: Services) -> People:
+    return People(Caller(UsersServicer(services, LIMIT), SERVICE), services)
+
+
+def reason(call: Callable[..., Any], *arguments: Any) -> RefusedError:
+    """How a call was refused."""
+    with pytest.raises(RefusedError) as refused:
+        call(*arguments)
+    return refused.value

@@ -1,0 +1,185 @@
+"""UsersService: what strangers learn by trying, and how often they may."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+from argon2 import PasswordHasher
+
+from backend.users import passwords, tries_store
+from backend.users.passwords import Passwords
+from backend.users.servicer import UsersServicer
+from tests.services.calls import Caller, RefusedError
+from tests.services.conftest import TestClock
+from tests.services.users.conftest import LIMIT, SERVICE, WRONG, People, reason
+
+
+@pytest.fixture
+def light(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes that take no time: their cost is no matter of these rules."""
+
+    def light_hasher() -> PasswordHasher:
+        return PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+
+    monkeypatch.setattr(passwords, "PasswordHasher", light_hasher)
+
+
+def outcomes(people: People, name: str, tries: int) -> list[str]:
+    return [reason(people.sign_in, WRONG, name).reason for _ in range(tries)]
+
+
+def test_a_wrong_name_a_wrong_password_and_a_disabled_person_are_refused_alike(people: People) -> None:
+    people.add("bo")
+    gone = people.add("cy")
+    people.disable("cy")
+    refused = [reason(people.sign_in, *tried) for tried in ((WRONG, "bo"), (WRONG, "nobody"), (gone, "cy"))]
+    assert {(each.reason, each.message, each.code) for each in refused} == {
+        (refused[0].reason, "The name or the password is wrong.", refused[0].code)
+    }
+
+
+def test_a_wrong_name_costs_as_much_as_a_wrong_password(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    verified: list[str] = []
+    real = Passwords.matches
+
+    def noting(self: Passwords, kept: str, password: str) -> bool:
+        verified.append(kept.rpartition("$")[0].rpartition("$")[0])
+        return real(self, kept, password)
+
+    monkeypatch.setattr(Passwords, "matches", noting)
+    people.add()
+    reason(people.sign_in, WRONG, "ana")
+    reason(people.sign_in, WRONG, "nobody")
+    assert verified == ["$argon2id$v=19$m=65536,t=3,p=4"] * 2
+
+
+@pytest.mark.parametrize("name", ["ana", "nobody"])
+def test_ten_failures_in_a_row_have_a_name_wait_for_a_minute(
+    light: None, people: People, clock: TestClock, name: str
+) -> None:
+    password = people.add()
+    assert outcomes(people, name, 10) == ["unauthorized"] * 10
+    clock.advance(seconds=20)
+    refused = reason(people.sign_in, password, name)
+    assert (refused.reason, refused.retry_after) == ("rate_limited", 40)
+    assert people.add("bo")
+    assert reason(people.sign_in, WRONG, "bo").reason == "unauthorized"
+    clock.advance(seconds=40)
+    assert outcomes(people, name, 11) == ["unauthorized"] * 10 + ["rate_limited"]
+
+
+def test_a_sign_in_has_the_count_begin_anew(light: None, people: People) -> None:
+    password = people.add()
+    for _ in range(3):
+        assert outcomes(people, "ana", 9) == ["unauthorized"] * 9
+        people.sign_in(password)
+    assert not people.rows("sign_in_tries")
+
+
+def test_a_name_waits_at_every_backend(light: None, people: People) -> None:
+    password = people.add()
+    outcomes(people, "ana", 10)
+    another = People(Caller(UsersServicer(people.services, LIMIT), SERVICE), people.services)
+    assert reason(another.sign_in, password).reason == "rate_limited"
+
+
+def test_changing_the_password_counts_as_signing_in(light: None, people: People) -> None:
+    password = people.add()
+    token = people.sign_in(password).token
+    for _ in range(10):
+        assert reason(people.change, token, WRONG, "a new long password").reason == "invalid_request"
+    assert reason(people.change, token, password, "a new long password").reason == "rate_limited"
+    assert reason(people.sign_in, password).reason == "rate_limited"
+
+
+def test_tries_at_once_are_no_more_than_one_after_the_other(light: None, people: People) -> None:
+    people.add()
+    with ThreadPoolExecutor(4) as pool:
+        refused = list(pool.map(lambda _: reason(people.sign_in, WRONG).reason, range(24)))
+    assert refused.count("unauthorized") <= 10
+
+
+def test_strangers_do_not_fill_the_table(light: None, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tries_store, "MOST_NAMES", 5)
+    outcomes(people, "first", 10)
+    for number in range(12):
+        outcomes(people, f"name-{number}", 1)
+    assert len(people.rows("sign_in_tries")) == 5
+    assert reason(people.sign_in, WRONG, "first").reason == "rate_limited"
+
+
+def test_refusals_are_audited_once_a_minute_and_when_a_wait_begins(
+    light: None, people: People, clock: TestClock
+) -> None:
+    people.add()
+    outcomes(people, "ana", 9)
+    clock.advance(seconds=60)
+    outcomes(people, "ana", 4)
+    address = {"address": "203.0.113.7"}
+    assert people.audited()[1:] == [
+        ("user.sign_in_refused", "ana", "console", {**address, "tries": 1, "waits": False}),
+        ("user.sign_in_refused", "ana", "console", {**address, "tries": 10, "waits": True}),
+    ]
+
+
+def test_names_that_nobody_bears_are_counted_together_and_not_kept(
+    light: None, people: People, clock: TestClock
+) -> None:
+    typed = ["correct-horse", "battery", "staple"]
+    for name in typed:
+        outcomes(people, name, 1)
+    clock.advance(seconds=60)
+    outcomes(people, "unknown", 1)
+    address = {"address": "203.0.113.7"}
+    assert people.audited() == [
+        ("user.sign_in_refused", "(nobody)", "console", {**address, "tries": 1}),
+        ("user.sign_in_refused", "(nobody)", "console", {**address, "tries": 3}),
+    ]
+    kept = str(people.rows("sign_in_tries"))
+    assert not any(name in kept for name in typed)
+
+
+def test_a_disabled_person_who_knows_the_password_is_audited_as_such(light: None, people: People) -> None:
+    password = people.add()
+    people.disable()
+    reason(people.sign_in, password)
+    assert people.audited()[-1][3]["disabled"] is True
+
+
+def test_a_name_may_be_typed_in_capitals(light: None, people: People) -> None:
+    assert people.sign_in(people.add(), " Ana ").user.name == "ana"
+
+
+def test_a_hash_with_other_parameters_is_made_anew_at_the_sign_in(people: People) -> None:
+    password = people.add()
+    before = people.rows("users")[0][2]
+    older = PasswordHasher(time_cost=1, memory_cost=64).hash(password)
+    people.services.database.write(lambda tx: tx._connection.execute(f"UPDATE users SET password_hash = '{older}'", ()))
+    people.sign_in(password)
+    after = people.rows("users")[0][2]
+    assert after.rpartition("$")[0].rpartition("$")[0] == before.rpartition("$")[0].rpartition("$")[0]
+    assert people.sign_in(password).token
+
+
+def test_a_password_that_was_reset_during_a_sign_in_opens_nothing(
+    light: None, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password = people.add()
+    real = Passwords.matches
+    verifying, may_go_on = Event(), Event()
+
+    def slow(self: Passwords, kept: str, tried: str) -> bool:
+        verifying.set()
+        assert may_go_on.wait(60)
+        return real(self, kept, tried)
+
+    monkeypatch.setattr(Passwords, "matches", slow)
+    with ThreadPoolExecutor(1) as pool:
+        signing_in = pool.submit(people.sign_in, password)
+        assert verifying.wait(60)
+        people.reset()
+        may_go_on.set()
+        with pytest.raises(RefusedError) as refused:
+            signing_in.result()
+    assert refused.value.reason == "unauthorized"
+    assert not people.rows("sessions")

@@ -1,0 +1,77 @@
+import re
+from concurrent.futures import ThreadPoolExecutor
+from math import log2
+from threading import Event
+
+import pytest
+
+from backend.errors import ApiError
+from backend.users.passwords import _ALPHABET, AT_ONCE, CALLERS, Passwords, new_password
+from tests.support.poll import until
+from workflow_api.v1 import errors_pb2
+
+
+def test_a_made_password_is_of_at_least_120_bits_and_easy_to_read() -> None:
+    made = {new_password() for _ in range(50)}
+    assert len(made) == 50
+    for password in made:
+        assert re.fullmatch(f"([{_ALPHABET}]{{5}}-){{4}}[{_ALPHABET}]{{5}}", password)
+    assert len(set(_ALPHABET)) == 32
+    assert not set(_ALPHABET) & set("ilou")
+    assert 25 * log2(len(_ALPHABET)) >= 120
+
+
+def test_a_hash_is_argon2id_with_a_salt_of_its_own() -> None:
+    passwords = Passwords()
+    first, second = passwords.hash("a password"), passwords.hash("a password")
+    assert first != second
+    assert first.startswith("$argon2id$v=19$m=65536,")
+    assert passwords.matches(first, "a password")
+    assert passwords.matches(second, "a password")
+    assert not passwords.matches(first, "a passwork")
+
+
+def test_nobodys_hash_costs_as_much_as_todays() -> None:
+    passwords = Passwords()
+    assert not passwords.outdated(passwords.nobodys_hash)
+
+
+def test_the_same_letters_are_the_same_password_however_they_are_typed() -> None:
+    passwords = Passwords()
+    assert passwords.matches(passwords.hash("Größe-Ångström"), "Gro\u0308ße-A\u030angstro\u0308m")
+
+
+def test_two_at_a_time_have_a_turn_and_few_wait() -> None:
+    passwords = Passwords()
+    inside: list[int] = []
+    leave = Event()
+
+    def take_turn(number: int) -> None:
+        with passwords.turn():
+            inside.append(number)
+            assert leave.wait(60)
+
+    def refused() -> bool:
+        try:
+            with passwords.turn():
+                return False
+        except ApiError as error:
+            return error.reason == errors_pb2.ERROR_REASON_RATE_LIMITED and error.retry_after == 1
+
+    with ThreadPoolExecutor(CALLERS) as pool:
+        turns = [pool.submit(take_turn, number) for number in range(CALLERS)]
+        until(lambda: passwords._callers._value == 0, "every place is taken", every=0.01)
+        until(lambda: len(inside) == AT_ONCE, "the first have their turn", every=0.01)
+        assert refused()
+        assert len(inside) == AT_ONCE
+        leave.set()
+        for turn in turns:
+            turn.result()
+    assert len(inside) == CALLERS
+
+
+def test_a_turn_that_ended_badly_is_the_next_ones() -> None:
+    passwords = Passwords()
+    for _ in range(CALLERS + 1):
+        with pytest.raises(ZeroDivisionError), passwords.turn():
+            _ = 1 / 0
