@@ -13,6 +13,8 @@ from workflow_api.v1 import (
     options_pb2,
     runs_pb2,
     runs_pb2_grpc,
+    users_pb2,
+    users_pb2_grpc,
     workflows_pb2,
     workflows_pb2_grpc,
 )
@@ -43,6 +45,7 @@ class Admin:
         self.keys = keys_pb2_grpc.KeysServiceStub(self._channel)
         self.workflows = workflows_pb2_grpc.WorkflowsServiceStub(self._channel)
         self.runs = runs_pb2_grpc.RunsServiceStub(self._channel)
+        self.users = users_pb2_grpc.UsersServiceStub(self._channel)
         self.deployment = deployment_pb2_grpc.DeploymentServiceStub(self._channel)
 
     def close(self) -> None:
@@ -77,6 +80,10 @@ class Admin:
             )
         )
         return Credentials(made.record.key.key_id, made.key_value, made.external_id)
+
+    def add_user(self, name: str, role: users_pb2.Role.ValueType) -> str:
+        """Adds a person who signs in to the console; the password that was made."""
+        return self.users.AddUser(users_pb2.AddUserRequest(name=name, role=role)).password
 
     def apply(self, content: str, name: str = "contract.yaml") -> dict[str, str]:
         """Applies manifests; the ids of the workflows in them by name."""

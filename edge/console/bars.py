@@ -1,0 +1,111 @@
+"""Bar charts as SVG, made on the server: attributes only, for the policy of the pages allows no inline style."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
+
+_HEIGHT: Final = 160
+_TOP: Final = 14
+_FOOT: Final = 20
+_LEFT: Final = 48
+_PLOT: Final = 432
+_GAP: Final = 0.2
+
+
+class Bar(NamedTuple):
+    """One bar: parts stand on one another, from the ground up, in the order of the chart's kinds."""
+
+    label: str
+    parts: Sequence[int]
+
+    @property
+    def total(self) -> int:
+        """How high the bar is."""
+        return sum(self.parts)
+
+
+def bar_chart(bars: Sequence[Bar], kinds: Sequence[str], title: str) -> Markup:
+    """Return a chart of stacked bars.
+
+    Args:
+        bars: From left to right; every one has as many parts as there are kinds.
+        kinds: What the parts are, each also the class of its rectangles as `bar-<kind>`.
+        title: What the chart shows, for whoever hears the page.
+    """
+    most = scale_top(max((bar.total for bar in bars), default=0))
+    width = _LEFT + _PLOT
+    height = _TOP + _HEIGHT + _FOOT
+    inside = Markup("").join([_axis(most), *_bars(bars, kinds, most), *_labels(bars)])
+    return Markup(
+        '<svg class="bars" viewBox="0 0 {} {}" role="img" aria-label="{}" preserveAspectRatio="xMidYMid meet">{}</svg>'
+    ).format(width, height, title, inside)
+
+
+def scale_top(most: int) -> int:
+    """Return where the scale ends: the next of 1, 2, 5, 10, 20, 50 … that is not below the highest bar; at least 1."""
+    step = 1
+    while True:
+        for factor in (1, 2, 5):
+            if most <= factor * step:
+                return factor * step
+        step *= 10
+
+
+def _axis(most: int) -> Markup:
+    ground = _TOP + _HEIGHT
+    lines = Markup("").join(
+        Markup('<line class="axis" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(_LEFT, y, _LEFT + _PLOT, y)
+        for y in (_TOP, ground)
+    )
+    top = Markup('<text x="{}" y="{}" text-anchor="end">{}</text>').format(_LEFT - 6, _TOP + 4, _short(most))
+    zero = Markup('<text x="{}" y="{}" text-anchor="end">0</text>').format(_LEFT - 6, ground + 4)
+    return lines + top + zero
+
+
+def _short(number: int) -> str:
+    """Return the end of a scale in few letters, for a narrow margin: it is round, so nothing is lost."""
+    for size, letter in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if number >= size:
+            return f"{number // size:,}{letter}"
+    return str(number)
+
+
+def _bars(bars: Sequence[Bar], kinds: Sequence[str], most: int) -> list[Markup]:
+    slot = _PLOT / max(1, len(bars))
+    drawn = []
+    for place, bar in enumerate(bars):
+        x = _LEFT + slot * (place + _GAP / 2)
+        y = float(_TOP + _HEIGHT)
+        parts = []
+        for kind, count in zip(kinds, bar.parts, strict=True):
+            tall = _HEIGHT * count / most
+            y -= tall
+            if count:
+                parts.append(
+                    Markup('<rect class="bar-{}" x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}"/>').format(
+                        kind, x, y, slot * (1 - _GAP), tall
+                    )
+                )
+        if parts:
+            drawn.append(Markup("<g><title>{}</title>{}</g>").format(_words(bar, kinds), Markup("").join(parts)))
+    return drawn
+
+
+def _labels(bars: Sequence[Bar]) -> list[Markup]:
+    """Return the labels of the first and the last bar: what is between them, the bars' own titles tell."""
+    if not bars:
+        return []
+    y = _TOP + _HEIGHT + _FOOT - 3
+    ends = [(_LEFT, "start", bars[0].label)]
+    if len(bars) > 1:
+        ends.append((_LEFT + _PLOT, "end", bars[-1].label))
+    return [
+        Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(x, y, anchor, label)
+        for x, anchor, label in ends
+    ]
+
+
+def _words(bar: Bar, kinds: Sequence[str]) -> str:
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in zip(kinds, bar.parts, strict=True) if count)
+    return f"{bar.label}: {counts}"

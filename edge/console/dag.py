@@ -1,0 +1,209 @@
+"""Where the boxes and lines of a workflow's steps stand: pure numbers, which a template makes an SVG of."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import Final
+
+BOX_WIDTH: Final = 176
+BOX_HEIGHT: Final = 50
+COLUMN_GAP: Final = 44
+ROW_GAP: Final = 18
+MARGIN: Final = 6
+LANE_HEIGHT: Final = 4
+"""A line that passes a column between its boxes."""
+
+LONGEST_TITLE: Final = 20
+"""Columns of text that fit into a box; a wide character takes two."""
+
+LONGEST_NOTE: Final = 23
+
+_SWEEPS: Final = 3
+
+# A step and a column: its box where it stands in that column, else the lane of its lines that end further on.
+_Slot = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A step to draw: `note` is said below its title, `look` is the class that colours it."""
+
+    step: str
+    title: str
+    needs: Sequence[str]
+    note: str = ""
+    look: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A step with its place; `label` and `note` are title and note as far as they fit."""
+
+    node: Node
+    label: str
+    note: str
+    x: int
+    y: int
+    width: int = BOX_WIDTH
+    height: int = BOX_HEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A need, from the step that is needed, as the `d` of an SVG path."""
+
+    source: str
+    target: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Boxes and lines in an area of pixels."""
+
+    width: int
+    height: int
+    boxes: Sequence[Box]
+    lines: Sequence[Line]
+
+
+def draw(nodes: Sequence[Node]) -> Drawing:
+    """Return the drawing of steps from left to right; the same steps in the same order are drawn the same.
+
+    A need of a step that is not there is left out.
+
+    Raises:
+        graphlib.CycleError: steps need one another.
+    """
+    known = {node.step for node in nodes}
+    needs = {node.step: [need for need in dict.fromkeys(node.needs) if need in known] for node in nodes}
+    column_of = layers(needs)
+    columns = _ordered(_slots(needs, column_of), needs, column_of)
+    places = _placed(columns, column_of)
+    boxes = [
+        Box(node, cut(node.title, LONGEST_TITLE), cut(node.note, LONGEST_NOTE), *_corner(places, column_of, node.step))
+        for node in nodes
+    ]
+    lines = [
+        Line(need, step, _path(places, column_of, need, step)) for step, needed in needs.items() for need in needed
+    ]
+    return Drawing(
+        width=2 * MARGIN + max(len(columns) * (BOX_WIDTH + COLUMN_GAP) - COLUMN_GAP, 0),
+        height=MARGIN + max(places.values(), default=0) + BOX_HEIGHT // 2,
+        boxes=boxes,
+        lines=lines,
+    )
+
+
+def layers(needs: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Return the column of each step: right of every step that it needs, and as far left as that allows."""
+    sorter = TopologicalSorter(needs)
+    sorter.prepare()
+    found: dict[str, int] = {}
+    column = 0
+    while sorter.is_active():
+        ready = sorter.get_ready()
+        found.update(dict.fromkeys(ready, column))
+        sorter.done(*ready)
+        column += 1
+    return found
+
+
+def cut(text: str, longest: int) -> str:
+    """Return as much of a text as `longest` columns hold, with an ellipsis where something is left out."""
+    widths = [2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text]
+    if sum(widths) <= longest:
+        return text
+    room = longest - 1
+    kept = 0
+    while widths[kept] <= room:
+        room -= widths[kept]
+        kept += 1
+    return text[:kept].rstrip() + "…"
+
+
+def _slots(needs: Mapping[str, Sequence[str]], column_of: Mapping[str, int]) -> list[list[_Slot]]:
+    """Return what stands in each column, in the order of the steps."""
+    columns: list[list[_Slot]] = [[] for _ in range(max(column_of.values(), default=-1) + 1)]
+    for step, first in column_of.items():
+        last = max((column_of[user] for user in needs if step in needs[user]), default=first + 1)
+        for column in range(first, last):
+            columns[column].append((step, column))
+    return columns
+
+
+def _ordered(
+    columns: list[list[_Slot]], needs: Mapping[str, Sequence[str]], column_of: Mapping[str, int]
+) -> list[list[_Slot]]:
+    """Order each column by where its neighbours stand, to and fro, so that few lines cross."""
+    before: dict[_Slot, list[_Slot]] = {}
+    after: dict[_Slot, list[_Slot]] = {slot: [] for column in columns for slot in column}
+    for slot in after:
+        step, column = slot
+        sources = needs[step] if column == column_of[step] else (step,)
+        before[slot] = [(source, column - 1) for source in sources]
+        for neighbour in before[slot]:
+            after[neighbour].append(slot)
+    for _ in range(_SWEEPS):
+        for column in range(1, len(columns)):
+            columns[column] = _by_neighbours(columns[column], before, columns[column - 1])
+        for column in reversed(range(len(columns) - 1)):
+            columns[column] = _by_neighbours(columns[column], after, columns[column + 1])
+    return columns
+
+
+def _by_neighbours(
+    slots: list[_Slot], neighbours: Mapping[_Slot, Sequence[_Slot]], beside: Sequence[_Slot]
+) -> list[_Slot]:
+    # Counted from the middle, so that columns of unlike length are compared as they will stand.
+    position = {slot: index - (len(beside) - 1) / 2 for index, slot in enumerate(beside)}
+    own = {slot: index - (len(slots) - 1) / 2 for index, slot in enumerate(slots)}
+
+    def middle(slot: _Slot) -> float:
+        found = [position[neighbour] for neighbour in neighbours[slot]]
+        return sum(found) / len(found) if found else own[slot]
+
+    return sorted(slots, key=middle)
+
+
+def _placed(columns: Sequence[Sequence[_Slot]], column_of: Mapping[str, int]) -> dict[_Slot, int]:
+    """Return the middle of each slot from the top; columns stand centred beside one another."""
+    heights = {
+        (step, column): BOX_HEIGHT if column_of[step] == column else LANE_HEIGHT
+        for column, slots in enumerate(columns)
+        for step, _ in slots
+    }
+    totals = [sum(heights[slot] + ROW_GAP for slot in slots) - ROW_GAP for slots in columns]
+    places = {}
+    for slots, total in zip(columns, totals, strict=True):
+        y = MARGIN + (max(totals) - total) // 2
+        for slot in slots:
+            places[slot] = y + heights[slot] // 2
+            y += heights[slot] + ROW_GAP
+    return places
+
+
+def _left(column: int) -> int:
+    return MARGIN + column * (BOX_WIDTH + COLUMN_GAP)
+
+
+def _corner(places: Mapping[_Slot, int], column_of: Mapping[str, int], step: str) -> tuple[int, int]:
+    column = column_of[step]
+    return _left(column), places[step, column] - BOX_HEIGHT // 2
+
+
+def _path(places: Mapping[_Slot, int], column_of: Mapping[str, int], source: str, target: str) -> str:
+    """Return the way from the right of a box, along its lanes, to the left of another."""
+    first, last = column_of[source], column_of[target]
+    y = places[source, first]
+    parts = [f"M{_left(first) + BOX_WIDTH} {y}"]
+    for column in range(first + 1, last + 1):
+        left = _left(column)
+        bend = left - COLUMN_GAP // 2
+        following = places[target if column == last else source, column]
+        parts.append(f"C{bend} {y} {bend} {following} {left} {following}")
+        if column < last:
+            parts.append(f"H{left + BOX_WIDTH}")
+        y = following
+    return "".join(parts)

@@ -1,0 +1,176 @@
+"""The form of a key's properties: what its fields hold, and the requests that it stands for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from edge.console.moments import DAY_MS, milliseconds_of
+from edge.console.problems import invalid, whole_number
+from edge.console.visit import Visit
+from workflow_api.v1.keys_pb2 import (
+    AllowedHours,
+    CreateKeyRequest,
+    EditKeyRequest,
+    KeyRecord,
+    ScopeList,
+    SourceAllowList,
+    WorkflowAccess,
+)
+from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE, SCOPE_WORKFLOWS_READ, Scope, field, spelling
+
+SCOPES: Final[Mapping[str, Scope.ValueType]] = {
+    text: Scope.Value(value.name)
+    for value in Scope.DESCRIPTOR.values
+    if (text := value.GetOptions().Extensions[spelling])
+}
+"""Every scope by the word that callers know it by."""
+
+SPELLINGS: Final[Mapping[int, str]] = {number: text for text, number in SCOPES.items()}
+
+EXPIRY_DAYS: Final = (30, 90, 180, 365)
+ALL: Final = "all"
+LISTED: Final = "listed"
+
+_NUMBERS: Final = ("expires_days", "rate_limit_rpm", "daily_run_quota", "max_concurrent_runs")
+
+
+class KeyForm(NamedTuple):
+    """What the fields of the form hold, as typed."""
+
+    name: str
+    description: str
+    scopes: Sequence[str]
+    workflows: str
+    workflow_ids: Sequence[str]
+    source_allow_list: str
+    start_hour: str
+    end_hour: str
+    expires_days: str
+    rate_limit_rpm: str
+    daily_run_quota: str
+    max_concurrent_runs: str
+
+
+class Properties(NamedTuple):
+    """The same as the services say it."""
+
+    name: str
+    description: str
+    scopes: Sequence[Scope.ValueType]
+    workflow_access: WorkflowAccess
+    source_allow_list: Sequence[str]
+    allowed_hours: AllowedHours | None
+    expires_days: int
+    rate_limit_rpm: int
+    daily_run_quota: int
+    max_concurrent_runs: int
+
+
+def blank_form() -> KeyForm:
+    """Return the form of a new key, with the defaults that the contract states."""
+    fields = CreateKeyRequest.DESCRIPTOR.fields_by_name
+    defaults = {name: str(fields[name].GetOptions().Extensions[field].default_value) for name in _NUMBERS}
+    return KeyForm("", "", (), ALL, (), "", "", "", **defaults)
+
+
+def typed_form(visit: Visit) -> KeyForm:
+    """Return the form as it was sent."""
+    typed: dict[str, Any] = {name: visit.sent(name) for name in KeyForm._fields}
+    typed |= {name: visit.form.get(name, ()) for name in ("scopes", "workflow_ids")}
+    return KeyForm(**typed)
+
+
+def form_of(record: KeyRecord) -> KeyForm:
+    """Return the form of a key as it is."""
+    key = record.key
+    hours = record.allowed_hours if record.HasField("allowed_hours") else None
+    return KeyForm(
+        name=key.name,
+        description=record.description,
+        scopes=[SPELLINGS[scope] for scope in key.scopes],
+        workflows=LISTED if key.workflow_access.mode == WorkflowAccess.MODE_EXPLICIT else ALL,
+        workflow_ids=list(key.workflow_access.workflow_ids),
+        source_allow_list="\n".join(record.source_allow_list),
+        start_hour="" if hours is None else str(hours.start_hour),
+        end_hour="" if hours is None else str(hours.end_hour),
+        expires_days=str(_days(record)),
+        rate_limit_rpm=str(key.rate_limit_rpm),
+        daily_run_quota=str(key.daily_run_quota),
+        max_concurrent_runs=str(key.max_concurrent_runs),
+    )
+
+
+def create_request(form: KeyForm) -> CreateKeyRequest:
+    """Return the request to make the key that the form describes.
+
+    Raises:
+        Refusal: `invalid_request` where a field cannot be read. What its value may be is the backend's rule.
+    """
+    return CreateKeyRequest(**read(form)._asdict())
+
+
+def edit_request(record: KeyRecord, form: KeyForm) -> EditKeyRequest:
+    """Return the request that makes of a key what the form says: it names only what differs.
+
+    Raises:
+        Refusal: As `create_request`.
+    """
+    wanted = read(form)
+    present = read(form_of(record))
+    changed: dict[str, Any] = {
+        name: value for name, value in wanted._asdict().items() if value != getattr(present, name)
+    }
+    if "scopes" in changed:
+        changed["scopes"] = ScopeList(scopes=wanted.scopes)
+    if "source_allow_list" in changed:
+        changed["source_allow_list"] = SourceAllowList(ranges=wanted.source_allow_list)
+    if "allowed_hours" in changed and wanted.allowed_hours is None:
+        changed["clear_allowed_hours"] = True
+    return EditKeyRequest(key_id=record.key.key_id, **changed)
+
+
+def read(form: KeyForm) -> Properties:
+    """Return the properties that a form stands for.
+
+    Raises:
+        Refusal: As `create_request`.
+    """
+    numbers = {name: whole_number(getattr(form, name)) for name in _NUMBERS}
+    problems = {name: "must be a whole number" for name, number in numbers.items() if number is None}
+    unknown = [text for text in form.scopes if text not in SCOPES]
+    if unknown:
+        problems["scopes"] = f"must be among: {', '.join(SCOPES)}"
+    hours = _hours(form, problems)
+    if problems:
+        raise invalid(problems)
+    listed = form.workflows == LISTED
+    mode = WorkflowAccess.MODE_EXPLICIT if listed else WorkflowAccess.MODE_ALL_ACTIVE
+    return Properties(
+        name=form.name,
+        description=form.description,
+        scopes=_with_implied({SCOPES[text] for text in form.scopes}),
+        # What was ticked before all workflows were chosen is out of sight, and means nothing.
+        workflow_access=WorkflowAccess(mode=mode, workflow_ids=form.workflow_ids if listed else ()),
+        source_allow_list=[line.strip() for line in form.source_allow_list.splitlines() if line.strip()],
+        allowed_hours=hours,
+        **{name: number for name, number in numbers.items() if number is not None},
+    )
+
+
+def _hours(form: KeyForm, problems: dict[str, str]) -> AllowedHours | None:
+    if not form.start_hour and not form.end_hour:
+        return None
+    start, end = whole_number(form.start_hour), whole_number(form.end_hour)
+    if start is None or end is None:
+        problems["allowed_hours"] = "must have both hours from 0 to 23, or neither"
+        return None
+    return AllowedHours(start_hour=start, end_hour=end)
+
+
+def _with_implied(scopes: set[Scope.ValueType]) -> list[Scope.ValueType]:
+    """Return scopes in their order; whoever may start runs may read workflows. (SPEC.md, Resources)."""
+    implied = {SCOPE_WORKFLOWS_READ} if SCOPE_RUNS_CREATE in scopes else set()
+    return sorted(scopes | implied)
+
+
+def _days(record: KeyRecord) -> int:
+    return (milliseconds_of(record.key.expires_at) - milliseconds_of(record.created_at)) // DAY_MS

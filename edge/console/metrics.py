@@ -1,0 +1,20 @@
+"""What a console counts, and what it tells of its state. (docs/metrics.md says what each means to an operator)."""
+
+from typing import Final
+
+from aiohttp import web
+
+from edge.metrics import OTHER, method_of
+from measures import Counter, Gauge
+
+REQUESTS: Final = Counter(
+    "console_requests_total", "Requests that the console answered.", ("route", "method", "status")
+)
+CONNECTIONS: Final = Gauge("console_connections", "Browsers' connections to the console.")
+LIVE_UPDATES: Final = Gauge("console_live_updates", "Pages that are followed live.")
+
+
+def count(request: web.Request, status: int) -> None:
+    """Count one request; what is no page of the console stands under one name, for a browser may ask for any."""
+    resource = request.match_info.route.resource
+    REQUESTS.add(OTHER if resource is None else resource.canonical, method_of(request.method), status)

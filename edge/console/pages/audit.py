@@ -1,0 +1,92 @@
+"""The page of the audit trail: who changed what, and when."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+import orjson
+
+from edge.console.moments import DAY_MS, start_of_day
+from edge.console.problems import Problems, invalid, problems_of
+from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
+from edge.errors import Refusal
+from workflow_api.v1.deployment_pb2 import AuditRecord, ListAuditRecordsRequest
+
+SIZES: Final = ("50", "100", "200")
+
+_FIELDS: Final = ("target", "from", "to", "size")
+_TOO_LONG: Final = "must be less than 90 days before the end of the last day, or now where none is given"
+
+
+class AuditRow(NamedTuple):
+    """One record; `details` are its particulars in words."""
+
+    at_ms: int
+    actor: str
+    action: str
+    target: str
+    details: Mapping[str, str]
+
+
+async def show(visit: Visit) -> Answered:
+    """A page of the trail, newest first."""
+    asked = {name: visit.query.get(name, "").strip() for name in _FIELDS}
+    try:
+        request = _request(asked, visit.query.get("cursor", ""))
+        answer = await visit.services.call("DeploymentService/ListAuditRecords", request)
+    except Refusal as refusal:
+        found = problems_of(refusal)
+        # What the service says of a window speaks of milliseconds and of other names.
+        problems = {"from": _TOO_LONG} if "since_ms" in found else found
+        return _view(asked, [], problems=problems)
+    following = {name: value for name, value in asked.items() if value} | {"cursor": answer.next_cursor}
+    older = f"/audit?{urlencode(following)}" if answer.HasField("next_cursor") else ""
+    return _view(asked, [_row(record) for record in answer.items], older=older)
+
+
+def _request(asked: Mapping[str, str], cursor: str) -> ListAuditRecordsRequest:
+    days: dict[str, int] = {}
+    problems: dict[str, str] = {}
+    for name in ("from", "to"):
+        if asked[name]:
+            try:
+                days[name] = start_of_day(asked[name])
+            except ValueError:
+                problems[name] = "must be a day such as 2026-09-24"
+    if problems:
+        raise invalid(problems)
+    return ListAuditRecordsRequest(
+        target=asked["target"] or None,
+        since_ms=days.get("from"),
+        # The last day belongs to the window.
+        until_ms=days["to"] + DAY_MS if "to" in days else None,
+        limit=int(asked["size"]) if asked["size"] in SIZES else None,
+        cursor=cursor or None,
+    )
+
+
+def _view(asked: Mapping[str, str], rows: list[AuditRow], *, older: str = "", problems: Problems | None = None) -> View:
+    shown = {
+        "asked": asked,
+        "sizes": [(size, f"{size} a page") for size in SIZES],
+        "rows": rows,
+        "older": older,
+        "problems": problems or {},
+        "elsewhere": {name: why for name, why in (problems or {}).items() if name not in _FIELDS},
+    }
+    return View("audit/list.html", shown, status=400 if problems else 200)
+
+
+def _row(record: AuditRecord) -> AuditRow:
+    return AuditRow(record.at_ms, record.actor, record.action, record.target, _particulars(record.details))
+
+
+def _particulars(details: str) -> Mapping[str, str]:
+    """Return the particulars of a record, each as text; JSON that is no object stands for itself."""
+    read: Any = orjson.loads(details) if details else {}
+    if not isinstance(read, dict):
+        return {"": details}
+    return {name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in read.items()}
+
+
+PAGES: Final[tuple[Page, ...]] = (Page("GET", "/audit", ADMINISTRATORS, show),)

@@ -1,0 +1,93 @@
+"""The page of the deployment record: whether keys are served, the licence, and how long run data is kept."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from edge.console.problems import Problems, check_mark, invalid, mark_of, problems_of, whole_number
+from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, View, Visit
+from edge.errors import Refusal
+from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest, UpdateDeploymentRequest
+
+LICENCE_STATES: Final = (("active", "Active"), ("hold", "On hold: the runtime refuses work"))
+
+_NOTHING_WRONG: Final[Problems] = {}
+
+
+class DeploymentForm(NamedTuple):
+    """What the fields of the form hold."""
+
+    governed: bool
+    api_enabled: bool
+    licence_state: str
+    licence_reason: str
+    retention_days: str
+
+
+async def show(visit: Visit) -> Answered:
+    """The record, and the form that changes it."""
+    record = await _record(visit)
+    return _view(record, _form_of(record))
+
+
+async def change(visit: Visit) -> Answered:
+    """Changes what was changed in the form."""
+    record = await _record(visit)
+    form = DeploymentForm(
+        governed=bool(visit.sent("governed")),
+        api_enabled=bool(visit.sent("api_enabled")),
+        licence_state=visit.sent("licence_state"),
+        licence_reason=visit.sent("licence_reason"),
+        retention_days=visit.sent("retention_days"),
+    )
+    try:
+        check_mark(_form_of(record), visit.sent("mark"))
+        changes = _changes(_form_of(record), form)
+        if not changes:
+            return Redirect("/deployment", "Nothing was changed.")
+        await visit.services.call("DeploymentService/UpdateDeployment", UpdateDeploymentRequest(**changes))
+    except Refusal as refusal:
+        return _view(record, form, problems_of(refusal))
+    return Redirect("/deployment", "The deployment is changed. Callers see it within a minute.")
+
+
+def _changes(present: DeploymentForm, wanted: DeploymentForm) -> Mapping[str, Any]:
+    changed = {name: value for name, value in wanted._asdict().items() if value != getattr(present, name)}
+    if "retention_days" in changed:
+        days = whole_number(wanted.retention_days)
+        if days is None:
+            raise invalid({"retention_days": "must be a whole number"})
+        changed["retention_days"] = days
+    return changed
+
+
+def _form_of(record: Deployment) -> DeploymentForm:
+    return DeploymentForm(
+        governed=record.governed,
+        api_enabled=record.api_enabled,
+        licence_state=record.licence.state,
+        licence_reason=record.licence.reason,
+        retention_days=str(record.retention_days),
+    )
+
+
+def _view(record: Deployment, form: DeploymentForm, problems: Problems = _NOTHING_WRONG) -> View:
+    shown = {
+        "deployment": record,
+        "form": form,
+        "mark": mark_of(_form_of(record)),
+        "problems": problems,
+        "elsewhere": {name: why for name, why in problems.items() if name not in DeploymentForm._fields},
+        "licence_states": LICENCE_STATES,
+    }
+    return View("deployment/show.html", shown, status=400 if problems else 200)
+
+
+async def _record(visit: Visit) -> Deployment:
+    record: Deployment = await visit.services.call("DeploymentService/GetDeployment", GetDeploymentRequest())
+    return record
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/deployment", ADMINISTRATORS, show),
+    Page("POST", "/deployment", ADMINISTRATORS, change),
+)

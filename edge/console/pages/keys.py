@@ -1,0 +1,208 @@
+"""Pages of API keys: all of them, one of them, and what may be done with it. (SPEC.md, API key lifecycle)."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from edge.console.key_form import (
+    EXPIRY_DAYS,
+    SCOPES,
+    KeyForm,
+    blank_form,
+    create_request,
+    edit_request,
+    form_of,
+    typed_form,
+)
+from edge.console.key_sheet import key_sheet
+from edge.console.moments import now_ms
+from edge.console.problems import Problems, check_mark, mark_of, problems_of, whole_number
+from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, Services, View, Visit
+from edge.errors import Refusal
+from workflow_api.v1 import keys_pb2
+from workflow_api.v1.workflows_pb2 import ListWorkflowsRequest, WorkflowStatus
+
+OVERLAPS: Final = ((1, "1 hour"), (24, "24 hours"), (72, "3 days"), (168, "7 days"))
+
+_HOURS: Final = (("", "any"), *((str(hour), f"{hour:02}:00") for hour in range(24)))
+_PAGE: Final = 100
+# Of the questions of one page that are under way at a time: callers ask the same backend.
+_AT_ONCE: Final = 8
+_NOTHING_WRONG: Final[Problems] = {}
+
+
+async def list_keys(visit: Visit) -> Answered:
+    """All keys, newest first, with when each was used last."""
+    answer = await visit.services.call("KeysService/ListKeys", keys_pb2.ListKeysRequest())
+    few = asyncio.Semaphore(_AT_ONCE)
+    used = await asyncio.gather(*(_used(visit.services, record, few) for record in answer.items))
+    now = now_ms()
+    rows = [key_sheet(record, now, used_ms) for record, used_ms in zip(answer.items, used, strict=True)]
+    return View("keys/list.html", {"keys": rows})
+
+
+async def new_key(visit: Visit) -> Answered:
+    """The form of a new key."""
+    return await _new(visit, blank_form())
+
+
+async def create(visit: Visit) -> Answered:
+    """Makes a key; its credentials are in this answer and nowhere else."""
+    form = typed_form(visit)
+    try:
+        credentials = await visit.services.call("KeysService/CreateKey", create_request(form))
+    except Refusal as refusal:
+        return await _new(visit, form, problems_of(refusal))
+    return _issued("The key is made", credentials)
+
+
+async def show(visit: Visit) -> Answered:
+    """One key, and what may be done with it."""
+    return await _one(visit)
+
+
+async def edit(visit: Visit) -> Answered:
+    """Changes what was changed in the form."""
+    form = typed_form(visit)
+    try:
+        record = await _record(visit)
+        check_mark(form_of(record), visit.sent("mark"))
+        request = edit_request(record, form)
+        if len(request.ListFields()) == 1:
+            return Redirect(_path(visit), "Nothing was changed.")
+        await visit.services.call("KeysService/EditKey", request)
+    except Refusal as refusal:
+        return await _one(visit, form, problems_of(refusal))
+    return Redirect(_path(visit), "The key is changed. Callers see it within a minute.")
+
+
+async def rotate(visit: Visit) -> Answered:
+    """Issues a new secret, which is in this answer and nowhere else."""
+    hours = whole_number(visit.sent("overlap_hours"))
+    request = keys_pb2.RotateKeyRequest(key_id=visit.path["key_id"], overlap_hours=hours)
+    try:
+        credentials = await visit.services.call("KeysService/RotateKey", request)
+    except Refusal as refusal:
+        return await _one(visit, problems=problems_of(refusal))
+    return _issued("The key has a new secret", credentials)
+
+
+async def issue_external_id(visit: Visit) -> Answered:
+    """Issues a new external id, which is in this answer and nowhere else."""
+    request = keys_pb2.IssueExternalIdRequest(key_id=visit.path["key_id"])
+    try:
+        credentials = await visit.services.call("KeysService/IssueExternalId", request)
+    except Refusal as refusal:
+        return await _one(visit, problems=problems_of(refusal))
+    return _issued("The key has a new external id", credentials)
+
+
+async def revoke(visit: Visit) -> Answered:
+    """Ends a key for good."""
+    request = keys_pb2.RevokeKeyRequest(key_id=visit.path["key_id"])
+    await visit.services.call("KeysService/RevokeKey", request)
+    return Redirect(_path(visit), "The key is revoked. It stops working within two minutes at the latest.")
+
+
+async def delete(visit: Visit) -> Answered:
+    """Removes a revoked key from the lists."""
+    request = keys_pb2.DeleteKeyRequest(key_id=visit.path["key_id"])
+    try:
+        await visit.services.call("KeysService/DeleteKey", request)
+    except Refusal as refusal:
+        return await _one(visit, problems=problems_of(refusal))
+    return Redirect("/keys", f"The key {request.key_id} is deleted. Its audit trail stays.")
+
+
+async def _new(visit: Visit, form: KeyForm, problems: Problems = _NOTHING_WRONG) -> View:
+    shown = await _form_shown(visit.services, form, problems)
+    return View("keys/new.html", shown, status=400 if problems else 200)
+
+
+async def _one(visit: Visit, form: KeyForm | None = None, problems: Problems = _NOTHING_WRONG) -> View:
+    record = await _record(visit)
+    sheet = key_sheet(record, now_ms(), await _last_use(visit.services, record.key.key_id))
+    shown = await _form_shown(visit.services, form or form_of(record), problems)
+    page = {"key": sheet, "state": record.state, "overlaps": OVERLAPS, "mark": mark_of(form_of(record))}
+    return View("keys/show.html", {**shown, **page}, status=400 if problems else 200)
+
+
+async def _form_shown(services: Services, form: KeyForm, problems: Problems) -> Mapping[str, Any]:
+    return {
+        "form": form,
+        "problems": problems,
+        "elsewhere": {name: why for name, why in problems.items() if not _at_a_field(name)},
+        "scopes": [(text, text) for text in SCOPES],
+        "workflows": await _workflow_choices(services, form.workflow_ids),
+        "hours": _HOURS,
+        "expiries": [(days, f"{days} days") for days in EXPIRY_DAYS],
+    }
+
+
+def _at_a_field(name: str) -> bool:
+    return name in KeyForm._fields or name in {"workflow_access", "allowed_hours"}
+
+
+def _issued(title: str, credentials: keys_pb2.KeyCredentials) -> View:
+    return View(
+        "keys/issued.html",
+        {
+            "heading": title,
+            "key": key_sheet(credentials.record, now_ms()),
+            "key_value": credentials.key_value if credentials.HasField("key_value") else None,
+            "external_id": credentials.external_id if credentials.HasField("external_id") else None,
+        },
+    )
+
+
+async def _record(visit: Visit) -> keys_pb2.KeyRecord:
+    request = keys_pb2.GetKeyRequest(key_id=visit.path["key_id"])
+    record: keys_pb2.KeyRecord = await visit.services.call("KeysService/GetKey", request)
+    return record
+
+
+async def _used(services: Services, record: keys_pb2.KeyRecord, few: asyncio.Semaphore) -> int | None:
+    if record.state == "revoked":
+        # What it did last is of no more use to a list.
+        return None
+    async with few:
+        return await _last_use(services, record.key.key_id)
+
+
+async def _last_use(services: Services, key_id: str) -> int | None:
+    request = keys_pb2.ListUsageRequest(key_id=key_id, limit=1)
+    newest = (await services.call("KeysService/ListUsage", request)).items
+    return newest[0].at_ms if newest else None
+
+
+async def _workflow_choices(services: Services, chosen: Sequence[str]) -> list[tuple[str, str]]:
+    """Return every workflow that a key may be given, and those it has that are gone since."""
+    request = ListWorkflowsRequest(limit=_PAGE, include_inactive=True)
+    choices: dict[str, str] = {}
+    while True:
+        answer = await services.call("WorkflowsService/ListWorkflows", request)
+        for workflow in answer.items:
+            status = WorkflowStatus.Name(workflow.status).removeprefix("WORKFLOW_STATUS_").lower()
+            kept = f"{workflow.name} ({workflow.workflow_id})"
+            choices[workflow.workflow_id] = kept if status == "active" else f"{kept}, {status}"
+        if not answer.HasField("next_cursor"):
+            break
+        request = ListWorkflowsRequest(limit=_PAGE, include_inactive=True, cursor=answer.next_cursor)
+    return [*choices.items(), *((each, each) for each in chosen if each not in choices)]
+
+
+def _path(visit: Visit) -> str:
+    return f"/keys/{visit.path['key_id']}"
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/keys", ADMINISTRATORS, list_keys),
+    Page("GET", "/keys/new", ADMINISTRATORS, new_key),
+    Page("POST", "/keys", ADMINISTRATORS, create),
+    Page("GET", "/keys/{key_id}", ADMINISTRATORS, show),
+    Page("POST", "/keys/{key_id}", ADMINISTRATORS, edit),
+    Page("POST", "/keys/{key_id}/rotate", ADMINISTRATORS, rotate),
+    Page("POST", "/keys/{key_id}/external-id", ADMINISTRATORS, issue_external_id),
+    Page("POST", "/keys/{key_id}/revoke", ADMINISTRATORS, revoke),
+    Page("POST", "/keys/{key_id}/delete", ADMINISTRATORS, delete),
+)

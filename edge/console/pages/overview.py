@@ -1,0 +1,33 @@
+"""The first page: what waits, what ran last, and for administrators how the deployment stands."""
+
+import asyncio
+from typing import Final
+
+from edge.console import shown
+from edge.console.pages.approvals import pending_approvals
+from edge.console.visit import ADMINISTRATORS, ANYBODY, Answered, Page, View, Visit
+from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest
+from workflow_api.v1.runs_pb2 import ListRunsRequest
+
+_NEWEST: Final = 10
+
+
+async def show(visit: Visit) -> Answered:
+    """Show the first page."""
+    pending, runs, deployment = await asyncio.gather(
+        pending_approvals(visit),
+        visit.services.call("RunsService/ListRuns", ListRunsRequest(limit=_NEWEST)),
+        _deployment(visit),
+    )
+    rows = [(run, shown.run_badge(run.status)) for run in runs.items]
+    return View("overview/overview.html", {"waiting": len(pending), "rows": rows, "deployment": deployment})
+
+
+async def _deployment(visit: Visit) -> Deployment | None:
+    if visit.user.role not in ADMINISTRATORS:
+        return None
+    deployment: Deployment = await visit.services.call("DeploymentService/GetDeployment", GetDeploymentRequest())
+    return deployment
+
+
+PAGES: Final[tuple[Page, ...]] = (Page("GET", "/", ANYBODY, show),)

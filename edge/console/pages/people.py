@@ -1,0 +1,84 @@
+"""Pages of the people who may sign in."""
+
+from typing import Final
+
+from edge.console.problems import Problems, problems_of
+from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, View, Visit
+from edge.errors import Refusal
+from workflow_api.v1.users_pb2 import (
+    ROLE_ADMINISTRATOR,
+    ROLE_APPROVER,
+    AddUserRequest,
+    DisableUserRequest,
+    ListUsersRequest,
+    ResetPasswordRequest,
+    Role,
+    UserPassword,
+)
+
+ROLES: Final = {"approver": ROLE_APPROVER, "administrator": ROLE_ADMINISTRATOR}
+ROLE_WORDS: Final = {ROLE_APPROVER: "Approver", ROLE_ADMINISTRATOR: "Administrator"}
+
+_CHOICES: Final = (
+    ("approver", "Approver: sees workflows and runs, and decides approvals"),
+    ("administrator", "Administrator: everything"),
+)
+_NOTHING_WRONG: Final[Problems] = {}
+
+
+async def list_people(visit: Visit) -> Answered:
+    """Everybody who was ever added."""
+    return await _list(visit)
+
+
+async def add(visit: Visit) -> Answered:
+    """Adds a person, or takes one back; the password is in this answer and nowhere else."""
+    role = ROLES.get(visit.sent("role"), Role.ROLE_UNSPECIFIED)
+    try:
+        made = await visit.services.call("UsersService/AddUser", AddUserRequest(name=visit.sent("name"), role=role))
+    except Refusal as refusal:
+        return await _list(visit, problems_of(refusal))
+    return _password(f"{made.user.name} may sign in", made)
+
+
+async def disable(visit: Visit) -> Answered:
+    """Ends every session of a person, who cannot sign in any more; never of the one who asks."""
+    name = visit.path["name"]
+    if name == visit.user.name:
+        own = "You cannot disable yourself: nobody might be left to undo it. Ask another administrator."
+        return await _list(visit, {"form": own})
+    await visit.services.call("UsersService/DisableUser", DisableUserRequest(name=name))
+    return Redirect("/people", f"{name} cannot sign in any more.")
+
+
+async def reset_password(visit: Visit) -> Answered:
+    """Makes a new password, which is in this answer and nowhere else."""
+    request = ResetPasswordRequest(name=visit.path["name"])
+    made = await visit.services.call("UsersService/ResetPassword", request)
+    return _password(f"{made.user.name} has a new password", made)
+
+
+async def _list(visit: Visit, problems: Problems = _NOTHING_WRONG) -> View:
+    people = await visit.services.call("UsersService/ListUsers", ListUsersRequest())
+    shown = {
+        "people": people.items,
+        "role_words": ROLE_WORDS,
+        "roles": {number: text for text, number in ROLES.items()},
+        "choices": _CHOICES,
+        "typed": {"name": visit.sent("name"), "role": visit.sent("role")},
+        "problems": problems,
+        "elsewhere": {name: why for name, why in problems.items() if name not in {"name", "role"}},
+    }
+    return View("people/list.html", shown, status=400 if problems else 200)
+
+
+def _password(heading: str, made: UserPassword) -> View:
+    return View("people/password.html", {"heading": heading, "person": made.user, "password": made.password})
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/people", ADMINISTRATORS, list_people),
+    Page("POST", "/people", ADMINISTRATORS, add),
+    Page("POST", "/people/{name}/disable", ADMINISTRATORS, disable),
+    Page("POST", "/people/{name}/password", ADMINISTRATORS, reset_password),
+)

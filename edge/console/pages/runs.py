@@ -1,0 +1,206 @@
+"""Runs of every key: the list, and one run with its board, approvals, events and what it made."""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from edge.codec.rules import rules_of
+from edge.console import dag, shown
+from edge.console.pages.approvals import LONGEST_COMMENT, pending_approvals
+from edge.console.pages.workflows import every_workflow
+from edge.console.run_events import Standing, events_page, watch
+from edge.console.visit import ADMINISTRATORS, ANYBODY, Answered, EventStream, Page, Redirect, View, Visit
+from edge.errors import Refusal
+from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
+from workflow_api.v1.runs_pb2 import (
+    STEP_STATUS_PENDING,
+    CancelRunRequest,
+    GetRunRequest,
+    ListRunsRequest,
+    ListRunStepsRequest,
+    Run,
+    Step,
+)
+
+LONGEST_REASON: Final = rules_of(CancelRunRequest.DESCRIPTOR.fields_by_name["reason"]).max_length
+
+_PAGE: Final = 50
+_FILTERS: Final = ("status", "workflow_id", "client_reference")
+_SEQ: Final = re.compile(r"[0-9]{1,18}")
+_GONE: Final = frozenset({"run_not_found", "not_found", "segment_not_found"})
+
+
+async def show_list(visit: Visit) -> Answered:
+    """Show runs, newest first; filters that a service refuses are told beside them."""
+    filters = {name: visit.query.get(name, "").strip() for name in _FILTERS}
+    given = {name: value for name, value in filters.items() if value}
+    request = ListRunsRequest(limit=_PAGE, cursor=visit.query.get("cursor", ""), **given)
+    rows: list[Any] = []
+    older = problem = ""
+    try:
+        answer = await visit.services.call("RunsService/ListRuns", request)
+    except Refusal as refusal:
+        if refusal.code not in {"invalid_filter", "invalid_cursor"}:
+            raise
+        problem = refusal.message
+    else:
+        rows = [(run, shown.run_badge(run.status)) for run in answer.items]
+        if answer.HasField("next_cursor"):
+            older = "/runs?" + urlencode({**given, "cursor": answer.next_cursor})
+    statuses = [("", "any"), *((each, each.replace("_", " ")) for each in shown.RUN_STATUSES.values() if each)]
+    workflows = [("", "any"), *((each.workflow_id, each.name) for each in await every_workflow(visit))]
+    return View(
+        "runs/list.html",
+        {
+            "rows": rows,
+            "older": older,
+            "problem": problem,
+            "filters": filters,
+            "filtered": bool(given),
+            "statuses": statuses,
+            "workflows": workflows,
+        },
+        status=400 if problem else 200,
+    )
+
+
+async def show_one(visit: Visit) -> Answered:
+    """Show one run; of one whose data was erased, what is left."""
+    run_id = visit.path["run_id"]
+    try:
+        run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
+        parts = {} if run.HasField("data_purged_at") else await _parts(visit, run)
+    except Refusal as refusal:
+        if refusal.code not in _GONE:
+            raise
+        return View("runs/missing.html", {"message": refusal.message}, status=404)
+    summary = run.summary
+    ended = shown.RUN_STATUSES.get(summary.status) in shown.ENDED
+    return View(
+        "runs/one.html",
+        {
+            "run": run,
+            "badge": shown.run_badge(summary.status),
+            "lasted": shown.span(summary.duration_ms) if summary.HasField("duration_ms") else "",
+            "started_by": shown.trigger(run.triggered_by),
+            "labels": sorted(summary.labels.items()),
+            "erased": run.HasField("data_purged_at"),
+            "can_cancel": visit.user.role in ADMINISTRATORS and not ended,
+            "longest_reason": LONGEST_REASON,
+            "longest": LONGEST_COMMENT,
+            "json_texts": _json_texts(run),
+            "result": shown.json_lines(run.result),
+            **parts,
+        },
+    )
+
+
+async def cancel(visit: Visit) -> Answered:
+    """Ask for the end of a run."""
+    run_id = visit.path["run_id"]
+    here = f"/runs/{quote(run_id, safe='')}"
+    request = CancelRunRequest(run_id=run_id, reason=visit.sent("reason") or None)
+    if len(request.reason) > LONGEST_REASON:
+        return Redirect(here, f"Nothing was changed: a reason has at most {LONGEST_REASON:,} characters.")
+    try:
+        answer = await visit.services.call("RunsService/CancelRun", request)
+    except Refusal as refusal:
+        if refusal.code in _GONE:
+            return View("runs/missing.html", {"message": refusal.message}, status=404)
+        if refusal.code != "already_terminal":
+            raise
+        return Redirect(here, "Nothing was changed: the run had ended already.")
+    ended = shown.RUN_STATUSES.get(answer.status) in shown.ENDED
+    return Redirect(here, "The run is cancelled." if ended else "The run was told to end.")
+
+
+async def stream(visit: Visit) -> Answered:
+    """Tell of a run that goes on; the query says what the page showed of it."""
+    seq = visit.query.get("seq", "")
+    there = Standing(
+        visit.query.get("status", ""), visit.query.get("segment", ""), int(seq) if _SEQ.fullmatch(seq) else 0
+    )
+    return EventStream(watch(visit.services, visit.path["run_id"], there))
+
+
+async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
+    """Return what a run has while its data is kept: board, approvals, events, outputs.
+
+    Raises:
+        Refusal: as a service refuses, and where the data is erased meanwhile.
+    """
+    run_id = run.summary.run_id
+    asked = visit.query.get("after_seq", "")
+    after_seq = int(asked) if _SEQ.fullmatch(asked) else None
+    board, pending, events, (outputs, withheld) = await asyncio.gather(
+        visit.services.call("RunsService/ListRunSteps", ListRunStepsRequest(run_id=run_id)),
+        pending_approvals(visit),
+        events_page(visit.services, run_id, visit.query.get("segment", ""), after_seq),
+        _outputs(visit, run_id),
+    )
+    standing = Standing.of(run, events.read)
+    return {
+        "steps": [_step(step) for step in board.items],
+        "drawing": dag.draw(_nodes(board.items)),
+        "approvals": [each for each in pending if each.run_id == run_id],
+        "events": events,
+        "event_rows": [(event, "" if event.data in {"", "{}"} else event.data) for event in events.read.events],
+        "stream": "" if standing.ended and not withheld else _stream_address(run_id, standing),
+        "outputs": None if outputs is None else [(each, shown.size(each.size_bytes)) for each in outputs.items],
+        "outputs_size": "" if outputs is None else shown.size(outputs.total_bytes),
+        "outputs_withheld": withheld,
+    }
+
+
+async def _outputs(visit: Visit, run_id: str) -> tuple[ListOutputsResponse | None, str]:
+    """Return the outputs of a run, or why they are not listed yet."""
+    try:
+        return await visit.services.call("OutputsService/ListOutputs", ListOutputsRequest(run_id=run_id)), ""
+    except Refusal as refusal:
+        if refusal.code not in {"run_not_terminal", "redaction_pending"}:
+            raise
+        return None, refusal.message
+
+
+def _stream_address(run_id: str, standing: Standing) -> str:
+    return f"/runs/{quote(run_id, safe='')}/stream?{urlencode(standing._asdict())}"
+
+
+def _step(step: Step) -> Mapping[str, Any]:
+    return {
+        "step": step,
+        "kind": shown.step_kind(step.kind),
+        "badge": shown.step_badge(step.status),
+        "lasted": shown.span(step.duration_ms) if step.HasField("duration_ms") else "",
+    }
+
+
+def _nodes(steps: Sequence[Step]) -> list[dag.Node]:
+    return [_node(step) for step in steps]
+
+
+def _node(step: Step) -> dag.Node:
+    badge = shown.step_badge(step.status)
+    look = "pending" if step.status == STEP_STATUS_PENDING else badge.kind
+    return dag.Node(step.step, step.name or step.step, tuple(step.needs), badge.text, look)
+
+
+def _json_texts(run: Run) -> Sequence[tuple[str, str]]:
+    """Return what a run holds as JSON, by what it is."""
+    texts = (
+        ("Parameters", run.parameters),
+        ("Copied inputs", run.inputs_manifest),
+        ("PII policy", run.pii_policy),
+        ("Redaction", run.pii_redaction),
+    )
+    return [(name, shown.json_lines(text)) for name, text in texts if text]
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/runs", ANYBODY, show_list),
+    Page("GET", "/runs/{run_id}", ANYBODY, show_one),
+    Page("GET", "/runs/{run_id}/stream", ANYBODY, stream),
+    Page("POST", "/runs/{run_id}/cancel", ADMINISTRATORS, cancel),
+)

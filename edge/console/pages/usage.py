@@ -1,0 +1,66 @@
+"""Pages of usage: how many calls there were, of one key or of all, and the newest of them."""
+
+import asyncio
+from typing import Final
+
+from edge.console.bars import bar_chart
+from edge.console.moments import now_ms
+from edge.console.usage_counts import KINDS, WINDOWS, bars_of, routes, spans, window_named
+from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
+from workflow_api.v1 import keys_pb2
+
+_MOST_COUNTS: Final = 10_000
+_LOOKED_THROUGH: Final = 1_000
+_SHOWN: Final = 25
+
+
+async def all_usage(visit: Visit) -> Answered:
+    """The usage of the deployment, calls before a key was identified too."""
+    return await _usage(visit, None)
+
+
+async def key_usage(visit: Visit) -> Answered:
+    """The usage of one key."""
+    key_id = visit.path["key_id"]
+    record = await visit.services.call("KeysService/GetKey", keys_pb2.GetKeyRequest(key_id=key_id))
+    return await _usage(visit, record.key)
+
+
+async def _usage(visit: Visit, key: keys_pb2.ApiKey | None) -> View:
+    key_id = None if key is None else key.key_id
+    window = window_named(visit.query.get("window", ""))
+    now = now_ms()
+    since = window.starts(now)[0]
+    hours, newest = await asyncio.gather(
+        visit.services.call(
+            "KeysService/ListUsageHours",
+            keys_pb2.ListUsageHoursRequest(key_id=key_id, since_ms=since, limit=_MOST_COUNTS),
+        ),
+        visit.services.call("KeysService/ListUsage", keys_pb2.ListUsageRequest(key_id=key_id, limit=_LOOKED_THROUGH)),
+    )
+    found = spans(hours.items, window, now)
+    cut_off = len(hours.items) == _MOST_COUNTS
+    at_least = "At least " if cut_off else ""
+    summary = f"{at_least}{sum(span.calls for span in found):,} calls in the last {window.label}"
+    return View(
+        "usage/show.html",
+        {
+            "key": key,
+            "window": window,
+            "windows": WINDOWS,
+            "summary": summary,
+            "cut_off": cut_off,
+            "chart": bar_chart(bars_of(found), KINDS, f"{summary}; a table follows"),
+            "kinds": KINDS,
+            "spans": [span for span in reversed(found) if span.calls],
+            "routes": routes(hours.items),
+            "refusals": [record for record in newest.items if record.status >= 400][:_SHOWN],
+            "calls": newest.items[:_SHOWN],
+        },
+    )
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/usage", ADMINISTRATORS, all_usage),
+    Page("GET", "/keys/{key_id}/usage", ADMINISTRATORS, key_usage),
+)

@@ -1,0 +1,147 @@
+"""Workflows: what can be run, what keeps one from running, and switching it on and off."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from edge.console import dag, shown
+from edge.console.visit import ADMINISTRATORS, ANYBODY, Answered, Page, Redirect, View, Visit
+from edge.errors import Refusal
+from workflow_api.v1.workflows_pb2 import (
+    WORKFLOW_STATUS_ACTIVE,
+    WORKFLOW_STATUS_INACTIVE,
+    GetWorkflowDefinitionRequest,
+    ListWorkflowsRequest,
+    SetWorkflowStatusRequest,
+    Workflow,
+    WorkflowStatus,
+)
+
+_PAGE: Final = 100
+_NOT_THERE: Final = frozenset({"workflow_not_found", "version_not_found"})
+_VERSION: Final = re.compile(r"[1-9][0-9]{0,17}")
+_BOUNDS: Final = (
+    "enum",
+    "minimum",
+    "maximum",
+    "min_length",
+    "max_length",
+    "pattern",
+    "connector",
+    "max_objects",
+    "max_bytes",
+)
+
+
+async def every_workflow(visit: Visit) -> list[Workflow]:
+    """Return all workflows by name, drafts and inactive ones too."""
+    found: list[Workflow] = []
+    request = ListWorkflowsRequest(limit=_PAGE, include_inactive=True)
+    while True:
+        page = await visit.services.call("WorkflowsService/ListWorkflows", request)
+        found += page.items
+        if not page.HasField("next_cursor"):
+            return found
+        request.cursor = page.next_cursor
+
+
+async def show_list(visit: Visit) -> Answered:
+    """Show every workflow."""
+    rows = [(workflow, shown.workflow_badge(workflow.status)) for workflow in await every_workflow(visit)]
+    return View("workflows/list.html", {"rows": rows})
+
+
+async def show_one(visit: Visit) -> Answered:
+    """Show a version of a workflow, the active one where the query names none."""
+    asked = visit.query.get("version", "")
+    if asked and not _VERSION.fullmatch(asked):
+        return View("workflows/missing.html", {"message": "A version is a whole number from 1 on."}, status=404)
+    request = GetWorkflowDefinitionRequest(workflow=visit.path["workflow_id"], version=int(asked) if asked else None)
+    try:
+        answer = await visit.services.call("WorkflowsService/GetWorkflowDefinition", request)
+    except Refusal as refusal:
+        if refusal.code not in _NOT_THERE:
+            raise
+        return View("workflows/missing.html", {"message": refusal.message}, status=404)
+    definition = json.loads(answer.definition)
+    return View(
+        "workflows/one.html",
+        {
+            "workflow": answer.workflow,
+            "badge": shown.workflow_badge(answer.workflow.status),
+            "active": answer.workflow.status == WORKFLOW_STATUS_ACTIVE,
+            "version": answer.version,
+            "parameters": [_parameter(parameter) for parameter in definition.get("parameters") or ()],
+            "drawing": dag.draw(_nodes(definition.get("steps") or ())),
+            "definition": shown.json_lines(answer.definition),
+            "administrator": visit.user.role in ADMINISTRATORS,
+        },
+    )
+
+
+async def activate(visit: Visit) -> Answered:
+    """Let a workflow be started."""
+    return await _set_status(visit, WORKFLOW_STATUS_ACTIVE, "The workflow can be started now.")
+
+
+async def deactivate(visit: Visit) -> Answered:
+    """Let a workflow no longer be started; its runs go on."""
+    return await _set_status(visit, WORKFLOW_STATUS_INACTIVE, "The workflow cannot be started. Its runs go on.")
+
+
+async def _set_status(visit: Visit, status: WorkflowStatus.ValueType, notice: str) -> Answered:
+    request = SetWorkflowStatusRequest(workflow=visit.path["workflow_id"], status=status)
+    try:
+        workflow = await visit.services.call("WorkflowsService/SetWorkflowStatus", request)
+    except Refusal as refusal:
+        if refusal.code not in _NOT_THERE:
+            raise
+        return View("workflows/missing.html", {"message": refusal.message}, status=404)
+    return Redirect(f"/workflows/{quote(workflow.workflow_id, safe='')}", notice)
+
+
+def _nodes(steps: Sequence[Mapping[str, Any]]) -> list[dag.Node]:
+    return [
+        dag.Node(
+            step=step["step"],
+            title=step.get("name") or step["step"],
+            needs=step.get("needs") or (),
+            note=_work_of(step),
+            look="warn" if step.get("approval") is not None else "",
+        )
+        for step in steps
+    ]
+
+
+def _work_of(step: Mapping[str, Any]) -> str:
+    if step.get("approval") is not None:
+        return "approval"
+    agent = step.get("agent") or "no agent"
+    return f"{agent}, optional" if step.get("optional") else str(agent)
+
+
+def _parameter(declared: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a declaration says, its default and each of its bounds as JSON."""
+    default = declared.get("default")
+    return {
+        "name": declared["name"],
+        "type": declared["type"],
+        "description": declared.get("description") or "",
+        "required": bool(declared.get("required")),
+        "default": "" if default is None else _json(default),
+        "bounds": [(name, _json(declared[name])) for name in _BOUNDS if declared.get(name) is not None],
+    }
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/workflows", ANYBODY, show_list),
+    Page("GET", "/workflows/{workflow_id}", ANYBODY, show_one),
+    Page("POST", "/workflows/{workflow_id}/activate", ADMINISTRATORS, activate),
+    Page("POST", "/workflows/{workflow_id}/deactivate", ADMINISTRATORS, deactivate),
+)

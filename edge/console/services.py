@@ -1,0 +1,27 @@
+"""The services as the console calls them: in the name of the person who has signed in."""
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from edge.channel import Channel, Metadata
+
+_PACKAGE: Final = "/workflow_api.v1."
+
+
+class ChannelServices:
+    """`Services` over a channel, for one request; `actor` stands in the audit."""
+
+    def __init__(self, channel: Channel, actor: str, request_id: str, seconds: float) -> None:
+        self._channel = channel
+        self._metadata: Metadata = (("workflow-api-actor", actor), ("workflow-api-request-id", request_id))
+        self._seconds = seconds
+
+    async def call(self, rpc: str, request: Message) -> Any:
+        """Return the answer of a unary RPC; see `Services`."""
+        return await self._channel.unary(_PACKAGE + rpc, request, self._metadata, self._seconds)
+
+    def stream(self, rpc: str, request: Message) -> AsyncIterator[Any]:
+        """Return the messages of a server-streaming RPC; see `Services`."""
+        return self._channel.stream(_PACKAGE + rpc, request, self._metadata, self._seconds)

@@ -1,0 +1,40 @@
+"""What a console is told at its start; read once by the entry point and passed down."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSettings:
+    """Settings of one console. Times are in seconds.
+
+    Attributes:
+        host: Address to listen on.
+        port: Port to listen on; 0 takes a free one, which `Console.port` names.
+        https: Whether browsers reach it over https: its cookies are then sent over nothing else.
+        client_address: Where a browser's address is read, for the audit: `peer`, `load_balancer` or `header:<Name>`.
+        connections: Most connections at once.
+        backend_seconds: Longest wait for an answer of the backend, and for the next message of a stream.
+        idle_seconds: Longest time without a request, and for the headers of one.
+        body_seconds: Longest time for a whole form.
+        stall_seconds: Longest time in which the reader of live updates may take nothing.
+        drain_seconds: How long requests under way may go on once the console was told to stop.
+        form_bytes: Largest form.
+        streams: Most live updates at once.
+        session_streams: Most live updates at once of one session.
+        stream_check_seconds: Pause between looks whether the session of live updates still lasts.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8081
+    https: bool = False
+    client_address: str = "peer"
+    connections: int = 1_000
+    backend_seconds: float = 15.0
+    idle_seconds: float = 30.0
+    body_seconds: float = 30.0
+    stall_seconds: float = 30.0
+    drain_seconds: float = 5.0
+    form_bytes: int = 1_048_576
+    streams: int = 200
+    session_streams: int = 6
+    stream_check_seconds: float = 15.0

@@ -1,0 +1,45 @@
+"""The style sheet, the script and the icon, each at an address that changes with it."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import resources
+from typing import Final
+
+from aiohttp import web
+
+from edge.console.headers import KEPT
+
+ROUTE: Final = "/static/{version}/{name}"
+
+_MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    content: bytes
+    media_type: str
+    version: str
+
+
+class StaticFiles:
+    """The files, read once."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, _File] = {}
+        for found in resources.files("edge.console").joinpath("static").iterdir():
+            content = found.read_bytes()
+            media_type = _MEDIA_TYPES[f".{found.name.rpartition('.')[2]}"]
+            self._files[found.name] = _File(content, media_type, sha256(content).hexdigest()[:16])
+
+    def address_of(self, name: str) -> str:
+        """Return where a browser gets the file."""
+        return ROUTE.format(version=self._files[name].version, name=name)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Return a file; in any other version than the present there is none."""
+        file = self._files.get(request.match_info["name"])
+        if file is None or file.version != request.match_info["version"]:
+            raise web.HTTPNotFound
+        return web.Response(
+            body=file.content, content_type=file.media_type, charset="utf-8", headers={"Cache-Control": KEPT}
+        )

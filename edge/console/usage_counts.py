@@ -1,0 +1,91 @@
+"""Calls counted by the hour or by the day, and by route. (SPEC.md, Events: the administrator's usage view)."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from edge.console.bars import Bar
+from edge.console.moments import DAY_MS, HOUR_MS, day, hour
+from workflow_api.v1.keys_pb2 import UsageHour
+
+KINDS: Final = ("answered", "refused", "failed")
+"""What became of calls: an answer, a 4xx, a 5xx."""
+
+
+class Window(NamedTuple):
+    """How far back a view goes, and how long a span each of its bars stands for."""
+
+    name: str
+    label: str
+    length_ms: int
+    span_ms: int
+
+    def starts(self, now: int) -> range:
+        """Return when each span of the window began, the oldest first; the last one is going on."""
+        last = now - now % self.span_ms
+        return range(last - self.length_ms + self.span_ms, last + 1, self.span_ms)
+
+
+WINDOWS: Final = (
+    Window("day", "24 hours", DAY_MS, HOUR_MS),
+    Window("week", "7 days", 7 * DAY_MS, HOUR_MS),
+    Window("quarter", "90 days", 90 * DAY_MS, DAY_MS),
+)
+
+
+class Span(NamedTuple):
+    """How many calls there were from `at_ms` on, of each kind."""
+
+    at_ms: int
+    label: str
+    answered: int
+    refused: int
+    failed: int
+
+    @property
+    def calls(self) -> int:
+        """How many in all."""
+        return self.answered + self.refused + self.failed
+
+
+class RouteCount(NamedTuple):
+    """How many calls of a route ended with a status."""
+
+    method: str
+    route: str
+    status: int
+    calls: int
+
+
+def window_named(name: str) -> Window:
+    """Return the window that a query names, the first where it names none."""
+    return next((window for window in WINDOWS if window.name == name), WINDOWS[0])
+
+
+def spans(counts: Iterable[UsageHour], window: Window, now: int) -> list[Span]:
+    """Return every span of a window, the oldest first, those without a call too."""
+    found: Counter[tuple[int, str]] = Counter()
+    for count in counts:
+        found[count.hour_ms - count.hour_ms % window.span_ms, _kind(count.status)] += count.calls
+    words = hour if window.span_ms == HOUR_MS else day
+    return [Span(at, words(at), *(found[at, kind] for kind in KINDS)) for at in window.starts(now)]
+
+
+def routes(counts: Iterable[UsageHour]) -> list[RouteCount]:
+    """Return the counts by route and status, the most frequent first."""
+    found: Counter[tuple[str, str, int]] = Counter()
+    for count in counts:
+        found[count.method, count.route, count.status] += count.calls
+    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return [RouteCount(*name, calls) for name, calls in ordered]
+
+
+def bars_of(found: Sequence[Span]) -> list[Bar]:
+    """Return spans as the bars of a chart."""
+    return [Bar(span.label, (span.answered, span.refused, span.failed)) for span in found]
+
+
+def _kind(status: int) -> str:
+    if status < 400:
+        return "answered"
+    return "refused" if status < 500 else "failed"

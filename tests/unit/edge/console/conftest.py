@@ -1,0 +1,102 @@
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from edge.console.app import Console
+from edge.console.settings import ConsoleSettings
+from edge.console.visit import ADMINISTRATORS, ANYBODY, Answered, EventStream, Page, Redirect, View, Visit
+from edge.errors import Refusal
+from tests.support.browsing import Browser
+from tests.unit.edge.console.people import PeopleChannel
+from tests.unit.edge.wire import LoopThread
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+class Desk:
+    """A started console with pages of the tests' own, and the people behind it."""
+
+    def __init__(self, thread: LoopThread, settings: ConsoleSettings) -> None:
+        self.channel = PeopleChannel()
+        self.thread = thread
+        self.visits: list[Visit] = []
+        self.ticks: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue()
+        self.ended = 0
+        self.console = Console(settings, self.channel, self._pages())
+        thread.run(self.console.start())
+
+    def stop(self) -> None:
+        self.thread.run(self.console.stop())
+
+    def browser(self, name: str | None = None) -> Browser:
+        """A browser, of somebody who has signed in if they are named."""
+        browser = Browser(("127.0.0.1", self.console.port))
+        if name is not None:
+            browser.cookies["session"] = self.channel.begin(name)
+        return browser
+
+    def tick(self, event: str, data: str) -> None:
+        self.thread.loop.call_soon_threadsafe(self.ticks.put_nowait, (event, data))
+
+    def end(self) -> None:
+        self.thread.loop.call_soon_threadsafe(self.ticks.put_nowait, None)
+
+    def _pages(self) -> Iterator[Page]:
+        yield Page("GET", "/runs", ANYBODY, self._seen)
+        yield Page("GET", "/keys", ADMINISTRATORS, self._seen)
+        yield Page("GET", "/keys/{key_id}", ADMINISTRATORS, self._seen)
+        yield Page("POST", "/keys/{key_id}/rename", ADMINISTRATORS, self._renamed)
+        yield Page("GET", "/refused", ANYBODY, self._refused)
+        yield Page("GET", "/broken", ANYBODY, self._broken)
+        yield Page("GET", "/live", ANYBODY, self._live)
+
+    async def _seen(self, visit: Visit) -> Answered:
+        self.visits.append(visit)
+        return _view(f"{visit.user.name} sees it")
+
+    async def _renamed(self, visit: Visit) -> Answered:
+        self.visits.append(visit)
+        return Redirect("/keys", f"Renamed to {visit.sent('name')}.")
+
+    async def _refused(self, _: Visit) -> Answered:
+        raise Refusal("invalid_request", HOSTILE, details=[{"name": "<b>", "reason": "must be <i>plain</i>"}])
+
+    async def _broken(self, _: Visit) -> Answered:
+        raise ValueError("secret words")
+
+    async def _live(self, _: Visit) -> Answered:
+        return EventStream(self._ticks())
+
+    async def _ticks(self) -> AsyncIterator[tuple[str, str]]:
+        try:
+            while (tick := await self.ticks.get()) is not None:
+                yield tick
+        finally:
+            self.ended += 1
+
+
+def _view(message: str) -> View:
+    shown: dict[str, Any] = {"problems": (), "details": {}, "retry_after": 0, "request_id": "", "status": 200}
+    return View("refused.html", {**shown, "title": "Seen", "message": message})
+
+
+@pytest.fixture(name="start", scope="module")
+def _start() -> Iterator[Callable[..., Desk]]:
+    """Starts consoles that live until the module's tests are done."""
+    with ExitStack() as stack:
+        thread = stack.enter_context(LoopThread())
+
+        def start(**settings: Any) -> Desk:
+            desk = Desk(thread, ConsoleSettings(**{"port": 0, **settings}))
+            stack.callback(desk.stop)
+            return desk
+
+        yield start
+
+
+@pytest.fixture(name="desk", scope="module")
+def _desk(start: Callable[..., Desk]) -> Desk:
+    return start()

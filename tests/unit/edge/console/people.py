@@ -1,0 +1,76 @@
+"""People who sign in, in memory: what the console asks the services for."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from google.protobuf.message import Message
+
+from edge.channel import Messages, Metadata
+from edge.errors import Refusal
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, Session, SignOutResponse, User
+
+USERS = "/workflow_api.v1.UsersService/"
+PASSWORD = "a long password"
+
+
+class PeopleChannel:
+    """Ann is an administrator, bob an approver, and the password of tim is temporary."""
+
+    def __init__(self) -> None:
+        self.people = {
+            "ann": User(name="ann", role=ROLE_ADMINISTRATOR),
+            "bob": User(name="bob", role=ROLE_APPROVER),
+            "tim": User(name="tim", role=ROLE_APPROVER, password_is_temporary=True),
+        }
+        self.sessions: dict[str, str] = {}
+        self.reachable = True
+        self.calls: list[tuple[str, Any, dict[str, str]]] = []
+        self.answers: dict[str, Callable[[Any], Message]] = {
+            USERS + "SignIn": self._sign_in,
+            USERS + "GetSession": self._get_session,
+            USERS + "SignOut": self._sign_out,
+            USERS + "ChangePassword": self._change_password,
+        }
+        self.streams: dict[str, Callable[[Any], AsyncIterator[Message]]] = {}
+
+    def begin(self, name: str) -> str:
+        """Begins a session; its token."""
+        token = f"token-{len(self.sessions)}-of-{name}"
+        self.sessions[token] = name
+        return token
+
+    async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
+        self.calls.append((rpc, request, dict(metadata)))
+        if not self.reachable:
+            raise Refusal("runtime_unreachable")
+        return self.answers[rpc](request)
+
+    async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
+        async for message in self.streams[rpc](request):
+            yield message
+
+    async def close(self) -> None:
+        pass
+
+    def _sign_in(self, request: Any) -> Session:
+        if request.name == "eve":
+            raise Refusal("rate_limited", retry_after=60)
+        if request.name not in self.people or request.password != PASSWORD:
+            raise Refusal("unauthorized")
+        return Session(token=self.begin(request.name), user=self.people[request.name])
+
+    def _get_session(self, request: Any) -> Session:
+        if request.token not in self.sessions:
+            raise Refusal("unauthorized")
+        return Session(user=self.people[self.sessions[request.token]])
+
+    def _sign_out(self, request: Any) -> SignOutResponse:
+        self.sessions.pop(request.token, None)
+        return SignOutResponse()
+
+    def _change_password(self, request: Any) -> User:
+        if request.password != PASSWORD:
+            raise Refusal("unauthorized")
+        user = self.people[self.sessions[request.token]]
+        user.password_is_temporary = False
+        return user

@@ -1,0 +1,96 @@
+"""Services that give the answers that a test holds ready, and a person who asks them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from edge.console.visit import Answered, Page, View, Visit
+from edge.errors import Refusal
+from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, ListUsageResponse, WorkflowAccess
+from workflow_api.v1.options_pb2 import SCOPE_WORKFLOWS_READ
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, User
+from workflow_api.v1.workflows_pb2 import WORKFLOW_STATUS_ACTIVE, ListWorkflowsResponse, Workflow
+
+KEY_ID = "ak_0123456789ab"
+DAY = 86_400
+ADMINISTRATOR = User(name="ada", role=ROLE_ADMINISTRATOR)
+
+
+class RecordedServices:
+    """Answers by the name of the RPC, a refusal by raising it; what was asked can be read afterwards."""
+
+    def __init__(self, answers: Mapping[str, Message | Refusal]) -> None:
+        self.answers = {
+            "KeysService/ListUsage": ListUsageResponse(),
+            "WorkflowsService/ListWorkflows": ListWorkflowsResponse(
+                items=[Workflow(workflow_id="wf_1", name="Summary", status=WORKFLOW_STATUS_ACTIVE)]
+            ),
+            **answers,
+        }
+        self.asked: list[tuple[str, Message]] = []
+
+    async def call(self, rpc: str, request: Message) -> Any:
+        self.asked.append((rpc, request))
+        answer = self.answers[rpc]
+        if isinstance(answer, Refusal):
+            raise answer
+        return answer
+
+    def stream(self, rpc: str, request: Message) -> AsyncIterator[Any]:
+        raise NotImplementedError(rpc)
+
+    def asked_for(self, rpc: str) -> list[Any]:
+        return [request for name, request in self.asked if name == rpc]
+
+
+def answered(
+    pages: Sequence[Page],
+    method: str,
+    path: str,
+    services: RecordedServices,
+    *,
+    names: Mapping[str, str] | None = None,
+    query: Mapping[str, str] | None = None,
+    form: Mapping[str, Sequence[str]] | None = None,
+) -> Answered:
+    """Return what a page answers to an administrator."""
+    (page,) = (page for page in pages if (page.method, page.path) == (method, path))
+    visit = Visit(ADMINISTRATOR, services, names or {}, query or {}, form or {})
+
+    async def answer() -> Answered:
+        return await page.answer(visit)
+
+    return asyncio.run(answer())
+
+
+def viewed(*arguments: Any, **keywords: Any) -> View:
+    """Return what a page shows."""
+    view = answered(*arguments, **keywords)
+    assert isinstance(view, View)
+    return view
+
+
+def key_record(**other: Any) -> KeyRecord:
+    fields: dict[str, Any] = {
+        "key": ApiKey(
+            key_id=KEY_ID,
+            name="warehouse",
+            deployment_id="dep_1",
+            scopes=[SCOPE_WORKFLOWS_READ],
+            workflow_access=WorkflowAccess(mode=WorkflowAccess.MODE_ALL_ACTIVE),
+            expires_at=Timestamp(seconds=1_000_000_000 + 90 * DAY),
+            rate_limit_rpm=60,
+            daily_run_quota=100,
+            max_concurrent_runs=10,
+        ),
+        "state": "active",
+        "created_at": Timestamp(seconds=1_000_000_000),
+    }
+    return KeyRecord(**{**fields, **other})
+
+
+def invalid(*problems: tuple[str, str]) -> Refusal:
+    return Refusal("invalid_request", details=[{"name": name, "reason": reason} for name, reason in problems])

@@ -1,0 +1,76 @@
+"""Pages as a person sees them: services that answer from memory, and what the templates make of the answer."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from google.protobuf.message import Message
+
+from edge.console.pages import all_pages
+from edge.console.rendering import Rendering
+from edge.console.static_files import StaticFiles
+from edge.console.visit import Answered, View, Visit
+from edge.errors import Refusal
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, Role, User
+
+ADMINISTRATOR = User(name="ada", role=ROLE_ADMINISTRATOR)
+APPROVER = User(name="bob", role=ROLE_APPROVER)
+
+_RENDERING = Rendering(StaticFiles())
+
+Answer = Message | Refusal | Callable[[Any], Message]
+
+
+class MemoryServices:
+    """Answers RPCs by name, and remembers what was asked."""
+
+    def __init__(self, answers: Mapping[str, Answer]) -> None:
+        self.answers = dict(answers)
+        self.calls: list[tuple[str, Any]] = []
+
+    async def call(self, rpc: str, request: Message) -> Any:
+        copy = type(request)()
+        copy.CopyFrom(request)
+        self.calls.append((rpc, copy))
+        answer = self.answers[rpc]
+        if isinstance(answer, Refusal):
+            raise answer
+        return answer if isinstance(answer, Message) else answer(copy)
+
+    def stream(self, rpc: str, request: Message) -> AsyncIterator[Any]:
+        raise AssertionError(rpc)
+
+    def asked(self, rpc: str) -> list[Any]:
+        return [request for name, request in self.calls if name == rpc]
+
+
+def answered(
+    services: MemoryServices,
+    method: str,
+    path: str,
+    names: Mapping[str, str] | None = None,
+    *,
+    user: User = ADMINISTRATOR,
+    query: Mapping[str, str] | None = None,
+    form: Mapping[str, str] | None = None,
+) -> Answered:
+    """Answer a visit by the page at `path`, as `/runs/{run_id}`; `names` fills its braces."""
+    (page,) = (page for page in all_pages() if (page.method, page.path) == (method, path))
+    sent = {name: [value] for name, value in (form or {}).items()}
+    visit = Visit(user=user, services=services, path=names or {}, query=query or {}, form=sent)
+
+    async def answer() -> Answered:
+        return await page.answer(visit)
+
+    return asyncio.run(answer())
+
+
+def html(answer: Answered, user: User = ADMINISTRATOR) -> str:
+    assert isinstance(answer, View), answer
+    told = {"user": user, "csrf": "token", "path": "/", "navigation": [], "notice": ""}
+    return _RENDERING.page(answer.template, {**answer.shown, **told})
+
+
+def roles_of(method: str, path: str) -> frozenset[Role.ValueType]:
+    (page,) = (page for page in all_pages() if (page.method, page.path) == (method, path))
+    return page.roles

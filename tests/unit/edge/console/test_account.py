@@ -1,0 +1,143 @@
+"""Sign-in, sign-out and the password, as a browser sees them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.edge.console.conftest import Desk
+from tests.unit.edge.console.people import PASSWORD, USERS
+
+FLAGS = ("path", "httponly", "samesite", "secure", "domain", "max-age")
+
+
+def test_a_sign_in_begins_a_session_that_scripts_and_other_sites_cannot_use(desk: Desk) -> None:
+    ann = desk.browser()
+
+    answer = ann.sign_in("ann", PASSWORD)
+
+    assert (answer.status, answer.location) == (303, "/")
+    session = answer.cookies["session"]
+    assert [session[flag] for flag in FLAGS] == ["/", True, "Strict", "", "", ""]
+    assert ann.cookies.keys() == {"session"}
+    assert ann.get("/runs").status == 200
+
+
+def test_over_https_cookies_are_bound_to_it_and_to_the_host(start: Callable[..., Desk]) -> None:
+    desk = start(https=True)
+    browser = desk.browser()
+    secure = {"Origin": f"https://127.0.0.1:{desk.console.port}"}
+
+    form = browser.get("/sign-in")
+    answer = browser.post("/sign-in", form.token, secure, name="ann", password=PASSWORD)
+
+    assert "max-age" in form.headers["Strict-Transport-Security"]
+    assert browser.cookies.keys() == {"__Host-session"}
+    for cookie in (form.cookies["__Host-visitor"], answer.cookies["__Host-session"]):
+        assert [cookie[flag] for flag in FLAGS] == ["/", True, "Strict", True, "", ""]
+
+
+def test_a_wrong_name_and_a_wrong_password_read_alike(desk: Desk) -> None:
+    answers = [desk.browser().sign_in(name, "wrong") for name in ("ann", "nobody")]
+
+    assert [answer.status for answer in answers] == [401, 401]
+    assert answers[0].words == answers[1].words
+    assert "wrong" not in answers[0].text
+
+
+def test_too_many_failures_are_told_with_the_wait(desk: Desk) -> None:
+    answer = desk.browser().sign_in("eve", "wrong")
+
+    assert (answer.status, answer.headers["Retry-After"]) == (429, "60")
+    assert "Try again in 60 seconds" in answer.words
+
+
+def test_the_name_of_a_sign_in_goes_in_lower_case_and_the_password_as_it_is(desk: Desk) -> None:
+    desk.browser().sign_in(" Ann ", " A b ")
+
+    asked = next(request for rpc, request, _ in reversed(desk.channel.calls) if rpc == USERS + "SignIn")
+    assert (asked.name, asked.password, asked.address) == ("ann", " A b ", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "reached"),
+    [
+        ("/runs?status=failed", "/runs?status=failed"),
+        ("//evil.example", "/"),
+        ("/\\evil.example", "/"),
+        ("/\t/evil.example", "/"),
+        ("/a\r\nSet-Cookie: a=b", "/"),
+        ("https://evil.example", "/"),
+        ("javascript:alert(1)", "/"),
+        ("/sign-out", "/"),
+        ("/sign-in?next=/sign-in", "/"),
+        ("", "/"),
+    ],
+)
+def test_a_sign_in_leads_nowhere_but_into_this_console(desk: Desk, asked: str, reached: str) -> None:
+    browser = desk.browser()
+
+    answer = browser.sign_in("ann", PASSWORD, next=asked)
+
+    assert answer.location == reached
+
+
+def test_who_has_not_signed_in_is_led_back_afterwards(desk: Desk) -> None:
+    browser = desk.browser()
+    answer = browser.get("/keys/ak_1?a=b&c=%2F")
+
+    assert answer.status == 303
+    form = browser.get(answer.location)
+    assert 'name="next" value="/keys/ak_1?a=b&amp;c=%2F"' in form.text
+
+
+def test_a_link_on_another_site_reaches_who_has_signed_in(desk: Desk) -> None:
+    """The browser keeps a strict cookie back on the way from elsewhere, and sends it with the reload."""
+    answer = desk.browser().get("/runs", Sec_Fetch_Site="cross-site")
+
+    assert answer.status == 200
+    assert 'http-equiv="refresh"' in answer.text
+
+
+def test_a_form_without_a_session_is_not_done(desk: Desk) -> None:
+    seen = len(desk.visits)
+
+    assert desk.browser().post("/keys/ak_1/rename", "0" * 64).status == 401
+    assert len(desk.visits) == seen
+
+
+def test_a_temporary_password_is_changed_first(desk: Desk) -> None:
+    tim = desk.browser()
+    assert tim.sign_in("tim", PASSWORD, next="/runs").location == "/password"
+    assert tim.get("/runs").location == "/password"
+
+    form = tim.get("/password")
+    new: dict[str, Any] = {"new_password": "a new password", "again": "another password"}
+    assert tim.post("/password", form.token, password=PASSWORD, **new).status == 422
+    new["again"] = new["new_password"]
+    assert "This is not your password." in tim.post("/password", form.token, password="x", **new).words
+    assert tim.post("/password", form.token, password=PASSWORD, **new).location == "/"
+    assert "Your password is changed" in tim.get("/runs").words
+    assert "Your password is changed" not in tim.get("/runs").words
+
+
+def test_a_sign_out_ends_the_session(desk: Desk) -> None:
+    ann = desk.browser("ann")
+    token = ann.get("/runs").token
+    session = dict(ann.cookies)
+
+    assert ann.post("/sign-out", "0" * 64).status == 403
+    assert ann.post("/sign-out", token).location == "/sign-in"
+    assert "session" not in ann.cookies
+    assert "You have signed out." in ann.get("/sign-in").words
+    ann.cookies = session
+    assert ann.get("/runs").location.startswith("/sign-in")
+
+
+def test_a_line_for_the_next_page_cannot_be_forged(desk: Desk) -> None:
+    ann, bob = desk.browser("ann"), desk.browser("bob")
+    ann.post("/keys/ak_1/rename", ann.get("/keys").token, name="<b>")
+    bob.cookies["notice"] = ann.cookies["notice"]
+
+    assert "Renamed" not in bob.get("/runs").words
+    assert "Renamed to &lt;b&gt;." in ann.get("/runs").text

@@ -1,0 +1,242 @@
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from edge.console.moments import DAY_MS, HOUR_MS, now_ms
+from edge.console.pages import audit, deployment, people, usage
+from edge.console.visit import ADMINISTRATORS, Page, Redirect
+from tests.unit.edge.console.recorded_services import (
+    KEY_ID,
+    RecordedServices,
+    answered,
+    invalid,
+    key_record,
+    viewed,
+)
+from tests.unit.edge.console.rendered import Fields, page_of
+from workflow_api.v1.deployment_pb2 import (
+    AuditRecord,
+    Deployment,
+    Licence,
+    ListAuditRecordsRequest,
+    ListAuditRecordsResponse,
+    UpdateDeploymentRequest,
+)
+from workflow_api.v1.keys_pb2 import ListUsageHoursResponse, ListUsageResponse, UsageHour, UsageRecord
+from workflow_api.v1.users_pb2 import (
+    ROLE_ADMINISTRATOR,
+    ROLE_APPROVER,
+    AddUserRequest,
+    ListUsersResponse,
+    User,
+    UserPassword,
+)
+
+HOSTILE = '"><script>alert(1)</script>'
+RECORD = Deployment(
+    deployment_id="dep_1",
+    release="1.0.139",
+    governed=True,
+    api_enabled=True,
+    licence=Licence(state="active"),
+    retention_days=90,
+)
+PEOPLE = [
+    User(name="ada", role=ROLE_ADMINISTRATOR),
+    User(name="bob", role=ROLE_APPROVER),
+    User(name="cyd", role=ROLE_APPROVER, disabled=True),
+]
+
+
+@pytest.mark.parametrize("page", [*audit.PAGES, *deployment.PAGES, *people.PAGES, *usage.PAGES])
+def test_only_administrators_administrate(page: Page) -> None:
+    assert page.roles == ADMINISTRATORS
+
+
+def usage_services(*calls: tuple[int, str], now: int) -> RecordedServices:
+    hour = now - now % HOUR_MS
+    return RecordedServices(
+        {
+            "KeysService/GetKey": key_record(),
+            "KeysService/ListUsageHours": ListUsageHoursResponse(
+                items=[
+                    UsageHour(hour_ms=hour, method="GET", route="/me", status=status, calls=1) for status, _ in calls
+                ]
+            ),
+            "KeysService/ListUsage": ListUsageResponse(
+                items=[UsageRecord(at_ms=now, key_id=KEY_ID, method="GET", status=s, reason=why) for s, why in calls]
+            ),
+        }
+    )
+
+
+def test_usage_shows_the_calls_as_a_chart_and_as_a_table() -> None:
+    services = usage_services((200, ""), (429, "rate_limited"), now=now_ms())
+    view = viewed(usage.PAGES, "GET", "/usage", services, query={"window": "quarter"})
+    page = page_of(view)
+    assert "<svg" in page
+    assert "2 calls in the last 90 days." in page
+    assert [record.reason for record in view.shown["refusals"]] == ["rate_limited"]
+    assert len(view.shown["calls"]) == 2
+    assert not services.asked_for("KeysService/ListUsage")[0].HasField("key_id")
+
+
+def test_what_is_too_much_to_count_is_said_to_be_more() -> None:
+    now = now_ms()
+    services = usage_services(now=now)
+    count = UsageHour(hour_ms=now - now % HOUR_MS, method="GET", route="/me", status=200, calls=3)
+    services.answers["KeysService/ListUsageHours"] = ListUsageHoursResponse(items=[count] * 10_000)
+    page = page_of(viewed(usage.PAGES, "GET", "/usage", services))
+    assert "At least 30,000 calls in the last 24 hours." in page
+    assert "the oldest part of the time is left out" in page
+
+
+def test_usage_of_one_key_asks_for_that_key_alone() -> None:
+    services = usage_services(now=now_ms())
+    page = page_of(viewed(usage.PAGES, "GET", "/keys/{key_id}/usage", services, names={"key_id": KEY_ID}))
+    assert "Usage of warehouse" in page
+    assert "No call in the last 24 hours." in page
+    assert services.asked_for("KeysService/ListUsageHours")[0].key_id == KEY_ID
+    assert services.asked_for("KeysService/ListUsage")[0].key_id == KEY_ID
+
+
+def test_what_callers_send_cannot_bring_a_script_into_usage() -> None:
+    now = now_ms()
+    services = usage_services((404, HOSTILE), now=now)
+    services.answers["KeysService/ListUsage"] = ListUsageResponse(
+        items=[
+            UsageRecord(at_ms=now, key_id=HOSTILE, method=HOSTILE, route=HOSTILE, address=HOSTILE, request_id=HOSTILE)
+        ]
+    )
+    assert "<script>alert" not in page_of(viewed(usage.PAGES, "GET", "/usage", services))
+
+
+def change_deployment(answer: Any = RECORD, shown: Deployment = RECORD, **typed: str) -> tuple[Any, RecordedServices]:
+    before = RecordedServices({"DeploymentService/GetDeployment": shown})
+    mark = Fields(page_of(viewed(deployment.PAGES, "GET", "/deployment", before))).texts["mark"]
+    services = RecordedServices(
+        {"DeploymentService/GetDeployment": RECORD, "DeploymentService/UpdateDeployment": answer}
+    )
+    present = {"governed": "yes", "api_enabled": "yes", "licence_state": "active", "retention_days": "90"}
+    form = {name: [value] for name, value in {**present, **typed, "mark": mark}.items() if value != "no"}
+    return answered(deployment.PAGES, "POST", "/deployment", services, form=form), services
+
+
+def test_a_change_of_the_deployment_names_only_what_differs() -> None:
+    answer, services = change_deployment(governed="no", licence_state="hold", licence_reason="unpaid")
+    assert isinstance(answer, Redirect)
+    assert services.asked_for("DeploymentService/UpdateDeployment") == [
+        UpdateDeploymentRequest(governed=False, licence_state="hold", licence_reason="unpaid")
+    ]
+
+
+def test_an_unchanged_deployment_is_not_written() -> None:
+    answer, services = change_deployment()
+    assert isinstance(answer, Redirect)
+    assert not services.asked_for("DeploymentService/UpdateDeployment")
+
+
+def test_what_is_wrong_with_the_deployment_stands_at_its_field() -> None:
+    refused, _ = change_deployment(invalid(("retention_days", "must be from 1 to 3650")), retention_days="0")
+    unread, services = change_deployment(retention_days="ninety")
+    assert Fields(page_of(refused)).errors == {"retention_days": "must be from 1 to 3650"}
+    assert Fields(page_of(refused)).texts["retention_days"] == "0"
+    assert Fields(page_of(unread)).errors == {"retention_days": "must be a whole number"}
+    assert not services.asked_for("DeploymentService/UpdateDeployment")
+
+
+def test_a_change_of_the_deployment_does_not_undo_what_somebody_else_did_meanwhile() -> None:
+    shown = Deployment(licence=Licence(state="hold"), retention_days=30)
+    refused, services = change_deployment(shown=shown, retention_days="31")
+    assert "Somebody else changed this meanwhile." in page_of(refused)
+    assert not services.asked_for("DeploymentService/UpdateDeployment")
+
+
+def people_services(**answers: Any) -> RecordedServices:
+    users = {"UsersService/ListUsers": ListUsersResponse(items=PEOPLE)}
+    return RecordedServices({**users, **{f"UsersService/{rpc}": answer for rpc, answer in answers.items()}})
+
+
+def test_everybody_but_oneself_may_be_disabled() -> None:
+    page = page_of(viewed(people.PAGES, "GET", "/people", people_services()))
+    assert 'action="/people/bob/disable"' in page
+    assert 'action="/people/ada/disable"' not in page
+    assert 'action="/people/cyd/disable"' not in page
+
+
+def test_nobody_disables_themselves() -> None:
+    services = people_services(DisableUser=PEOPLE[0])
+    view = viewed(people.PAGES, "POST", "/people/{name}/disable", services, names={"name": "ada"})
+    assert view.status == 400
+    assert "You cannot disable yourself" in page_of(view)
+    assert not services.asked_for("UsersService/DisableUser")
+
+
+def test_disabling_somebody_else_leads_back_to_the_people() -> None:
+    services = people_services(DisableUser=PEOPLE[1])
+    answer = answered(people.PAGES, "POST", "/people/{name}/disable", services, names={"name": "bob"})
+    assert isinstance(answer, Redirect)
+    assert services.asked_for("UsersService/DisableUser")[0].name == "bob"
+
+
+def test_a_new_password_is_on_the_answer_that_made_it() -> None:
+    made = UserPassword(user=User(name="dee", role=ROLE_APPROVER), password="correct <horse>")
+    services = people_services(AddUser=made, ResetPassword=made)
+    added = viewed(people.PAGES, "POST", "/people", services, form={"name": ["dee"], "role": ["approver"]})
+    reset = viewed(people.PAGES, "POST", "/people/{name}/password", services, names={"name": "dee"})
+    assert "correct &lt;horse&gt;" in page_of(added)
+    assert "correct &lt;horse&gt;" in page_of(reset)
+    assert services.asked_for("UsersService/AddUser") == [AddUserRequest(name="dee", role=ROLE_APPROVER)]
+
+
+def test_what_is_wrong_with_a_new_person_stands_at_its_field() -> None:
+    services = people_services(AddUser=invalid(("name", "must be shorter"), ("form", "there are 20 already")))
+    page = page_of(
+        viewed(people.PAGES, "POST", "/people", services, form={"name": [HOSTILE], "role": ["administrator"]})
+    )
+    fields = Fields(page)
+    assert fields.errors == {"name": "must be shorter"}
+    assert fields.chosen["role"] == ["administrator"]
+    assert "there are 20 already" in page
+    assert "<script>alert" not in page
+
+
+def audit_view(query: dict[str, str], answer: Any = None) -> tuple[Any, RecordedServices]:
+    services = RecordedServices({"DeploymentService/ListAuditRecords": answer or ListAuditRecordsResponse()})
+    return viewed(audit.PAGES, "GET", "/audit", services, query=query), services
+
+
+def test_a_window_of_the_audit_holds_its_last_day() -> None:
+    _, services = audit_view({"from": "1970-01-02", "to": "1970-01-02", "target": KEY_ID, "size": "200"})
+    assert services.asked_for("DeploymentService/ListAuditRecords") == [
+        ListAuditRecordsRequest(since_ms=DAY_MS, until_ms=2 * DAY_MS, target=KEY_ID, limit=200)
+    ]
+
+
+def test_without_a_window_the_newest_records_are_shown() -> None:
+    _, services = audit_view({})
+    assert services.asked_for("DeploymentService/ListAuditRecords") == [ListAuditRecordsRequest()]
+
+
+def test_the_next_page_of_the_audit_keeps_what_was_asked_for() -> None:
+    record = AuditRecord(at_ms=1, actor="ada", action="key.edited", target=HOSTILE, details='{"n": 1, "s": "<b>"}')
+    view, _ = audit_view(
+        {"target": "a&b", "from": "2026-01-01"}, ListAuditRecordsResponse(items=[record], next_cursor="c+/")
+    )
+    assert parse_qs(urlsplit(view.shown["older"]).query) == {
+        "target": ["a&b"],
+        "from": ["2026-01-01"],
+        "cursor": ["c+/"],
+    }
+    page = page_of(view)
+    assert "<script>alert" not in page
+    assert "s: <code>&lt;b&gt;</code>" in page
+
+
+def test_what_is_wrong_with_a_window_stands_at_its_date() -> None:
+    refused, _ = audit_view({"from": "2020-01-01"}, invalid(("since_ms", "must be before until_ms")))
+    unread, services = audit_view({"to": "20260101"})
+    assert Fields(page_of(refused)).errors["from"].startswith("must be less than 90 days before")
+    assert Fields(page_of(unread)).errors == {"to": "must be a day such as 2026-09-24"}
+    assert not services.asked

@@ -1,0 +1,108 @@
+import random
+from graphlib import CycleError
+
+import pytest
+
+from edge.console.dag import BOX_HEIGHT, BOX_WIDTH, LONGEST_TITLE, Box, Drawing, Node, cut, draw, layers
+
+
+def nodes(**needs: str) -> list[Node]:
+    return [Node(step, f"Step {step}", needed.split()) for step, needed in needs.items()]
+
+
+def box_of(drawing: Drawing, step: str) -> Box:
+    (box,) = (box for box in drawing.boxes if box.node.step == step)
+    return box
+
+
+def random_steps(seed: int, count: int = 20) -> list[Node]:
+    chance = random.Random(seed)
+    steps = [f"s{index}" for index in range(count)]
+    made = [Node(step, step, [e for e in steps[:index] if chance.random() < 0.3]) for index, step in enumerate(steps)]
+    chance.shuffle(made)
+    return made
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_step_and_every_need_is_drawn_once(seed: int) -> None:
+    steps = random_steps(seed)
+    drawing = draw(steps)
+    assert [box.node for box in drawing.boxes] == steps
+    needs = [(need, node.step) for node in steps for need in node.needs]
+    assert sorted((line.source, line.target) for line in drawing.lines) == sorted(needs)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_step_stands_right_of_every_step_that_it_needs(seed: int) -> None:
+    drawing = draw(random_steps(seed))
+    for line in drawing.lines:
+        assert box_of(drawing, line.source).x + BOX_WIDTH < box_of(drawing, line.target).x
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_boxes_do_not_touch_and_stand_within_the_drawing(seed: int) -> None:
+    drawing = draw(random_steps(seed))
+    taken: list[Box] = []
+    for box in drawing.boxes:
+        assert 0 <= box.x <= drawing.width - BOX_WIDTH
+        assert 0 <= box.y <= drawing.height - BOX_HEIGHT
+        assert not [other for other in taken if other.x == box.x and abs(other.y - box.y) < BOX_HEIGHT]
+        taken.append(box)
+
+
+def test_a_line_runs_from_the_right_of_one_box_to_the_left_of_another() -> None:
+    drawing = draw(nodes(a="", b="a"))
+    (line,) = drawing.lines
+    a, b = box_of(drawing, "a"), box_of(drawing, "b")
+    assert line.path.startswith(f"M{a.x + BOX_WIDTH} {a.y + BOX_HEIGHT // 2}C")
+    assert line.path.endswith(f" {b.x} {b.y + BOX_HEIGHT // 2}")
+
+
+def test_a_line_that_goes_further_passes_the_boxes_between() -> None:
+    drawing = draw(nodes(a="", b="a", c="a b"))
+    (line,) = (line for line in drawing.lines if (line.source, line.target) == ("a", "c"))
+    between = box_of(drawing, "b")
+    passed = int(line.path.split("H")[0].rpartition(" ")[2])
+    assert not between.y <= passed <= between.y + BOX_HEIGHT
+
+
+def test_lines_of_two_chains_do_not_cross_whatever_the_order_of_the_steps() -> None:
+    drawing = draw(nodes(a="", b="", c="b", d="a"))
+    above = box_of(drawing, "a").y < box_of(drawing, "b").y
+    assert (box_of(drawing, "d").y < box_of(drawing, "c").y) == above
+
+
+def test_the_same_steps_are_drawn_the_same() -> None:
+    assert draw(random_steps(7)) == draw(random_steps(7))
+
+
+def test_a_step_stands_as_far_left_as_its_needs_allow() -> None:
+    assert layers({"a": [], "b": ["a"], "c": ["b"], "d": ["a"]}) == {"a": 0, "b": 1, "d": 1, "c": 2}
+
+
+def test_steps_that_need_one_another_are_refused() -> None:
+    with pytest.raises(CycleError):
+        draw(nodes(a="b", b="a"))
+
+
+def test_a_need_that_names_no_step_or_twice_the_same_is_drawn_at_most_once() -> None:
+    drawing = draw(nodes(a="", b="a gone a"))
+    assert [(line.source, line.target) for line in drawing.lines] == [("a", "b")]
+
+
+def test_nothing_is_drawn_of_no_steps() -> None:
+    assert not draw([]).boxes
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Short", "Short"),
+        ("x" * LONGEST_TITLE, "x" * LONGEST_TITLE),
+        ("x" * (LONGEST_TITLE + 1), "x" * (LONGEST_TITLE - 1) + "…"),
+        ("契" * 11, "契" * 9 + "…"),
+        ("契" * 10, "契" * 10),
+    ],
+)
+def test_a_title_is_cut_where_the_box_ends(text: str, shown: str) -> None:
+    assert cut(text, LONGEST_TITLE) == shown

@@ -1,0 +1,68 @@
+"""Live updates: what a browser gets, how many there may be, and when they end."""
+
+import socket
+from collections.abc import Callable
+
+from tests.support.poll import until
+from tests.unit.edge.console.conftest import Desk
+
+
+def follow(desk: Desk, token: str) -> socket.socket:
+    caller = socket.create_connection(("127.0.0.1", desk.console.port), timeout=20)
+    caller.sendall(f"GET /live HTTP/1.1\r\nHost: a\r\nCookie: session={token}\r\n\r\n".encode())
+    return caller
+
+
+def heard(caller: socket.socket, words: bytes) -> bytes:
+    """What arrives until the words have; raises where it ends before."""
+    got = b""
+    while words not in got:
+        chunk = caller.recv(65536)
+        if not chunk:
+            raise AssertionError(got)
+        got += chunk
+    return got
+
+
+def test_events_arrive_as_they_come_and_lines_cannot_forge_another(start: Callable[..., Desk]) -> None:
+    desk = start()
+    with follow(desk, desk.channel.begin("bob")) as caller:
+        head = heard(caller, b"retry: ")
+        assert b"Content-Type: text/event-stream\r\n" in head
+        desk.tick("line", "one\nevent: forged")
+        assert b"event: line\ndata: one\ndata: event: forged\n\n" in heard(caller, b"forged\n\n")
+        desk.end()
+        heard(caller, b"event: end\n")
+
+
+def test_one_session_has_so_many_and_who_leaves_makes_room(start: Callable[..., Desk]) -> None:
+    desk = start(session_streams=1)
+    token = desk.channel.begin("bob")
+    browser = desk.browser()
+    browser.cookies["session"] = token
+    with follow(desk, token) as caller:
+        heard(caller, b"retry: ")
+        assert browser.get("/live").status == 429
+        with follow(desk, desk.channel.begin("bob")) as another:
+            heard(another, b"retry: ")
+    until(lambda: desk.ended == 2, "the events to be let go")
+    with follow(desk, token) as caller:
+        heard(caller, b"retry: ")
+
+
+def test_updates_end_with_the_session(start: Callable[..., Desk]) -> None:
+    desk = start(stream_check_seconds=0.1)
+    token = desk.channel.begin("bob")
+    with follow(desk, token) as caller:
+        heard(caller, b": \n\n")
+        desk.channel.sessions.pop(token)
+        heard(caller, b"event: reload\n")
+
+
+def test_updates_end_when_the_console_stops(start: Callable[..., Desk]) -> None:
+    desk = start()
+    with follow(desk, desk.channel.begin("bob")) as caller:
+        heard(caller, b"retry: ")
+        desk.stop()
+        assert b"".join(iter(lambda: caller.recv(65536), b"")) == b"0\r\n\r\n"
+    assert desk.ended == 1

@@ -1,0 +1,113 @@
+"""Who may send a form, and what of it reaches a page."""
+
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.edge.console.conftest import Desk
+
+RENAME = "/keys/ak_1/rename"
+
+
+def test_a_page_gets_what_was_sent_without_the_token(desk: Desk) -> None:
+    ann = desk.browser("ann")
+
+    answer = ann.post(RENAME, ann.get("/keys").token, name=" a  b ", scope=["x", "y"], empty="", lines="1\r\n2")
+
+    assert (answer.status, answer.location) == (303, "/keys")
+    visit = desk.visits[-1]
+    assert visit.path == {"key_id": "ak_1"}
+    assert visit.form == {"name": [" a  b "], "scope": ["x", "y"], "empty": [""], "lines": ["1\n2"]}
+    assert visit.sent("name") == "a  b"
+
+
+def test_a_form_needs_the_token_of_its_own_session(desk: Desk) -> None:
+    ann, other = desk.browser("ann"), desk.browser("ann")
+    seen = len(desk.visits)
+    foreign = other.get("/refused").token
+
+    for token in (None, foreign, "0" * 64, "é"):
+        assert ann.post(RENAME, token, name="x").status == 403
+    assert len(desk.visits) == seen
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1"},
+        {"Origin": "https://127.0.0.1:1"},
+    ],
+    ids=str,
+)
+def test_a_form_of_another_site_is_refused_even_with_a_token(desk: Desk, headers: dict[str, str]) -> None:
+    ann = desk.browser("ann")
+
+    assert ann.post(RENAME, ann.get("/keys").token, headers, name="x").status == 403
+
+
+def test_without_an_origin_the_browser_must_not_say_that_it_is_another_site(desk: Desk) -> None:
+    ann = desk.browser("ann")
+    form = f"csrf={ann.get('/keys').token}&name=x".encode()
+    content = {"Content-Type": "application/x-www-form-urlencoded"}
+
+    assert ann.send("POST", RENAME, form, {**content, "Sec-Fetch-Site": "cross-site"}).status == 403
+    assert ann.send("POST", RENAME, form, content).status == 303
+
+
+def test_over_https_a_form_comes_from_an_https_page(start: Callable[..., Desk]) -> None:
+    desk = start(https=True)
+    browser = desk.browser()
+    token = browser.get("/sign-in").token
+    host = f"127.0.0.1:{desk.console.port}"
+
+    assert browser.post("/sign-in", token, {"Origin": f"http://{host}"}, name="ann", password="x").status == 403
+    assert browser.post("/sign-in", token, {"Origin": f"https://{host}"}, name="ann", password="x").status == 401
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "status"),
+    [
+        ("text/plain", b"name=x", 415),
+        ("application/x-www-form-urlencoded", b"name=%ff", 400),
+        ("application/x-www-form-urlencoded", b"name=\xff", 400),
+        ("application/x-www-form-urlencoded", b"&".join([b"a=b"] * 2_001), 400),
+        ("application/x-www-form-urlencoded", b"a" * 1_048_577, 413),
+    ],
+    ids=["no form", "escapes that are no UTF-8", "bytes that are no ASCII", "too many fields", "too large"],
+)
+def test_what_cannot_be_a_form_is_refused(desk: Desk, content_type: str, body: bytes, status: int) -> None:
+    ann = desk.browser("ann")
+    own = {"Origin": f"http://127.0.0.1:{desk.console.port}", "Content-Type": content_type}
+
+    assert ann.send("POST", RENAME, body, own).status == status
+
+
+def test_a_slow_sender_is_told_and_dropped(start: Callable[..., Desk]) -> None:
+    desk = start(body_seconds=0.1)
+    token = desk.channel.begin("ann")
+    head = (
+        f"POST {RENAME} HTTP/1.1\r\nHost: a\r\nCookie: session={token}\r\nContent-Length: 100\r\n"
+        "Content-Type: application/x-www-form-urlencoded\r\n\r\ncsrf="
+    )
+    with socket.create_connection(("127.0.0.1", desk.console.port), timeout=20) as slow:
+        slow.sendall(head.encode())
+        assert b"".join(iter(lambda: slow.recv(65536), b"")).startswith(b"HTTP/1.1 408 ")
+
+
+def test_half_a_request_is_not_waited_for(start: Callable[..., Desk]) -> None:
+    desk = start(idle_seconds=0.1)
+    with socket.create_connection(("127.0.0.1", desk.console.port), timeout=20) as slow:
+        slow.sendall(b"GET /sign-in HTTP/1.1\r\nHost: ")
+        assert slow.recv(1) == b""
+
+
+def test_what_is_no_http_is_answered_without_quoting_it(desk: Desk) -> None:
+    with socket.create_connection(("127.0.0.1", desk.console.port), timeout=20) as caller:
+        caller.sendall(b"GET /<script> HTTP/9.x\r\nSecret: words\r\n\r\n")
+        answer = b"".join(iter(lambda: caller.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.0 400 ")
+    assert b"Content-Security-Policy: default-src 'none'" in answer
+    assert b"script>" not in answer

@@ -1,0 +1,225 @@
+from typing import Any
+
+import pytest
+
+from edge.console.pages.keys import PAGES
+from edge.console.visit import ADMINISTRATORS, Redirect
+from edge.errors import Refusal
+from tests.unit.edge.console.recorded_services import (
+    KEY_ID,
+    RecordedServices,
+    answered,
+    invalid,
+    key_record,
+    viewed,
+)
+from tests.unit.edge.console.rendered import Fields, page_of
+from workflow_api.v1.keys_pb2 import (
+    ApiKey,
+    DeleteKeyResponse,
+    EditKeyRequest,
+    KeyCredentials,
+    ListKeysResponse,
+    ListUsageResponse,
+    RotateKeyRequest,
+    UsageRecord,
+    WorkflowAccess,
+)
+from workflow_api.v1.workflows_pb2 import WORKFLOW_STATUS_DRAFT, ListWorkflowsResponse, Workflow
+
+ONE = "/keys/{key_id}"
+NAMES = {"key_id": KEY_ID}
+FORM = {
+    "name": ["ware <b>house</b>"],
+    "description": ["nightly"],
+    "scopes": ["runs:create", "outputs:read"],
+    "workflows": ["listed"],
+    "workflow_ids": ["wf_1"],
+    "source_allow_list": ["10.0.0.1/8"],
+    "start_hour": ["8"],
+    "end_hour": ["18"],
+    "expires_days": ["30"],
+    "rate_limit_rpm": ["61"],
+    "daily_run_quota": ["101"],
+    "max_concurrent_runs": ["11"],
+}
+SECRET = "ak_0123456789ab.secret-value"
+
+
+def with_key(record: Any = None, **answers: Any) -> RecordedServices:
+    return RecordedServices({"KeysService/GetKey": record or key_record(), **answers})
+
+
+def test_only_administrators_see_keys() -> None:
+    assert all(page.roles == ADMINISTRATORS for page in PAGES)
+
+
+def test_the_list_shows_every_key_with_its_last_use() -> None:
+    services = RecordedServices(
+        {
+            "KeysService/ListKeys": ListKeysResponse(items=[key_record()]),
+            "KeysService/ListUsage": ListUsageResponse(items=[UsageRecord(at_ms=1_000_000_000_000, key_id=KEY_ID)]),
+        }
+    )
+    page = page_of(viewed(PAGES, "GET", "/keys", services))
+    assert f'href="/keys/{KEY_ID}"' in page
+    assert "Active" in page
+    assert "2001-09-09 01:46:40 UTC" in page
+
+
+def test_an_empty_list_leads_to_the_first_key() -> None:
+    services = RecordedServices({"KeysService/ListKeys": ListKeysResponse()})
+    assert "No key yet." in page_of(viewed(PAGES, "GET", "/keys", services))
+
+
+def test_the_name_of_a_key_cannot_bring_a_script() -> None:
+    hostile = '"><script>alert(1)</script>'
+    record = key_record(key=ApiKey(key_id=KEY_ID, name=hostile), description=hostile, source_allow_list=[hostile])
+    services = with_key(record, **{"KeysService/ListKeys": ListKeysResponse(items=[record])})
+    for method, path in (("GET", "/keys"), ("GET", ONE)):
+        assert "<script>alert" not in page_of(viewed(PAGES, method, path, services, names=NAMES))
+
+
+def test_a_new_key_begins_with_the_defaults() -> None:
+    fields = Fields(page_of(viewed(PAGES, "GET", "/keys/new", RecordedServices({}))))
+    assert (fields.texts["rate_limit_rpm"], fields.texts["daily_run_quota"]) == ("60", "100")
+    assert fields.chosen["expires_days"] == ["90"]
+
+
+def test_a_key_may_be_given_drafts_too_from_every_page_of_the_workflows() -> None:
+    class Paged(RecordedServices):
+        async def call(self, rpc: str, request: Any) -> Any:
+            if rpc == "WorkflowsService/ListWorkflows" and not request.cursor:
+                assert request.include_inactive
+                first = Workflow(workflow_id="wf_0", name="Draft", status=WORKFLOW_STATUS_DRAFT)
+                return ListWorkflowsResponse(items=[first], next_cursor="second")
+            return await super().call(rpc, request)
+
+    view = viewed(PAGES, "GET", "/keys/new", Paged({}))
+    assert view.shown["workflows"] == [("wf_0", "Draft (wf_0), draft"), ("wf_1", "Summary (wf_1)")]
+
+
+def test_credentials_are_shown_on_the_answer_that_made_them() -> None:
+    made = KeyCredentials(record=key_record(), key_value=SECRET, external_id="ake_00")
+    services = RecordedServices({"KeysService/CreateKey": made})
+    page = page_of(viewed(PAGES, "POST", "/keys", services, form=FORM))
+    assert SECRET in page
+    assert "ake_00" in page
+    (asked,) = services.asked_for("KeysService/CreateKey")
+    assert asked.allowed_hours.end_hour == 18
+    assert asked.expires_days == 30
+
+
+def test_what_the_service_finds_wrong_stands_at_its_field_beside_what_was_typed() -> None:
+    refusal = invalid(
+        ("source_allow_list", "must be CIDR ranges"),
+        ("allowed_hours.end_hour", "must be from 0 to 23"),
+        ("odd", "is odd"),
+    )
+    view = viewed(PAGES, "POST", "/keys", RecordedServices({"KeysService/CreateKey": refusal}), form=FORM)
+    page = page_of(view)
+    fields = Fields(page)
+    assert view.status == 400
+    assert fields.errors == {"source_allow_list": "must be CIDR ranges", "start_hour": "must be from 0 to 23"}
+    assert "is odd" in page
+    assert fields.texts["name"] == FORM["name"][0]
+    assert fields.texts["source_allow_list"] == "10.0.0.1/8"
+    assert fields.chosen["scopes"] == FORM["scopes"]
+    assert fields.chosen["workflow_ids"] == ["wf_1"]
+    assert (fields.chosen["start_hour"], fields.chosen["end_hour"]) == (["8"], ["18"])
+
+
+def test_a_number_that_cannot_be_read_makes_no_key() -> None:
+    services = RecordedServices({})
+    view = viewed(PAGES, "POST", "/keys", services, form={**FORM, "rate_limit_rpm": ["many"]})
+    assert Fields(page_of(view)).errors == {"rate_limit_rpm": "must be a whole number"}
+    assert not services.asked_for("KeysService/CreateKey")
+
+
+def test_a_refusal_that_is_not_about_the_form_is_passed_on() -> None:
+    services = RecordedServices({"KeysService/CreateKey": Refusal("runtime_unreachable")})
+    with pytest.raises(Refusal, match="runtime_unreachable"):
+        answered(PAGES, "POST", "/keys", services, form=FORM)
+
+
+def test_the_form_of_a_key_holds_what_the_key_has() -> None:
+    access = WorkflowAccess(mode=WorkflowAccess.MODE_EXPLICIT, workflow_ids=["wf_gone"])
+    record = key_record()
+    record.key.workflow_access.CopyFrom(access)
+    fields = Fields(page_of(viewed(PAGES, "GET", ONE, with_key(record), names=NAMES)))
+    assert fields.texts["name"] == "warehouse"
+    assert fields.chosen["workflows"] == ["listed"]
+    assert fields.chosen["workflow_ids"] == ["wf_gone"]
+
+
+def test_an_edit_sends_what_differs_and_leads_back_to_the_key() -> None:
+    services = with_key(**{"KeysService/EditKey": key_record()})
+    form = {**FORM, "name": ["other"], "description": [""], "scopes": ["workflows:read"], "workflows": ["all"]}
+    form |= {"source_allow_list": [""], "start_hour": [""], "end_hour": [""], "expires_days": ["90"]}
+    form |= {"rate_limit_rpm": ["60"], "daily_run_quota": ["100"], "max_concurrent_runs": ["10"]}
+    form["mark"] = [Fields(page_of(viewed(PAGES, "GET", ONE, services, names=NAMES))).texts["mark"]]
+    answer = answered(PAGES, "POST", ONE, services, names=NAMES, form=form)
+    assert isinstance(answer, Redirect)
+    assert answer.to == f"/keys/{KEY_ID}"
+    assert services.asked_for("KeysService/EditKey") == [EditKeyRequest(key_id=KEY_ID, name="other")]
+
+
+def test_an_edit_does_not_undo_what_somebody_else_did_meanwhile() -> None:
+    shown = Fields(page_of(viewed(PAGES, "GET", ONE, with_key(), names=NAMES)))
+    services = with_key(key_record(source_allow_list=["10.0.0.0/8"]))
+    view = viewed(PAGES, "POST", ONE, services, names=NAMES, form={**FORM, "mark": [shown.texts["mark"]]})
+    fields = Fields(page_of(view))
+    assert "Somebody else changed this meanwhile." in page_of(view)
+    assert fields.texts["name"] == FORM["name"][0]
+    assert fields.texts["mark"] != shown.texts["mark"]
+    assert not services.asked_for("KeysService/EditKey")
+
+
+def test_a_rotation_asks_for_the_overlap_that_was_chosen() -> None:
+    services = RecordedServices({"KeysService/RotateKey": KeyCredentials(record=key_record(), key_value=SECRET)})
+    page = page_of(viewed(PAGES, "POST", f"{ONE}/rotate", services, names=NAMES, form={"overlap_hours": ["72"]}))
+    assert SECRET in page
+    assert "External id" not in page
+    assert services.asked_for("KeysService/RotateKey") == [RotateKeyRequest(key_id=KEY_ID, overlap_hours=72)]
+
+
+def test_a_new_external_id_is_shown_without_the_secret() -> None:
+    made = KeyCredentials(record=key_record(), external_id="ake_11")
+    services = RecordedServices({"KeysService/IssueExternalId": made})
+    page = page_of(viewed(PAGES, "POST", f"{ONE}/external-id", services, names=NAMES))
+    assert "ake_11" in page
+    assert "Bearer value" not in page
+
+
+@pytest.mark.parametrize(("state", "may_delete"), [("active", False), ("expired", False), ("revoked", True)])
+def test_only_a_revoked_key_may_be_deleted(state: str, may_delete: bool) -> None:
+    page = page_of(viewed(PAGES, "GET", ONE, with_key(key_record(state=state)), names=NAMES))
+    assert (f'action="/keys/{KEY_ID}/delete"' in page) is may_delete
+    assert (f'action="/keys/{KEY_ID}/revoke"' in page) is not may_delete
+
+
+def test_what_cannot_be_taken_back_is_asked_about_first() -> None:
+    page = page_of(viewed(PAGES, "GET", ONE, with_key(), names=NAMES))
+    assert 'data-confirm="Revoke this key?' in page
+
+
+def test_revoking_leads_back_to_the_key_and_deleting_to_the_list() -> None:
+    services = with_key(
+        **{"KeysService/RevokeKey": key_record(state="revoked"), "KeysService/DeleteKey": DeleteKeyResponse()}
+    )
+    revoked = answered(PAGES, "POST", f"{ONE}/revoke", services, names=NAMES)
+    deleted = answered(PAGES, "POST", f"{ONE}/delete", services, names=NAMES)
+    assert isinstance(revoked, Redirect)
+    assert isinstance(deleted, Redirect)
+    assert (revoked.to, deleted.to) == (f"/keys/{KEY_ID}", "/keys")
+
+
+@pytest.mark.parametrize("action", ["rotate", "external-id", "delete"])
+def test_what_a_key_cannot_have_done_to_it_is_said_on_its_page(action: str) -> None:
+    refusal = invalid(("key_id", "must name another key"))
+    rpcs = ("RotateKey", "IssueExternalId", "DeleteKey")
+    for state in ("active", "revoked"):
+        services = with_key(key_record(state=state), **{f"KeysService/{rpc}": refusal for rpc in rpcs})
+        view = viewed(PAGES, "POST", f"{ONE}/{action}", services, names=NAMES)
+        assert view.status == 400
+        assert page_of(view).count("must name another key") == 1

@@ -1,0 +1,96 @@
+"""What every page of the console has, and who sees it."""
+
+from tests.support.browsing import Browser
+from tests.unit.edge.console.conftest import Desk
+
+
+def test_a_page_of_another_role_is_forbidden_and_not_in_the_navigation(desk: Desk) -> None:
+    ann, bob = desk.browser("ann"), desk.browser("bob")
+
+    assert ann.get("/keys").status == 200
+    assert bob.get("/keys").status == 403
+    assert 'href="/keys"' in ann.get("/runs").text
+    assert 'href="/keys"' not in bob.get("/runs").text
+
+
+def test_every_answer_tells_the_browser_to_trust_nothing(desk: Desk) -> None:
+    ann = desk.browser("ann")
+    style = ann.get("/runs").text.split('href="/static/')[1].split('"')[0]
+    for path in ("/runs", "/nowhere", "/refused", "/broken", "/healthz", f"/static/{style}"):
+        headers = ann.get(path).headers
+        policy = headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; style-src 'self'; script-src 'self'; ")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "same-origin"
+        assert headers["X-Request-Id"]
+        assert headers["Server"] == "workflow-api"
+        assert (headers["Cache-Control"] == "no-store") is not path.startswith("/static/")
+
+
+def test_what_a_service_refuses_is_shown_escaped_with_its_status(desk: Desk) -> None:
+    answer = desk.browser("ann").get("/refused")
+
+    assert answer.status == 400
+    assert "<script>alert" not in answer.text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in answer.text
+    assert "must be &lt;i&gt;plain&lt;/i&gt;" in answer.text
+
+
+def test_a_defect_tells_the_number_of_the_request_and_nothing_else(desk: Desk) -> None:
+    answer = desk.browser("ann").get("/broken")
+
+    assert answer.status == 500
+    assert "secret words" not in answer.text
+    assert answer.headers["X-Request-Id"] in answer.text
+
+
+def test_a_backend_that_is_away_is_told_as_such(desk: Desk) -> None:
+    ann = desk.browser("ann")
+    desk.channel.reachable = False
+    try:
+        assert ann.get("/runs").status == 502
+        assert ann.get("/healthz").text == "ok"
+    finally:
+        desk.channel.reachable = True
+    assert ann.get("/runs").status == 200
+
+
+def test_what_is_not_there_is_404_and_what_is_not_taken_405(desk: Desk) -> None:
+    ann = desk.browser("ann")
+
+    assert ann.get("/nowhere").status == 404
+    assert ann.get("/static/0/console.css").status == 404
+    refused = ann.post("/keys")
+    assert (refused.status, refused.headers["Allow"]) == (405, "GET")
+
+
+def test_a_call_of_a_page_names_the_person_and_the_request(desk: Desk) -> None:
+    ann = desk.browser("ann")
+
+    answer = ann.post("/sign-out", ann.get("/runs").token)
+
+    rpc, _, metadata = desk.channel.calls[-1]
+    assert rpc.endswith("/SignOut")
+    assert metadata == {
+        "workflow-api-actor": "user:ann",
+        "workflow-api-request-id": answer.headers["X-Request-Id"],
+    }
+
+
+def test_a_path_and_a_query_reach_the_page_decoded(desk: Desk) -> None:
+    ann = desk.browser("ann")
+
+    ann.get("/keys/a%2Fb%20c?q=%C3%A9&q=2&r=")
+
+    visit = desk.visits[-1]
+    assert visit.path == {"key_id": "a/b c"}
+    assert visit.query == {"q": "é", "r": ""}
+
+
+def test_bytes_that_are_no_text_break_nothing(desk: Desk) -> None:
+    ann: Browser = desk.browser("ann")
+
+    for path in ("/keys/%ff", "/keys/%00", "/%ff", "/keys?q=%ff", "/keys/%ed%a0%80", "/../keys", "//keys"):
+        assert ann.get(path).status in {200, 400, 404}

@@ -1,0 +1,289 @@
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from edge.console import run_events
+from edge.console.run_events import PAGE
+from edge.console.visit import ADMINISTRATORS, EventStream, Redirect, View
+from edge.errors import Refusal
+from tests.unit.edge.console.seen import APPROVER, Answer, MemoryServices, answered, html, roles_of
+from workflow_api.v1 import runs_pb2
+from workflow_api.v1.outputs_pb2 import ListOutputsResponse, Output
+from workflow_api.v1.runs_pb2 import (
+    RUN_STATUS_CANCELLED,
+    RUN_STATUS_COMPLETED,
+    RUN_STATUS_RUNNING,
+    RUN_STATUS_WAITING_FOR_APPROVAL,
+    Approval,
+    CancelRunResponse,
+    Event,
+    ListPendingApprovalsResponse,
+    ListRunEventsResponse,
+    ListRunsResponse,
+    ListRunStepsResponse,
+    PendingApproval,
+    Run,
+    RunCounts,
+    RunSummary,
+    Segment,
+    Step,
+)
+from workflow_api.v1.workflows_pb2 import ListWorkflowsResponse, Workflow
+
+EVIL = "<script>alert(1)</script>"
+HERE = {"run_id": "run_1"}
+ONE = "/runs/{run_id}"
+
+
+def summary(**other: Any) -> RunSummary:
+    fields: dict[str, Any] = {
+        "run_id": "run_1",
+        "workflow_id": "wf_1",
+        "workflow_name": "Digest",
+        "version": 2,
+        "status": RUN_STATUS_RUNNING,
+        "created_at": Timestamp(seconds=1_790_000_000),
+        "counts": RunCounts(steps_total=2, steps_completed=1),
+    }
+    return RunSummary(**{**fields, **other})
+
+
+def events(last_seq: int, *segments: str) -> ListRunEventsResponse:
+    """What a service that holds `last_seq` events of the latest segment says of it, without the events."""
+    begun = [Segment(segment_id=each, ordinal=n, last_seq=last_seq) for n, each in enumerate(segments or ("seg_1",), 1)]
+    return ListRunEventsResponse(run_id="run_1", segment_id=begun[-1].segment_id, segments=begun)
+
+
+def services(run: Run | None = None, **answers: Any) -> MemoryServices:
+    """Services that know one run, and what else `answers` say by the RPC's own name."""
+    known: dict[str, Answer] = {
+        "RunsService/GetRun": run or Run(summary=summary()),
+        "RunsService/ListRunSteps": ListRunStepsResponse(items=[Step(step="count", name="Count")]),
+        "RunsService/ListPendingApprovals": ListPendingApprovalsResponse(),
+        "RunsService/ListRunEvents": events(0),
+        "OutputsService/ListOutputs": Refusal("run_not_terminal"),
+        "WorkflowsService/ListWorkflows": ListWorkflowsResponse(items=[Workflow(workflow_id="wf_1", name="Digest")]),
+    }
+    # By the name of the RPC, which is unlike in every service.
+    by_name = {name.rpartition("/")[2]: name for name in [*known, "RunsService/ListRuns", "RunsService/CancelRun"]}
+    return MemoryServices({**known, **{by_name[name]: answer for name, answer in answers.items()}})
+
+
+def test_filters_go_to_the_service_and_on_to_the_next_page() -> None:
+    backend = services(ListRuns=ListRunsResponse(items=[summary()], next_cursor="c/2"))
+    answer = answered(backend, "GET", "/runs", query={"status": "running", "workflow_id": "wf_1", "cursor": "c1"})
+    (asked,) = backend.asked("RunsService/ListRuns")
+    assert (asked.status, asked.workflow_id, asked.cursor) == ("running", "wf_1", "c1")
+    assert not asked.HasField("client_reference")
+    assert 'href="/runs?status=running&amp;workflow_id=wf_1&amp;cursor=c%2F2"' in html(answer)
+    assert '<option value="running" selected>' in html(answer)
+
+
+@pytest.mark.parametrize("code", ["invalid_filter", "invalid_cursor"])
+def test_a_filter_that_is_refused_is_told_beside_the_filters(code: str) -> None:
+    answer = answered(services(ListRuns=Refusal(code, "status must be …")), "GET", "/runs", query={"status": "x"})
+    assert isinstance(answer, View)
+    assert answer.status == 400
+    assert "status must be …" in html(answer)
+
+
+def test_a_run_shows_its_board_as_a_drawing_and_as_a_table() -> None:
+    steps = [
+        Step(step="count", name="Count", status=runs_pb2.STEP_STATUS_COMPLETED, duration_ms=3200),
+        Step(step="check", name="Check", kind=runs_pb2.STEP_KIND_APPROVAL, needs=["count"]),
+    ]
+    page = html(answered(services(ListRunSteps=ListRunStepsResponse(items=steps)), "GET", ONE, HERE))
+    assert page.count("<rect ") == 2
+    assert page.count('<path class="need"') == 1
+    assert '<g class="step good">' in page
+    assert "3.2 s" in page
+
+
+def test_nothing_that_a_run_holds_is_markup() -> None:
+    run = Run(
+        summary=summary(
+            workflow_name=EVIL,
+            status=RUN_STATUS_COMPLETED,
+            client_reference=EVIL,
+            labels={EVIL: EVIL},
+            warnings=[EVIL],
+        ),
+        parameters=json.dumps({EVIL: EVIL}),
+        input_text=EVIL,
+        summary_markdown=f"# {EVIL}",
+        result=json.dumps(EVIL),
+        error=runs_pb2.RunError(code="node_failed", message=EVIL),
+    )
+    log = events(1)
+    log.events.append(Event(seq=1, type="step.progress", step=EVIL, data=json.dumps({"message": EVIL})))
+    waits = Approval(approval_id="apr_1", title=EVIL, instructions=EVIL)
+    page = html(
+        answered(
+            services(
+                run,
+                ListRunSteps=ListRunStepsResponse(items=[Step(step="a"), Step(step=EVIL, name=EVIL, needs=["a"])]),
+                ListRunEvents=log,
+                ListPendingApprovals=ListPendingApprovalsResponse(
+                    items=[PendingApproval(approval=waits, run_id="run_1", workflow_name=EVIL)]
+                ),
+                ListOutputs=ListOutputsResponse(items=[Output(path=EVIL, media_type=EVIL)]),
+            ),
+            "GET",
+            ONE,
+            HERE,
+        )
+    )
+    assert "alert(1)" in page
+    assert EVIL not in page
+
+
+def test_no_page_holds_a_style_or_a_script_of_its_own() -> None:
+    page = html(answered(services(), "GET", ONE, HERE))
+    assert not re.search(r"\sstyle=|\son\w+=|<style|<script(?! src=)", page)
+
+
+def test_a_run_whose_data_was_erased_tells_so_and_asks_for_nothing_more() -> None:
+    run = Run(summary=summary(status=RUN_STATUS_COMPLETED), data_purged_at=Timestamp(seconds=1_790_000_900))
+    backend = services(run)
+    page = html(answered(backend, "GET", ONE, HERE))
+    assert "was erased" in page
+    assert [rpc for rpc, _ in backend.calls] == ["RunsService/GetRun"]
+
+
+@pytest.mark.parametrize(("part", "code"), [("GetRun", "run_not_found"), ("ListRunSteps", "not_found")])
+def test_a_run_that_is_not_there_is_told(part: str, code: str) -> None:
+    backend = services()
+    backend.answers[f"RunsService/{part}"] = Refusal(code, "The run is gone.")
+    answer = answered(backend, "GET", ONE, HERE)
+    assert isinstance(answer, View)
+    assert answer.status == 404
+    assert "The run is gone." in html(answer)
+
+
+def test_only_approvals_of_the_run_are_shown_with_it() -> None:
+    items = [
+        PendingApproval(approval=Approval(approval_id=f"apr_{n}", title=f"Title {n}"), run_id=f"run_{n}")
+        for n in (1, 2)
+    ]
+    page = html(answered(services(ListPendingApprovals=ListPendingApprovalsResponse(items=items)), "GET", ONE, HERE))
+    assert 'action="/approvals/apr_1"' in page
+    assert "apr_2" not in page
+
+
+def test_outputs_that_are_withheld_are_told_with_the_reason() -> None:
+    page = html(answered(services(ListOutputs=Refusal("redaction_pending", "Not swept yet.")), "GET", ONE, HERE))
+    assert "Not swept yet." in page
+
+
+def test_the_last_page_of_a_long_segment_is_shown_first() -> None:
+    def read(request: runs_pb2.ListRunEventsRequest) -> ListRunEventsResponse:
+        page = events(450)
+        page.next_after_seq = min(450, request.after_seq + request.limit)
+        return page
+
+    backend = services(ListRunEvents=read)
+    page = html(answered(backend, "GET", ONE, HERE))
+    assert [asked.after_seq for asked in backend.asked("RunsService/ListRunEvents")] == [0, 450 - PAGE]
+    assert f"after_seq={450 - 2 * PAGE}#events" in page
+    assert "Later events" not in page
+
+
+@pytest.mark.parametrize(("status", "user_may"), [(RUN_STATUS_RUNNING, True), (RUN_STATUS_COMPLETED, False)])
+def test_a_run_that_goes_on_can_be_cancelled_and_is_followed(status: Any, user_may: bool) -> None:
+    backend = services(Run(summary=summary(status=status)))
+    if status == RUN_STATUS_COMPLETED:
+        backend.answers["OutputsService/ListOutputs"] = ListOutputsResponse()
+    page = html(answered(backend, "GET", ONE, HERE))
+    assert ('action="/runs/run_1/cancel"' in page) == user_may
+    assert ('data-stream="/runs/run_1/stream?' in page) == user_may
+
+
+def test_only_administrators_cancel() -> None:
+    assert roles_of("POST", "/runs/{run_id}/cancel") == ADMINISTRATORS
+    assert "/cancel" not in html(answered(services(), "GET", ONE, HERE, user=APPROVER), APPROVER)
+
+
+def test_a_cancel_goes_to_the_service_with_its_reason() -> None:
+    backend = services(CancelRun=CancelRunResponse(run_id="run_1", status=RUN_STATUS_CANCELLED))
+    answer = answered(backend, "POST", ONE + "/cancel", HERE, form={"reason": " too late "})
+    assert answer == Redirect("/runs/run_1", "The run is cancelled.")
+    assert backend.asked("RunsService/CancelRun") == [runs_pb2.CancelRunRequest(run_id="run_1", reason="too late")]
+
+
+def test_a_cancel_after_the_end_is_told_and_no_error() -> None:
+    answer = answered(services(CancelRun=Refusal("already_terminal")), "POST", ONE + "/cancel", HERE)
+    assert answer == Redirect("/runs/run_1", "Nothing was changed: the run had ended already.")
+
+
+def test_a_reason_that_is_too_long_changes_nothing() -> None:
+    backend = services()
+    answer = answered(backend, "POST", ONE + "/cancel", HERE, form={"reason": "x" * 501})
+    assert isinstance(answer, Redirect)
+    assert "500" in answer.notice
+    assert not backend.calls
+
+
+def followed(backend: MemoryServices, **seen: str) -> list[str]:
+    answer = answered(backend, "GET", ONE + "/stream", HERE, query=seen)
+    assert isinstance(answer, EventStream)
+
+    async def read() -> list[str]:
+        return [f"{event} {data}" async for event, data in answer.events]
+
+    return asyncio.run(read())
+
+
+def test_who_follows_a_run_is_told_of_events_segments_and_statuses_until_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_events, "POLL_SECONDS", 0)
+    rounds = iter(
+        [
+            (RUN_STATUS_RUNNING, events(3)),
+            (RUN_STATUS_RUNNING, events(4)),
+            (RUN_STATUS_WAITING_FOR_APPROVAL, events(4)),
+            (RUN_STATUS_WAITING_FOR_APPROVAL, events(4)),
+            (RUN_STATUS_RUNNING, events(1, "seg_1", "seg_2")),
+            (RUN_STATUS_COMPLETED, events(2, "seg_1", "seg_2")),
+        ]
+    )
+    now: list[Any] = []
+
+    def run(_: Any) -> Run:
+        now[:] = next(rounds)
+        return Run(summary=summary(status=now[0]))
+
+    backend = services(GetRun=run, ListRunEvents=lambda _: now[1], ListOutputs=ListOutputsResponse())
+    assert followed(backend, status="running", segment="seg_1", seq="3") == [
+        "refresh running seg_1 4",
+        "refresh waiting_for_approval seg_1 4",
+        "refresh running seg_2 1",
+        "refresh completed seg_2 2",
+    ]
+
+
+def test_who_follows_a_run_hears_when_what_it_made_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_events, "POLL_SECONDS", 0)
+    withheld = iter([True, True, False])
+
+    def outputs(_: Any) -> ListOutputsResponse:
+        if next(withheld):
+            raise Refusal("redaction_pending")
+        return ListOutputsResponse()
+
+    backend = services(Run(summary=summary(status=RUN_STATUS_COMPLETED)), ListRunEvents=events(3), ListOutputs=outputs)
+    seen = {"status": "completed", "segment": "seg_1", "seq": "3"}
+    assert followed(backend, **seen) == ["refresh completed seg_1 3"]
+
+
+def test_who_follows_a_run_that_is_erased_is_sent_back_to_its_page() -> None:
+    assert followed(services(ListRunEvents=Refusal("not_found"))) == ["reload not_found"]
+
+
+def test_who_follows_a_run_hears_of_services_that_cannot_be_reached() -> None:
+    with pytest.raises(Refusal, match="runtime_unreachable"):
+        followed(services(GetRun=Refusal("runtime_unreachable")))

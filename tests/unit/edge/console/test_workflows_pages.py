@@ -1,0 +1,152 @@
+import json
+from typing import Any
+
+import pytest
+
+from edge.console.visit import ADMINISTRATORS, Redirect, View
+from edge.errors import Refusal
+from tests.unit.edge.console.seen import ADMINISTRATOR, APPROVER, MemoryServices, answered, html, roles_of
+from workflow_api.v1.deployment_pb2 import Deployment, Licence
+from workflow_api.v1.runs_pb2 import ListPendingApprovalsResponse, ListRunsResponse, PendingApproval, RunSummary
+from workflow_api.v1.users_pb2 import User
+from workflow_api.v1.workflows_pb2 import (
+    WORKFLOW_STATUS_ACTIVE,
+    WORKFLOW_STATUS_DRAFT,
+    WORKFLOW_STATUS_INACTIVE,
+    ListWorkflowsRequest,
+    ListWorkflowsResponse,
+    Readiness,
+    Workflow,
+    WorkflowDefinition,
+    WorkflowStatus,
+)
+
+EVIL = "<script>alert(1)</script>"
+ONE = "/workflows/{workflow_id}"
+HERE = {"workflow_id": "wf_1"}
+
+
+def workflow(**other: Any) -> Workflow:
+    fields: dict[str, Any] = {
+        "workflow_id": "wf_1",
+        "name": "Digest",
+        "status": WORKFLOW_STATUS_ACTIVE,
+        "version": 3,
+        "readiness": Readiness(ready=True),
+    }
+    return Workflow(**{**fields, **other})
+
+
+def services(found: Any = None, **definition: Any) -> MemoryServices:
+    one = workflow() if found is None else found
+    answer = WorkflowDefinition(workflow=one, version=3, definition=json.dumps(definition))
+    return MemoryServices(
+        {
+            "WorkflowsService/GetWorkflowDefinition": answer,
+            "WorkflowsService/SetWorkflowStatus": one,
+        }
+    )
+
+
+def test_the_list_holds_every_workflow_whatever_its_status_and_however_many_pages_it_takes() -> None:
+    def page(request: ListWorkflowsRequest) -> ListWorkflowsResponse:
+        assert request.include_inactive
+        if not request.cursor:
+            return ListWorkflowsResponse(items=[workflow()], next_cursor="c1")
+        draft = workflow(name="Second", status=WORKFLOW_STATUS_DRAFT, readiness=Readiness())
+        return ListWorkflowsResponse(items=[draft])
+
+    text = html(answered(MemoryServices({"WorkflowsService/ListWorkflows": page}), "GET", "/workflows"))
+    assert "Digest" in text
+    assert "Second" in text
+    assert "not ready" in text
+
+
+def test_a_workflow_shows_its_steps_parameters_and_definition() -> None:
+    steps = [
+        {"step": "count", "name": "Count", "agent": "counter", "needs": [], "approval": None, "optional": True},
+        {"step": "check", "approval": {"title": "Check"}, "needs": ["count"]},
+    ]
+    parameters = [{"name": "top", "type": "integer", "required": True, "minimum": 1, "default": None}]
+    page = html(answered(services(steps=steps, parameters=parameters), "GET", ONE, HERE))
+    assert page.count("<rect ") == 2
+    assert "counter, optional" in page
+    assert "minimum <code>1</code>" in page
+    assert "&#34;parameters&#34;: [" in page
+
+
+def test_nothing_that_a_workflow_holds_is_markup() -> None:
+    found = workflow(name=EVIL, description=EVIL, readiness=Readiness(reasons=[EVIL]))
+    steps = [{"step": EVIL, "name": EVIL, "agent": EVIL, "needs": []}, {"step": "b", "agent": None, "needs": [EVIL]}]
+    parameters = [{"name": EVIL, "type": EVIL, "description": EVIL, "default": EVIL, "enum": [EVIL]}]
+    page = html(answered(services(found, steps=steps, parameters=parameters), "GET", ONE, HERE))
+    assert "alert(1)" in page
+    assert EVIL not in page
+
+
+def test_why_a_workflow_is_not_ready_is_told() -> None:
+    found = workflow(readiness=Readiness(reasons=["The step count has no agent."]))
+    assert "The step count has no agent." in html(answered(services(found), "GET", ONE, HERE))
+
+
+def test_the_version_that_the_query_names_is_shown() -> None:
+    backend = services()
+    answered(backend, "GET", ONE, HERE, query={"version": "2"})
+    (asked,) = backend.asked("WorkflowsService/GetWorkflowDefinition")
+    assert asked.version == 2
+
+
+@pytest.mark.parametrize("version", ["0", "-1", "x", "1.5", "9" * 30])
+def test_what_is_no_version_is_told_and_asked_of_nobody(version: str) -> None:
+    backend = services()
+    answer = answered(backend, "GET", ONE, HERE, query={"version": version})
+    assert isinstance(answer, View)
+    assert answer.status == 404
+    assert not backend.calls
+
+
+@pytest.mark.parametrize("code", ["workflow_not_found", "version_not_found"])
+def test_a_workflow_that_is_not_there_is_told(code: str) -> None:
+    backend = services()
+    backend.answers["WorkflowsService/GetWorkflowDefinition"] = Refusal(code, "It is not there.")
+    answer = answered(backend, "GET", ONE, HERE)
+    assert isinstance(answer, View)
+    assert answer.status == 404
+    assert "It is not there." in html(answer)
+
+
+@pytest.mark.parametrize(
+    ("word", "status"), [("activate", WORKFLOW_STATUS_ACTIVE), ("deactivate", WORKFLOW_STATUS_INACTIVE)]
+)
+def test_a_switch_goes_to_the_service(word: str, status: WorkflowStatus.ValueType) -> None:
+    backend = services()
+    answer = answered(backend, "POST", f"{ONE}/{word}", HERE)
+    assert isinstance(answer, Redirect)
+    assert answer.to == "/workflows/wf_1"
+    (asked,) = backend.asked("WorkflowsService/SetWorkflowStatus")
+    assert (asked.workflow, asked.status) == ("wf_1", status)
+
+
+def test_only_administrators_switch_workflows() -> None:
+    assert roles_of("POST", ONE + "/activate") == roles_of("POST", ONE + "/deactivate") == ADMINISTRATORS
+    assert "/deactivate" in html(answered(services(), "GET", ONE, HERE))
+    assert "/deactivate" not in html(answered(services(), "GET", ONE, HERE, user=APPROVER), APPROVER)
+
+
+@pytest.mark.parametrize(("user", "sees"), [(ADMINISTRATOR, True), (APPROVER, False)])
+def test_the_overview_tells_what_waits_and_administrators_how_the_deployment_stands(user: User, sees: bool) -> None:
+    backend = MemoryServices(
+        {
+            "RunsService/ListPendingApprovals": ListPendingApprovalsResponse(items=[PendingApproval()] * 2),
+            "RunsService/ListRuns": ListRunsResponse(items=[RunSummary(run_id="run_1", workflow_name=EVIL)]),
+            "DeploymentService/GetDeployment": Deployment(
+                deployment_id="dep_1", governed=True, licence=Licence(state="hold", reason="Unpaid")
+            ),
+        }
+    )
+    page = html(answered(backend, "GET", "/", user=user), user)
+    assert "2 approvals wait" in page
+    assert 'href="/runs/run_1"' in page
+    assert EVIL not in page
+    assert ("Unpaid" in page) == ("switched off" in page) == sees
+    assert bool(backend.asked("DeploymentService/GetDeployment")) == sees
