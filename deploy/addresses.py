@@ -71,6 +71,9 @@ BackendAddress = GrpcAddress | Addresses
 DEFAULT_GRPC: Final = Address("127.0.0.1", 9090)
 """Where a backend listens, and so where everybody looks for it."""
 
+REACHED_ON: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""What listens on every address of this machine is reached on its own loopback."""
+
 
 def address(value: Address | str) -> Address:
     """Read `HOST:PORT`, as `127.0.0.1:8080` or `[::1]:8080`."""

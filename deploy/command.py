@@ -31,6 +31,7 @@ class CommandModule:
 COMMANDS: Final = (
     CommandModule("serve", "Serve everything in one process; nothing else to install."),
     CommandModule("edge", "Serve the HTTP API alone, in front of a backend elsewhere."),
+    CommandModule("console", "Serve the web console alone, in front of a backend elsewhere."),
     CommandModule("backend", "Serve the gRPC services and the runtime alone."),
     CommandModule("worker", "Execute runs that backends hand over."),
     CommandModule("health", "Ask a backend or an edge whether it serves."),
@@ -41,6 +42,7 @@ COMMANDS: Final = (
     CommandModule("keys", "Create, list, change, rotate, revoke and delete API keys."),
     CommandModule("approvals", "List, approve and reject what waits for a person."),
     CommandModule("runs", "List and show runs, and follow their events."),
+    CommandModule("users", "Add, list and disable people who sign in to the console, and reset passwords."),
     CommandModule("deployment", "Show and change the deployment record."),
 )
 

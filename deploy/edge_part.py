@@ -5,10 +5,9 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Final
 
 from backend.secrets import SecretError, Secrets
-from deploy.addresses import Address
+from deploy.addresses import REACHED_ON, Address
 from deploy.failures import CommandFailed
 from deploy.lifecycle import allow_connections, cannot_listen, run_until_stopped, settle_memory
 from deploy.metrics import Metrics
@@ -18,9 +17,6 @@ from edge.channel import Channel
 from edge.rate_limit import LocalRateLimiter, RateLimiter
 from edge.routes import BASE
 from edge.server import Edge
-
-# What listens on every address of this machine is reached on its own loopback.
-_REACHED_ON: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def serve_edge(settings: Settings, on_ready: Callable[[str], None], metrics: Metrics) -> None:
@@ -57,7 +53,7 @@ async def served_edge(settings: Settings, channel: Channel, metrics: Metrics) ->
                         raise cannot_listen(error, settings.edge.http) from None
                     settle_memory()
                     host = settings.edge.http.host
-                    yield f"http://{Address(_REACHED_ON.get(host, host), edge.port)}{BASE}"
+                    yield f"http://{Address(REACHED_ON.get(host, host), edge.port)}{BASE}"
                 finally:
                     await edge.stop()
     finally:

@@ -1,15 +1,17 @@
-"""Everything in one process: the backend, and in front of it the edge without a wire between them."""
+"""Everything in one process: the backend, and in front of it the edge and the console without a wire between."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from backend.bootstrap import Backend
 from deploy.addresses import GrpcAddress
 from deploy.backend_part import served_backend
 from deploy.edge_part import served_edge
 from deploy.lifecycle import run_until_stopped
-from deploy.metrics import served_metrics
+from deploy.metrics import Metrics, served_metrics
 from deploy.settings import Settings
 from edge.channel.in_process import InProcessChannel
 
@@ -22,22 +24,39 @@ class Ready:
     grpc: GrpcAddress
     data: Path
     metrics: str | None = None
+    console: str | None = None
 
 
 def serve_embedded(settings: Settings, data: Path, on_ready: Callable[[Ready], None]) -> None:
     """Serve until SIGTERM or SIGINT; `on_ready` is called in a thread once everything answers.
 
-    The order of the end is that in which nothing acknowledged is lost: the edge first, then gRPC, the runtime and the
-    database.
+    The order of the end is that in which nothing acknowledged is lost: the console and the edge first, then gRPC, the
+    runtime and the database.
     """
 
     async def serve(stop: asyncio.Event) -> None:
         async with (
             served_backend(settings, data, metrics) as (backend, grpc),
             served_edge(settings, InProcessChannel(backend.handlers), metrics) as base_address,
+            _console(settings, backend, metrics) as console,
         ):
-            await asyncio.to_thread(on_ready, Ready(base_address, grpc, data, metrics.url))
+            await asyncio.to_thread(on_ready, Ready(base_address, grpc, data, metrics.url, console))
             await stop.wait()
 
     with served_metrics(settings, "serve") as metrics:
         run_until_stopped(serve)
+
+
+@asynccontextmanager
+async def _console(settings: Settings, backend: Backend, metrics: Metrics) -> AsyncIterator[str | None]:
+    """Serve the console where the settings say so; gives its address."""
+    listen = settings.console.listen
+    if listen is None:
+        yield None
+        return
+    from deploy.console_part import served_console
+
+    # Threads of its own: what a person looks at keeps no call of the API waiting.
+    channel = InProcessChannel(backend.handlers, threads=4, stream_threads=8)
+    async with served_console(settings, listen, channel, metrics) as address:
+        yield address

@@ -19,7 +19,7 @@ def _codec(descriptor: Descriptor) -> ResponseCodec:
 def dated(record: dict[str, Any]) -> dict[str, Any]:
     """Return an internal record in the form of the API: `<name>_ms` as the timestamp `<name>`, empty text as null."""
     return {
-        name.removesuffix("_ms"): to_text(value) if name.endswith("_ms") else None if value == "" else value
+        name.removesuffix("_ms"): None if value in (None, "") else to_text(value) if name.endswith("_ms") else value
         for name, value in record.items()
     }
 

@@ -1,14 +1,11 @@
 """Every setting with its default and what it may be; docs/settings.md says what each is for."""
 
 import os
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from backend.addresses import HTTP_ADDRESS
-from backend.secrets import NAME as SECRET_NAME
 from backend.secrets import Secrets
 from backend.settings import BackendSettings, ModelProvider, ObjectSettings
 from deploy.addresses import (
@@ -22,10 +19,25 @@ from deploy.addresses import (
 )
 from deploy.redis_address import redis_url
 from deploy.references import database_of, database_url, reference, secret_source
-from edge.settings import EdgeSettings, viewer_header
+from deploy.settings_checks import (
+    absolute_path,
+    between,
+    bucket_name,
+    client_address,
+    deployment_id,
+    host_name,
+    http_url,
+    identity,
+    key_prefix,
+    model_provider,
+    one_of,
+)
+from edge.console.settings import ConsoleSettings
+from edge.settings import EdgeSettings
 
 # The parts state their own defaults.
 _EDGE: Final = EdgeSettings()
+_CONSOLE: Final = ConsoleSettings()
 _BACKEND: Final = BackendSettings(data=Path())
 
 CHECK: Final = "check"
@@ -33,103 +45,6 @@ CHECK: Final = "check"
 
 TABLE: Final = "table"
 """Key of a field's metadata, for a table of the file whose names are free: as `CHECK`, of one (name, value)."""
-
-
-def client_address(value: str) -> str:
-    """Read where the caller's address comes from (DECISIONS.md, Source address)."""
-    viewer_header(value)
-    return value
-
-
-def host_name(value: str) -> str:
-    """Read the name that a certificate is issued to."""
-    if not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", value):
-        raise ValueError("must be a host's name, such as backend.plant-7.internal")
-    return value
-
-
-def deployment_id(value: str) -> str:
-    """Read the name of a deployment."""
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,128}", value):
-        raise ValueError("must be 1 to 128 of A-Z a-z 0-9 . _ -")
-    return value
-
-
-def absolute_path(value: Path) -> Path:
-    """Read a place on disk that does not depend on where the process was started."""
-    if not value.is_absolute():
-        raise ValueError("must be an absolute path")
-    return value
-
-
-def bucket_name(value: str) -> str:
-    """Read the name of a bucket."""
-    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", value):
-        raise ValueError("must be 3 to 63 of a-z 0-9 . -, with a letter or digit at both ends")
-    return value
-
-
-def key_prefix(value: str) -> str:
-    """Read what keys in a bucket begin with."""
-    if not re.fullmatch(r"(?:[A-Za-z0-9!_.*'()-]+/)+", value) or len(value) > 512:
-        raise ValueError("must be a path that ends with a slash, such as workflows/plant-7/")
-    return value
-
-
-def http_url(value: str) -> str:
-    """Read the address of a service."""
-    if not re.fullmatch(r"https?://[A-Za-z0-9.:\[\]_-]+/?", value):
-        raise ValueError("must be an http or https address, such as https://minio.example.org:9000")
-    return value
-
-
-def one_of(*allowed: str) -> Callable[[str], str]:
-    """Make a check that takes one of a few words."""
-
-    def check(value: str) -> str:
-        if value not in allowed:
-            raise ValueError(f"must be {' or '.join(allowed)}")
-        return value
-
-    return check
-
-
-def between(least: float, most: float) -> Callable[[float], float]:
-    """Make a check that takes numbers within bounds."""
-
-    def check(value: float) -> float:
-        if not least <= value <= most:
-            raise ValueError(f"must be from {least} to {most}")
-        return value
-
-    return check
-
-
-def model_provider(name: str, value: object) -> ModelProvider:
-    """Read what agents get for the models of one provider, where they do not say it themselves."""
-    if not re.fullmatch(r"[a-z0-9-]{1,64}", name):
-        raise ValueError("must be named as models name their provider: openai for openai:gpt-5")
-    given: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"": value}
-    checks = {
-        "api_key": (SECRET_NAME, "the name of a secret"),
-        "base_url": (HTTP_ADDRESS, "an http or https address"),
-    }
-    for field_name, content in given.items():
-        if field_name not in checks:
-            raise ValueError("must be a table of api_key and base_url")
-        pattern, meaning = checks[field_name]
-        if not isinstance(content, str) or not pattern.fullmatch(content):
-            raise ValueError(f"must have as {field_name} {meaning}")
-    return ModelProvider(**given)
-
-
-def identity(name: str, value: object) -> tuple[str, ...]:
-    """Read what callers with a certificate of that name may call; the backend knows what there is."""
-    if not re.fullmatch(r"dns:[a-z0-9._*-]{1,253}|uri:[!-~]{1,2048}", name):
-        raise ValueError("must be named dns:<name in lower case> or uri:<URI>, as the certificate's alternative name")
-    if not isinstance(value, list) or not all(isinstance(given, str) for given in value):
-        raise ValueError('must be a list of what it may call, such as ["edge"]')
-    return tuple(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +91,17 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Console:
+    """The web console."""
+
+    listen: Address | None = field(default=None, metadata={CHECK: address})
+    https: bool | None = None
+    backend: BackendAddress = field(default=DEFAULT_GRPC, metadata={CHECK: backend_address})
+    backend_tls: ClientTls = field(default_factory=ClientTls)
+    client_address: str = field(default=_CONSOLE.client_address, metadata={CHECK: client_address})
+
+
+@dataclass(frozen=True, slots=True)
 class Backend:
     """The gRPC services."""
 
@@ -184,6 +110,7 @@ class Backend:
     database: str | None = field(default=_BACKEND.database, metadata={CHECK: database_url})
     database_connections: int = field(default=_BACKEND.database_connections, metadata={CHECK: between(2, 1000)})
     watch_poll_seconds: float = field(default=_BACKEND.watch_poll_seconds, metadata={CHECK: between(0.05, 30)})
+    users_limit: int = field(default=_BACKEND.users_limit, metadata={CHECK: between(1, 10_000)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +166,7 @@ class Settings:
     deployment_id: str = field(default=_BACKEND.deployment_id, metadata={CHECK: deployment_id})
     log_level: str = field(default="warning", metadata={CHECK: one_of("debug", "info", "warning", "error")})
     edge: Edge = field(default_factory=Edge)
+    console: Console = field(default_factory=Console)
     backend: Backend = field(default_factory=Backend)
     admin: Admin = field(default_factory=Admin)
     runtime: Runtime = field(default_factory=Runtime)
@@ -254,6 +182,18 @@ def edge_settings(settings: Settings) -> EdgeSettings:
     edge = settings.edge
     told = {name: getattr(edge, name) for name in Edge.__slots__ if name in EdgeSettings.__slots__}
     return EdgeSettings(host=edge.http.host, port=edge.http.port, shared_port=edge.processes > 1, **told)
+
+
+def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:
+    """Return what the console is told; `listen` is where."""
+    console = settings.console
+    return ConsoleSettings(
+        host=listen.host,
+        port=listen.port,
+        # Nobody but this machine reaches a console on loopback, unless something before it speaks https.
+        https=not listen.is_local if console.https is None else console.https,
+        client_address=console.client_address,
+    )
 
 
 def backend_settings(settings: Settings, data: Path) -> BackendSettings:
@@ -274,6 +214,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         memory_mb=runtime.memory_mb,
         launch_timeout_seconds=runtime.launch_timeout_seconds,
         watch_poll_seconds=settings.backend.watch_poll_seconds,
+        users_limit=settings.backend.users_limit,
         objects=ObjectSettings(**{name: getattr(settings.objects, name) for name in Objects.__slots__}),
         identities=settings.identities,
         # A dict, for the process that sweeps for personal data is handed the secrets, and os.environ cannot be.

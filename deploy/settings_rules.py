@@ -18,11 +18,13 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
             yield f"models.{provider}", "must have as api_key a name that [secrets] holds"
     yield from _of_workers(settings)
     yield from _of_edges(settings)
-    backend, edge = settings.backend, settings.edge
+    backend = settings.backend
     yield from _of_wire("backend.grpc", backend.grpc, "backend.tls", backend.tls)
-    yield from _of_wire("edge.backend", edge.backend, "edge.backend_tls", edge.backend_tls)
-    if isinstance(edge.backend, Addresses) and edge.backend_tls.given and edge.backend_tls.server_name is None:
-        yield "edge.backend_tls.server_name", "must be given: a certificate of several backends bears one name"
+    for part, caller in (("edge", settings.edge), ("console", settings.console)):
+        tls = caller.backend_tls
+        yield from _of_wire(f"{part}.backend", caller.backend, f"{part}.backend_tls", tls)
+        if isinstance(caller.backend, Addresses) and tls.given and tls.server_name is None:
+            yield f"{part}.backend_tls.server_name", "must be given: a certificate of several backends bears one name"
     yield from _of_tls("admin.backend_tls", settings.admin.backend_tls)
     if backend.tls.given and not settings.identities:
         yield "identities", "must say who may call what, where backend.tls gives a certificate"

@@ -18,6 +18,7 @@ CONFIG_VARIABLE: Final = "WORKFLOW_API_CONFIG"
 # Variables with our prefix that are no settings: the file itself, where administrators find the backend, and tests.
 _RESERVED: Final = frozenset({CONFIG_VARIABLE, "WORKFLOW_API_GRPC"})
 _RESERVED_PREFIX: Final = "WORKFLOW_API_TEST_"
+_TRUTHS: Final = {"true": True, "false": False}
 
 TABLES: Final[Mapping[str, Callable[[str, object], object]]] = {
     field.name: field.metadata[TABLE] for field in fields(Settings) if TABLE in field.metadata
@@ -43,6 +44,8 @@ class Setting:
         """Return the value to keep; raises ValueError with what is allowed."""
         if self.kind is Path:
             value = Path(_string(value)).expanduser()
+        elif self.kind is bool:
+            value = _truth(value)
         elif self.kind is float:
             value = _number(value, float)
         elif self.kind is int:
@@ -183,6 +186,15 @@ def _string(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("must be a text that is not empty")
     return value
+
+
+def _truth(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    # The environment has texts only.
+    if not isinstance(value, str) or value not in _TRUTHS:
+        raise ValueError("must be true or false")
+    return _TRUTHS[value]
 
 
 def _number(value: object, kind: type[int] | type[float]) -> float:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deploy.commands.options import Config, Data, GrpcListen, HttpListen, Json
+from deploy.commands.options import Config, Data, GrpcListen, HttpListen, Json, listening_address
 from deploy.failures import CommandFailed
 from deploy.lifecycle import default_data, prepare_process
 from deploy.printing import print_ready
@@ -21,11 +21,20 @@ def command(
     data: Data = None,
     http: HttpListen = None,
     grpc: GrpcListen = None,
+    console: Annotated[
+        str | None,
+        typer.Option(
+            "--console",
+            metavar="HOST:PORT",
+            callback=listening_address,
+            help="Where the web console listens; without it there is none.",
+        ),
+    ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
     """Serve everything in one process; nothing else to install. SIGTERM and SIGINT end it in an orderly way."""
-    given = {"data": data and str(data), "edge.http": http, "backend.grpc": grpc}
+    given = {"data": data and str(data), "edge.http": http, "backend.grpc": grpc, "console.listen": console}
     settings = read_settings(os.environ, config=config, given=given)
     if settings.edge.processes > 1:
         raise CommandFailed(
@@ -56,6 +65,9 @@ def announce(ready: "Ready", demo: ClientTls | None, *, as_json: bool) -> None:
         f"gRPC for `workflow-api` commands: {ready.grpc}",
         f"Data: {ready.data}",
     ]
+    if ready.console is not None:
+        record["console"] = ready.console
+        lines.insert(1, f"Console: {ready.console}")
     if demo is not None:
         shown, script = demonstrate(ready, demo)
         record |= shown

@@ -6,7 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 secrets=$here/secrets
 mkdir -p "$secrets"
 
-[ -e "$secrets/backend/tls.crt" ] || "$here/../container/certificates.sh" "$secrets" backend
+[ -e "$secrets/console/tls.crt" ] || "$here/../container/certificates.sh" "$secrets" backend
 
 made() { openssl rand -hex 24; }
 if [ ! -e "$secrets/database" ]; then

@@ -41,5 +41,6 @@ for name in "$@"; do
 done
 issue backend "${names#,}"
 issue edge DNS:edge.workflow-api
+issue console DNS:console.workflow-api
 issue admin DNS:admin.workflow-api
 issue probe DNS:probe.workflow-api

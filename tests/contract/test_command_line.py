@@ -151,7 +151,8 @@ def test_usage_is_counted_by_the_hour(command: CommandLine, new_caller: NewCalle
 
 def test_upkeep_by_hand_says_what_was_past_its_time(command: CommandLine) -> None:
     done = command.json("deployment", "upkeep")
-    assert set(done) == {"runs_erased", "idempotency_records", "usage_records", "usage_hours", "audit_records", "more"}
+    records = {"idempotency_records", "usage_records", "usage_hours", "audit_records", "sessions", "sign_in_tries"}
+    assert set(done) == {"runs_erased", *records, "more"}
 
 
 def test_changes_are_audited_under_the_users_name(service: Service, command: CommandLine) -> None:
@@ -244,6 +245,23 @@ def test_an_approval_starts_a_segment_that_follow_sees(
     assert events[-1]["type"] in {"segment.ended", "run.completed"}
     again = command.error("approvals", "approve", approval_id)
     assert again["code"] in {"not_found", "invalid_request"}
+
+
+def test_people_are_added_listed_and_put_out(command: CommandLine) -> None:
+    added = command.json("users", "add", "cli-ana", "--role", "approver")
+    assert added["name"] == "cli-ana"
+    assert added["role"] == "approver"
+    assert len(added["password"]) == 29
+
+    reset = command.json("users", "reset-password", "cli-ana")
+    assert reset["password"] != added["password"]
+    assert command.error("users", "add", "cli-ana", "--role", "administrator")["code"] == "invalid_request"
+    assert command.json("users", "disable", "cli-ana")["disabled"] is True
+
+    (listed,) = [user for user in command.json("users", "list")["items"] if user["name"] == "cli-ana"]
+    assert listed == {**listed, "disabled": True, "signed_in_at": None, "password_is_temporary": True}
+    assert "password" not in listed
+    assert command.error("users", "reset-password", "cli-nobody")["code"] == "not_found"
 
 
 def test_following_can_be_interrupted(command: CommandLine, parked_run: dict[str, Any]) -> None:

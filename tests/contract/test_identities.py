@@ -18,11 +18,13 @@ from workflow_api.v1 import (
     keys_pb2_grpc,
     runs_pb2,
     runs_pb2_grpc,
+    users_pb2,
+    users_pb2_grpc,
     workflows_pb2,
     workflows_pb2_grpc,
 )
 
-REPORTS, BILLING, NOBODY = "reports.test", "billing.test", "nobody.test"
+REPORTS, BILLING, CONSOLE, NOBODY = "reports.test", "billing.test", "console.test", "nobody.test"
 IN_NAME_OF_A_KEY = (("workflow-api-key-id", "ak_0123456789ab"),)
 
 Call = Callable[[grpc.Channel], Any]
@@ -34,6 +36,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CertifiedParts]:
     identities = (
         f'{IDENTITIES}"dns:{REPORTS}" = ["/workflow_api.v1.RunsService/GetRun", "grpc.health.v1.Health"]\n'
         f'"dns:{BILLING}" = ["act-for-keys", "workflow_api.v1.KeysService"]\n'
+        f'"dns:{CONSOLE}" = ["console"]\n'
     )
     parts = CertifiedParts(tmp_path_factory.mktemp("identities"), identities)
     try:
@@ -85,6 +88,14 @@ def list_graphs(channel: grpc.Channel) -> Any:
     return stub.ListKnowledgeGraphs(workflows_pb2.ListKnowledgeGraphsRequest())
 
 
+def list_users(channel: grpc.Channel) -> Any:
+    return users_pb2_grpc.UsersServiceStub(channel).ListUsers(users_pb2.ListUsersRequest())
+
+
+def get_session(channel: grpc.Channel) -> Any:
+    return users_pb2_grpc.UsersServiceStub(channel).GetSession(users_pb2.GetSessionRequest(token="nobody's"))
+
+
 def check_health(channel: grpc.Channel) -> Any:
     return health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
 
@@ -122,6 +133,8 @@ CALLS: tuple[Call, ...] = (
     watch_keys,
     list_keys,
     list_graphs,
+    list_users,
+    get_session,
     *HEALTH,
     reflect,
 )
@@ -131,7 +144,8 @@ CALLS: tuple[Call, ...] = (
     ("names", "may"),
     [
         ([EDGE], {get_run_for_a_key, get_me_for_a_key, get_health, get_mirror, watch_keys, *HEALTH}),
-        ([ADMIN], {get_run, get_run_for_a_key_and_none, list_keys, list_graphs}),
+        ([ADMIN], {get_run, get_run_for_a_key_and_none, list_keys, list_graphs, list_users}),
+        ([CONSOLE], {get_run, get_run_for_a_key_and_none, list_keys, list_graphs, list_users, get_session, *HEALTH}),
         ([REPORTS], {get_run, get_run_for_a_key_and_none, *HEALTH}),
         ([BILLING], {get_me_for_a_key, get_mirror, watch_keys, list_keys}),
         ([NOBODY], set()),

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.request import urlopen
 
 import pytest
 
@@ -46,9 +47,12 @@ class Told(NamedTuple):
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase) -> Iterator[Told]:
-    service = Service(tmp_path_factory.mktemp("metrics"), database=new_database(), variables=LISTEN)
+    folder = tmp_path_factory.mktemp("metrics")
+    service = Service(folder, "--console", "127.0.0.1:0", database=new_database(), variables=LISTEN)
     service.start()
     try:
+        with urlopen(service.ready["console"] + "sign-in", timeout=30) as page:
+            assert page.status == 200
         yield Told(service, service.new_caller(), service.admin.apply_test_workflows())
     finally:
         service.stop()
@@ -212,6 +216,13 @@ def test_an_address_in_use_ends_the_start(told: Told, tmp_path: Path) -> None:
     assert line == f"The metrics address {taken} is in use by another process."
 
 
+def console_tells(folder: Path, grpc: str) -> Scrape:
+    with Part.started(folder, "console", "--http", "127.0.0.1:0", "--grpc", grpc, variables=LISTEN) as console:
+        told = scrape(console.ready["metrics"])
+        assert told.value("build_info", part="console") == 1
+        return told
+
+
 def test_a_backend_and_an_edge_tell_of_themselves(tmp_path: Path) -> None:
     command = ("backend", "--data", str(tmp_path / "data"), "--grpc", "127.0.0.1:0")
     with Part.started(tmp_path / "backend", *command, variables=LISTEN) as backend:
@@ -223,4 +234,5 @@ def test_a_backend_and_an_edge_tell_of_themselves(tmp_path: Path) -> None:
             assert 0 <= at_edge.value("keys_age_seconds") < 60
             common = {name for name in at_backend.kinds if name in at_edge.kinds}
             assert all(name.startswith("process_") or name == "workflow_api_build_info" for name in common)
-            assert {*at_backend.kinds, *at_edge.kinds} == set(documented())
+            at_console = console_tells(tmp_path / "console", backend.ready["grpc"])
+            assert {*at_backend.kinds, *at_edge.kinds, *at_console.kinds} == set(documented())

@@ -9,7 +9,7 @@ from backend.settings import ModelProvider
 from deploy.addresses import Address
 from deploy.failures import CommandFailed
 from deploy.redis_address import redis_address
-from deploy.settings import Settings, backend_settings, edge_settings
+from deploy.settings import Settings, backend_settings, console_settings, edge_settings
 from deploy.settings_source import TABLES, Setting, known_settings, read_settings
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "settings.md").read_text(encoding="utf-8")
@@ -86,6 +86,8 @@ def test_reserved_variables_are_no_settings(variable: str) -> None:
         ("RUNTIME_NETWORK", "some", "must be none or full"),
         ("RUNTIME_STEP_SLOTS", "0", "must be from 1 to 256"),
         ("RUNTIME_STEP_SLOTS", "1.0", "must be a whole number"),
+        ("CONSOLE_HTTPS", "yes", "must be true or false"),
+        ("CONSOLE_LISTEN", "8081", "must be HOST:PORT"),
         ("EDGE_DRAIN_SECONDS", "nan", "must be from 0 to 3600"),
         ("DEPLOYMENT_ID", "a b", "must be 1 to 128 of"),
         ("DATA", "", "must be a text that is not empty"),
@@ -112,6 +114,8 @@ def test_a_value_that_is_not_allowed_names_what_is(variable: str, value: str, re
         ({"EDGE_BACKEND": "127.0.0.1:9090,192.0.2.1:9090"}, "edge.backend", "must be on this machine"),
         ({"BACKEND_TLS_CERTIFICATE": "/c"}, "backend.tls.key", "must be given too"),
         ({"EDGE_BACKEND_TLS_CERTIFICATE": "/c", "EDGE_BACKEND_TLS_KEY": "/k"}, "edge.backend_tls.ca", "must be given"),
+        ({"CONSOLE_BACKEND": "backend.internal:9090"}, "console.backend", "must be on this machine"),
+        ({"CONSOLE_BACKEND_TLS_CA": "/a"}, "console.backend_tls.certificate", "must be given too"),
         ({"ADMIN_BACKEND_TLS_CA": "/a"}, "admin.backend_tls.certificate", "must be given too"),
     ],
 )
@@ -321,6 +325,25 @@ def test_every_part_gets_its_settings(tmp_path: Path) -> None:
     assert (edge.host, edge.port, edge.client_address, edge.drain_seconds) == ("::1", 8081, "load_balancer", 3.0)
     assert (backend.data, backend.sandbox, backend.deployment_id) == (tmp_path, "none", "local")
     assert (backend.objects.store, backend.objects.bucket, backend.objects.prefix) == ("s3", "kept", "plant-7/")
+
+
+@pytest.mark.parametrize(
+    ("listen", "given", "https"),
+    [
+        ("127.0.0.1:8081", {}, False),
+        ("[::1]:8081", {}, False),
+        ("0.0.0.0:8081", {}, True),
+        ("10.0.0.1:8081", {}, True),
+        ("127.0.0.1:8081", {"WORKFLOW_API_CONSOLE_HTTPS": "true"}, True),
+        ("0.0.0.0:8081", {"WORKFLOW_API_CONSOLE_HTTPS": "false"}, False),
+    ],
+)
+def test_a_console_off_loopback_is_reached_over_https_unless_it_is_said(
+    listen: str, given: dict[str, str], https: bool
+) -> None:
+    settings = read_settings({"WORKFLOW_API_CONSOLE_LISTEN": listen, **given})
+    assert settings.console.listen is not None
+    assert console_settings(settings, settings.console.listen).https is https
 
 
 def test_several_processes_share_their_port() -> None:

@@ -9,6 +9,7 @@ from backend.bootstrap import GRACE_SECONDS
 from deploy.command import COMMANDS, command_line
 from deploy.settings import Settings
 from deploy.settings_source import read_settings
+from edge.console.settings import ConsoleSettings
 
 ROOT = Path(__file__).parents[4]
 DEPLOY = ROOT / "deploy"
@@ -35,7 +36,9 @@ def drains(settings: Settings, command: str) -> float:
     """How long a part may take to end, in seconds."""
     calls, steps = settings.edge.drain_seconds, settings.runtime.drain_seconds
     both = calls + GRACE_SECONDS + steps
-    return END_SECONDS + {"edge": calls, "backend": GRACE_SECONDS, "worker": steps, "serve": both}[command]
+    console = ConsoleSettings().drain_seconds
+    own = {"edge": calls, "console": console, "backend": GRACE_SECONDS, "worker": steps, "serve": both}
+    return END_SECONDS + own[command]
 
 
 def seconds(text: str) -> float:

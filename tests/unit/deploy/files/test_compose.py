@@ -60,10 +60,11 @@ def test_what_a_part_is_told_are_commands_and_settings_of_ours(service: dict[str
 def test_what_its_settings_name_is_mounted(service: dict[str, Any]) -> None:
     settings = settings_of(FOLDER / "settings.toml", service["environment"])
     mounted = {volume.split(":")[1] for volume in service["volumes"] if ":" in volume}
-    secrets = {f"/run/secrets/{name}" for name in service["secrets"]}
+    secrets = {f"/run/secrets/{name}" for name in service.get("secrets", [])}
     objects = service["environment"].get("AWS_SHARED_CREDENTIALS_FILE")
     keys, files = {
         "edge": ([settings.edge.backend_tls.key], [settings.edge.redis_url]),
+        "console": ([settings.console.backend_tls.key], []),
         "backend": ([settings.backend.tls.key, settings.admin.backend_tls.key], [settings.backend.database, objects]),
         "worker": ([], [settings.backend.database, objects]),
     }[service["command"][0]]

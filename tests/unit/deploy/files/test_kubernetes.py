@@ -60,7 +60,7 @@ def test_no_manifest_names_a_namespace_or_needs_a_reader_with_anchors() -> None:
 def test_the_base_names_what_there_is() -> None:
     base = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
     assert {FOLDER / name for name in base["resources"]} == {
-        FOLDER / f"{name}.yaml" for name in ("edge", "backend", "worker", "network-policies")
+        FOLDER / f"{name}.yaml" for name in ("edge", "console", "backend", "worker", "network-policies")
     }
     (settings,) = base["configMapGenerator"]
     assert settings["files"] == [SETTINGS.name]
@@ -114,6 +114,7 @@ def test_what_its_settings_name_is_mounted(name: str) -> None:
     settings = settings_of(SETTINGS, {variable["name"]: variable["value"] for variable in container["env"]})
     read: Any = {
         "workflow-api-edge": [settings.edge.backend_tls.key, settings.edge.redis_url],
+        "workflow-api-console": [settings.console.backend_tls.key],
         "workflow-api-backend": [settings.backend.tls.key, settings.admin.backend_tls.key, settings.backend.database],
         "workflow-api-worker": [settings.backend.database],
         "workflow-api-admin": [settings.admin.backend_tls.key],
@@ -152,6 +153,7 @@ def test_certificates_bear_the_names_that_settings_expect() -> None:
     borne = {name: certificate["spec"].get("dnsNames") for name, certificate in of_kind("Certificate").items()}
     callers = {f"dns:{names[0]}" for name, names in borne.items() if names and name != "workflow-api-backend"}
     assert callers == settings.identities.keys()
+    assert settings.console.backend == settings.edge.backend
     assert borne["workflow-api-backend"] == [str(settings.edge.backend).partition(":")[0]]
     assert borne["workflow-api-backend"][0] in of_kind("Service")
 
@@ -192,7 +194,7 @@ def test_nothing_goes_in_or_out_but_what_is_listed() -> None:
     }
     assert allowed == {
         (one, other, direction)
-        for caller in ("workflow-api-edge", "workflow-api-admin")
+        for caller in ("workflow-api-edge", "workflow-api-console", "workflow-api-admin")
         for one, other, direction in (
             (caller, "workflow-api-backend", "egress"),
             ("workflow-api-backend", caller, "ingress"),

@@ -16,7 +16,7 @@ FOLDER = DEPLOY / "systemd"
 UNITS = {path.name: path for path in sorted(FOLDER.glob("*.service"))}
 PROGRAM = "/opt/workflow-api/bin/workflow-api"
 # Of ten, as `systemd-analyze security` counts.
-MOST_EXPOSED = {"edge": 1.5, "backend": 1.5, "worker": 3.5, "serve": 3.5}
+MOST_EXPOSED = {"edge": 1.5, "console": 1.5, "backend": 1.5, "worker": 3.5, "serve": 3.5}
 
 
 def service(unit: Path) -> dict[str, list[str]]:

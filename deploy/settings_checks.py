@@ -1,0 +1,108 @@
+"""What the value of a setting may be: each function returns what to keep, or raises ValueError with what is allowed."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from backend.addresses import HTTP_ADDRESS
+from backend.secrets import NAME as SECRET_NAME
+from backend.settings import ModelProvider
+from edge.settings import viewer_header
+
+
+def client_address(value: str) -> str:
+    """Read where the caller's address comes from (DECISIONS.md, Source address)."""
+    viewer_header(value)
+    return value
+
+
+def host_name(value: str) -> str:
+    """Read the name that a certificate is issued to."""
+    if not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", value):
+        raise ValueError("must be a host's name, such as backend.plant-7.internal")
+    return value
+
+
+def deployment_id(value: str) -> str:
+    """Read the name of a deployment."""
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,128}", value):
+        raise ValueError("must be 1 to 128 of A-Z a-z 0-9 . _ -")
+    return value
+
+
+def absolute_path(value: Path) -> Path:
+    """Read a place on disk that does not depend on where the process was started."""
+    if not value.is_absolute():
+        raise ValueError("must be an absolute path")
+    return value
+
+
+def bucket_name(value: str) -> str:
+    """Read the name of a bucket."""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", value):
+        raise ValueError("must be 3 to 63 of a-z 0-9 . -, with a letter or digit at both ends")
+    return value
+
+
+def key_prefix(value: str) -> str:
+    """Read what keys in a bucket begin with."""
+    if not re.fullmatch(r"(?:[A-Za-z0-9!_.*'()-]+/)+", value) or len(value) > 512:
+        raise ValueError("must be a path that ends with a slash, such as workflows/plant-7/")
+    return value
+
+
+def http_url(value: str) -> str:
+    """Read the address of a service."""
+    if not re.fullmatch(r"https?://[A-Za-z0-9.:\[\]_-]+/?", value):
+        raise ValueError("must be an http or https address, such as https://minio.example.org:9000")
+    return value
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """Make a check that takes one of a few words."""
+
+    def check(value: str) -> str:
+        if value not in allowed:
+            raise ValueError(f"must be {' or '.join(allowed)}")
+        return value
+
+    return check
+
+
+def between(least: float, most: float) -> Callable[[float], float]:
+    """Make a check that takes numbers within bounds."""
+
+    def check(value: float) -> float:
+        if not least <= value <= most:
+            raise ValueError(f"must be from {least} to {most}")
+        return value
+
+    return check
+
+
+def model_provider(name: str, value: object) -> ModelProvider:
+    """Read what agents get for the models of one provider, where they do not say it themselves."""
+    if not re.fullmatch(r"[a-z0-9-]{1,64}", name):
+        raise ValueError("must be named as models name their provider: openai for openai:gpt-5")
+    given: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"": value}
+    checks = {
+        "api_key": (SECRET_NAME, "the name of a secret"),
+        "base_url": (HTTP_ADDRESS, "an http or https address"),
+    }
+    for field_name, content in given.items():
+        if field_name not in checks:
+            raise ValueError("must be a table of api_key and base_url")
+        pattern, meaning = checks[field_name]
+        if not isinstance(content, str) or not pattern.fullmatch(content):
+            raise ValueError(f"must have as {field_name} {meaning}")
+    return ModelProvider(**given)
+
+
+def identity(name: str, value: object) -> tuple[str, ...]:
+    """Read what callers with a certificate of that name may call; the backend knows what there is."""
+    if not re.fullmatch(r"dns:[a-z0-9._*-]{1,253}|uri:[!-~]{1,2048}", name):
+        raise ValueError("must be named dns:<name in lower case> or uri:<URI>, as the certificate's alternative name")
+    if not isinstance(value, list) or not all(isinstance(given, str) for given in value):
+        raise ValueError('must be a list of what it may call, such as ["edge"]')
+    return tuple(value)

@@ -1,0 +1,81 @@
+"""What administrators do with keys in a real browser, and what callers see of it."""
+
+import re
+
+from tests.browser.conftest import NewPerson, Screen
+from tests.support.client import Caller
+from tests.support.poll import until
+from tests.support.service import Service
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
+
+
+def make_key(screen: Screen, name: str) -> None:
+    screen.open("/keys/new")
+    screen.page.get_by_label("Name").fill(name)
+    screen.page.get_by_label("runs:create").check()
+    screen.page.get_by_role("button", name="Make the key").dblclick()
+    screen.page.get_by_role("heading", name="The key is made").wait_for()
+
+
+def issued(console: Service, screen: Screen) -> Caller:
+    key = screen.page.locator("#key-value").inner_text()
+    external_id = screen.page.locator("#external-id").inner_text()
+    return Caller(console.address, key.partition(".")[0], key, external_id)
+
+
+def test_a_key_made_in_the_console_serves_until_it_is_revoked_there(console: Service, signed_in: NewPerson) -> None:
+    screen = signed_in("keeper", ROLE_ADMINISTRATOR)
+    screen.page.on("dialog", lambda dialog: dialog.accept())
+    make_key(screen, "from the console")
+    caller = issued(console, screen)
+
+    until(lambda: caller.get("/me").status == 200, "the key that serves")
+    me = caller.get("/me").json()
+    assert (me["name"], me["scopes"]) == ("from the console", ["workflows:read", "runs:create"])
+
+    screen.page.get_by_role("link", name="To the key").click()
+    screen.page.get_by_role("button", name="Revoke").click()
+    screen.page.get_by_role("status").wait_for()
+    until(lambda: caller.get("/me").status == 401, "the refusal of the key")
+    screen.page.get_by_role("button", name="Delete").click()
+    screen.page.wait_for_url("**/keys")
+    assert screen.page.get_by_text(caller.key_id, exact=True).count() == 0
+    assert screen.complaints == []
+
+
+def test_credentials_are_nowhere_but_on_the_answer_that_made_them(console: Service, signed_in: NewPerson) -> None:
+    screen = signed_in("discreet", ROLE_ADMINISTRATOR)
+    asked: list[str] = []
+    screen.page.on("request", lambda request: asked.append(f"{request.url} {request.headers}"))
+    make_key(screen, "shown once")
+    caller = issued(console, screen)
+    secrets = (caller.key.partition(".")[2], caller.external_id)
+
+    for path in ("/keys", f"/keys/{caller.key_id}", f"/keys/{caller.key_id}/usage", "/audit"):
+        screen.open(path)
+        assert not any(secret in screen.page.content() for secret in secrets)
+    assert not any(secret in f"{asked} {screen.page.context.cookies()}" for secret in secrets)
+    assert not any(console.databases_holding(secret) for secret in secrets)
+
+
+def test_a_second_click_makes_no_second_key(signed_in: NewPerson) -> None:
+    screen = signed_in("hasty", ROLE_ADMINISTRATOR)
+    make_key(screen, "clicked twice")
+    screen.open("/keys")
+    assert screen.page.get_by_role("link", name="clicked twice").count() == 1
+
+
+def test_what_was_typed_stays_beside_what_is_wrong_with_it(signed_in: NewPerson) -> None:
+    screen = signed_in("mistaken", ROLE_ADMINISTRATOR)
+    screen.open("/keys/new")
+    screen.page.get_by_label("Name").fill("<script>alert(1)</script>")
+    screen.page.get_by_label("runs:read").check()
+    screen.page.get_by_label("Source addresses").fill("10.0.0.1/8")
+    screen.page.get_by_role("button", name="Make the key").click()
+    screen.page.get_by_role("alert").wait_for()
+
+    assert "has host bits set" in screen.page.locator("#field-source_allow_list-error").inner_text()
+    assert screen.page.get_by_label("Source addresses").input_value() == "10.0.0.1/8"
+    assert screen.page.get_by_label("Name").input_value() == "<script>alert(1)</script>"
+    assert screen.page.get_by_label("runs:read").is_checked()
+    assert not [said for said in screen.complaints if not re.search("status of 400", said)]

@@ -1,0 +1,155 @@
+"""The web console of a started service, as browsers without a script see it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.conftest import NewDatabase
+from tests.support.browsing import Browser
+from tests.support.part import Part
+from tests.support.planted import plant
+from tests.support.service import Service
+from workflow_api.v1 import deployment_pb2, users_pb2
+
+ADMINISTRATOR, APPROVER = users_pb2.ROLE_ADMINISTRATOR, users_pb2.ROLE_APPROVER
+HOSTILE = '<img src=x onerror="alert(1)">'
+
+NewPerson = Callable[[str, users_pb2.Role.ValueType], Browser]
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase) -> Iterator[Service]:
+    service = Service(tmp_path_factory.mktemp("console"), "--console", "127.0.0.1:0", database=new_database())
+    service.start()
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+@pytest.fixture(scope="module")
+def person(console: Service) -> NewPerson:
+    """Makes people who have signed in with a password of their own."""
+
+    def make(name: str, role: users_pb2.Role.ValueType) -> Browser:
+        browser = browser_of(console.ready["console"])
+        first = console.admin.add_user(name, role)
+        assert browser.sign_in(name, first).location == "/password"
+        own = f"the password of {name}"
+        plant(first, own)
+        form = browser.get("/password")
+        answer = browser.post("/password", form.token, password=first, new_password=own, again=own)
+        assert (answer.status, answer.location) == (303, "/")
+        return browser
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def ann(person: NewPerson) -> Browser:
+    return person("ann", ADMINISTRATOR)
+
+
+@pytest.fixture(scope="module")
+def bob(person: NewPerson) -> Browser:
+    return person("bob", APPROVER)
+
+
+def browser_of(console: str) -> Browser:
+    url = urlsplit(console)
+    assert (url.scheme, url.hostname, url.path) == ("http", "127.0.0.1", "/")
+    assert url.port is not None
+    return Browser(("127.0.0.1", url.port))
+
+
+def test_without_the_option_there_is_no_console(service: Service) -> None:
+    assert "console" not in service.ready
+
+
+def test_a_person_signs_in_changes_the_password_and_signs_out(console: Service, person: NewPerson) -> None:
+    eve = person("eve", APPROVER)
+    token = eve.get("/password").token
+    kept = dict(eve.cookies)
+
+    assert eve.post("/sign-out", token).location == "/sign-in"
+    eve.cookies = kept
+    assert eve.get("/password").location == "/sign-in?next=/password"
+
+
+def test_the_session_is_a_cookie_that_scripts_and_other_sites_cannot_use(console: Service) -> None:
+    password = console.admin.add_user("kim", APPROVER)
+    kim = browser_of(console.ready["console"])
+
+    session = kim.sign_in("kim", password).cookies["session"]
+
+    assert [session[flag] for flag in ("path", "httponly", "samesite", "domain")] == ["/", True, "Strict", ""]
+
+
+def test_a_disabled_person_is_signed_out_at_once(console: Service, person: NewPerson) -> None:
+    max_ = person("max", APPROVER)
+    assert max_.get("/password").status == 200
+
+    console.admin.users.DisableUser(users_pb2.DisableUserRequest(name="max"))
+
+    assert max_.get("/password").status == 303
+
+
+def test_ten_wrong_passwords_make_a_name_wait(console: Service, person: NewPerson) -> None:
+    person("joe", APPROVER)
+    wrong = browser_of(console.ready["console"])
+
+    answers = [wrong.sign_in("joe", "wrong") for _ in range(11)]
+
+    assert [answer.status for answer in answers] == [401] * 10 + [429]
+    assert "Try again in" in answers[-1].words
+
+
+def test_a_short_password_is_refused_on_the_form(ann: Browser) -> None:
+    form = ann.get("/password")
+
+    answer = ann.post("/password", form.token, password="x" * 12, new_password="short", again="short")
+
+    assert answer.status == 400
+    assert "12" in answer.words
+
+
+def test_a_page_needs_a_session_and_a_role(console: Service, bob: Browser) -> None:
+    stranger = browser_of(console.ready["console"])
+
+    assert stranger.get("/keys?a=b").location == "/sign-in?next=/keys?a%3Db"
+    assert stranger.post("/sign-out", "0" * 64).location == "/sign-in"
+    assert bob.get("/keys").status == 403
+    assert bob.get("/nowhere").status == 404
+
+
+def test_what_a_browser_sends_is_shown_escaped(console: Service) -> None:
+    answer = browser_of(console.ready["console"]).sign_in(HOSTILE, "wrong", next=HOSTILE)
+
+    assert answer.status == 401
+    assert "<img" not in answer.text
+    assert "&lt;img src=x onerror=" in answer.text
+
+
+def test_a_change_is_audited_under_the_name_of_the_person(console: Service, ann: Browser) -> None:
+    trail = console.admin.deployment.ListAuditRecords(deployment_pb2.ListAuditRecordsRequest())
+
+    assert ann.cookies
+    assert "user:ann" in {record.actor for record in trail.items}
+
+
+def test_a_console_of_its_own_serves_the_same_sessions(console: Service, ann: Browser, tmp_path: Path) -> None:
+    with Part.started(tmp_path / "apart", "console", "--http", "127.0.0.1:0", "--grpc", console.ready["grpc"]) as apart:
+        elsewhere = browser_of(apart.ready["console"])
+        elsewhere.cookies = dict(ann.cookies)
+        assert "ann" in elsewhere.get("/password").words
+        assert elsewhere.get("/healthz").text == "ok"
+
+
+def test_a_console_without_a_backend_says_so(tmp_path: Path) -> None:
+    with Part.started(tmp_path / "alone", "console", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:1") as alone:
+        browser = browser_of(alone.ready["console"])
+        browser.cookies["session"] = "x" * 43
+        assert browser.get("/password").status == 502
+        assert browser.get("/healthz").status == 200

@@ -1,0 +1,72 @@
+import pytest
+
+from deploy.commands.users import ROLES
+from tests.unit.deploy.fake_backend import FakeBackend, command
+from workflow_api.v1 import users_pb2
+
+PASSWORD = "k7mqd-3vx9a-00000-zzzzz-23456"
+
+
+@pytest.fixture
+def user() -> users_pb2.User:
+    return users_pb2.User(
+        name="ana", role=users_pb2.ROLE_APPROVER, created_at_ms=1_790_000_000_000, password_is_temporary=True
+    )
+
+
+def test_every_role_can_be_given() -> None:
+    assert set(ROLES.values()) == set(users_pb2.Role.values()) - {users_pb2.ROLE_UNSPECIFIED}
+
+
+def test_add_sends_name_and_role_and_prints_the_password(backend: FakeBackend, user: users_pb2.User) -> None:
+    backend.answers["AddUser"] = users_pb2.UserPassword(user=user, password=PASSWORD)
+
+    made = command("users", "add", "ana", "--role", "approver", "--grpc", backend.address, "--json")
+
+    assert backend.request("AddUser") == users_pb2.AddUserRequest(name="ana", role=users_pb2.ROLE_APPROVER)
+    assert made.json == {
+        "name": "ana",
+        "password": PASSWORD,
+        "role": "approver",
+        "disabled": False,
+        "created_at": "2026-09-21T14:13:20.000+00:00",
+        "signed_in_at": None,
+        "password_is_temporary": True,
+    }
+
+
+def test_a_person_reads_the_password_once(backend: FakeBackend, user: users_pb2.User) -> None:
+    backend.answers["ResetPassword"] = users_pb2.UserPassword(user=user, password=PASSWORD)
+
+    made = command("users", "reset-password", "ana", "--grpc", backend.address)
+
+    assert backend.request("ResetPassword").name == "ana"
+    assert made.out.count(PASSWORD) == 1
+    assert "cannot be shown again" in made.out
+
+
+def test_a_role_must_be_said_and_known(backend: FakeBackend) -> None:
+    for misused in (("users", "add", "ana"), ("users", "add", "ana", "--role", "root")):
+        ended = command(*misused, "--grpc", backend.address, "--json")
+        assert ended.code == 2
+        assert "--role" in ended.error["message"]
+    assert not backend.requests
+
+
+def test_disable_says_what_it_did(backend: FakeBackend, user: users_pb2.User) -> None:
+    user.disabled = True
+    backend.answers["DisableUser"] = user
+
+    assert command("users", "disable", "ana", "--grpc", backend.address).out == (
+        "ana is disabled, and signed out everywhere.\n"
+    )
+    assert command("users", "disable", "ana", "--grpc", backend.address, "--json").json["disabled"] is True
+
+
+def test_list_prints_everybody(backend: FakeBackend, user: users_pb2.User) -> None:
+    backend.answers["ListUsers"] = [users_pb2.ListUsersResponse(), users_pb2.ListUsersResponse(items=[user])]
+
+    assert "workflow-api users add" in command("users", "list", "--grpc", backend.address).out
+    told = command("users", "list", "--grpc", backend.address).out
+    assert "ana" in told
+    assert "approver" in told
