@@ -57,6 +57,6 @@ async def _console(settings: Settings, backend: Backend, metrics: Metrics) -> As
     from deploy.console_part import served_console
 
     # Threads of its own: what a person looks at keeps no call of the API waiting.
-    channel = InProcessChannel(backend.handlers, threads=4, stream_threads=8)
+    channel = InProcessChannel(backend.handlers)
     async with served_console(settings, listen, channel, metrics) as address:
         yield address

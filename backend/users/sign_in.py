@@ -42,7 +42,7 @@ class SignIns:
         def work(tx: Tx) -> Any:
             row = store.get(tx, name)
             if not proven.holds(row):
-                return _wrong()
+                raise _wrong()
             store.edit(tx, row, {"signed_in_at": now, "password_hash": proven.fresh_hash or row.password_hash})
             store.open_session(tx, token_sha256=rules.sha256_hex(token), name=name, now=now, most=rules.MOST_SESSIONS)
             self._proofs.forget(tx, name)

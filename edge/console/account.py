@@ -1,6 +1,7 @@
 """What everybody does here whatever their role: sign in, sign out, change the password."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from aiohttp import web
@@ -55,7 +56,9 @@ class Account:
             error = wrong if refusal.code == "unauthorized" else _worded(refusal)
             return self._sign_in(request, visitor, name=name, then=then, error=error, refusal=refusal)
         if visitor.user is not None:
-            await services(visitor.actor).call("UsersService/SignOut", SignOutRequest(token=visitor.secret))
+            # Whoever has just signed in is not kept out by a session that could not be ended.
+            with suppress(Refusal):
+                await services(visitor.actor).call("UsersService/SignOut", SignOutRequest(token=visitor.secret))
         to = PASSWORD if session.user.password_is_temporary else then
         response = self._answers.redirect(visitor, Redirect(to))
         self._sessions.begin(response, session.token)
@@ -63,6 +66,8 @@ class Account:
 
     async def sign_out(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """End the session."""
+        # Who has none may not be asked by another site either: their browser has kept the session's cookie back.
+        check_sender(request, self._settings)
         response = self._answers.redirect(visitor, Redirect(SIGN_IN))
         if visitor.user is not None:
             await self._form(request, visitor)
@@ -84,6 +89,8 @@ class Account:
         try:
             await services(visitor.actor).call("UsersService/ChangePassword", asked)
         except Refusal as refusal:
+            if refusal.code == "unauthorized":  # the session has ended meanwhile
+                return self._answers.redirect(visitor, Redirect(SIGN_IN))
             if refusal.code not in _SAID_ON_FORM:
                 raise
             return self._password(request, visitor, errors=_errors(refusal), refusal=refusal)
@@ -122,7 +129,7 @@ class Account:
             "temporary": visitor.user.password_is_temporary,
             "shortest": _SHORTEST_PASSWORD,
         }
-        return self._said(request, visitor, View("password.html", shown, 422 if errors else 200), refusal)
+        return self._said(request, visitor, View("password.html", shown, 400 if errors else 200), refusal)
 
     def _said(self, request: web.Request, visitor: Visitor, view: View, refusal: Refusal | None) -> web.Response:
         if refusal is None:
@@ -159,8 +166,6 @@ def _worded(refusal: Refusal) -> str:
 
 
 def _errors(refusal: Refusal) -> Mapping[str, str]:
-    if refusal.code == "unauthorized":
-        return {"password": "This is not your password."}
     problems: Any = refusal.details if isinstance(refusal.details, list) else ()
     named = {problem["name"]: problem["reason"] for problem in problems}
     return named if named.keys() & {"password", "new_password"} else {"form": _worded(refusal)}

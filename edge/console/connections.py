@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from aiohttp import web
@@ -44,8 +43,7 @@ class ConsoleRunner(web.AppRunner):
         """Stop listening, let requests under way end, and close."""
         if self._watch is not None:
             self._watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._watch
+            await asyncio.gather(self._watch, return_exceptions=True)
         await super().cleanup()
 
 
@@ -79,18 +77,23 @@ class _Server(web.Server):
         """Close whoever sends no request for too long, or only the beginning of one."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            now = self._loop.time()
-            waiting = {}
-            for connection in self.connections:
-                if connection._request_in_progress:  # noqa: SLF001 - aiohttp itself waits for ever for the end of headers
-                    continue
-                count, since = self._waiting.get(connection, (-1, now))
-                if count != connection._request_count:  # noqa: SLF001
-                    count, since = connection._request_count, now  # noqa: SLF001
-                if now - since > self._settings.idle_seconds:
-                    connection.force_close()
-                waiting[connection] = (count, since)
-            self._waiting = waiting
+            try:
+                self._close_idle(self._loop.time())
+            except Exception:  # noqa: BLE001 - one look that fails does not end the watch
+                _LOG.exception("idle connections could not be looked at")
+
+    def _close_idle(self, now: float) -> None:
+        waiting = {}
+        for connection in self.connections:
+            if connection._request_in_progress:  # noqa: SLF001 - aiohttp itself waits for ever for the end of headers
+                continue
+            count, since = self._waiting.get(connection, (-1, now))
+            if count != connection._request_count:  # noqa: SLF001
+                count, since = connection._request_count, now  # noqa: SLF001
+            if now - since > self._settings.idle_seconds:
+                connection.force_close()
+            waiting[connection] = (count, since)
+        self._waiting = waiting
 
 
 class _Connection(RequestHandler):

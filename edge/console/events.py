@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Final
 
 from aiohttp import web
@@ -122,8 +122,7 @@ class _Pulled:
         """Let go of the events."""
         if self._next is not None:
             self._next.cancel()
-            with suppress(asyncio.CancelledError, StopAsyncIteration, Refusal):
-                await self._next
+            await asyncio.gather(self._next, return_exceptions=True)
         close = getattr(self._events, "aclose", None)
         if close is not None:
             await close()

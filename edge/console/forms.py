@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 
@@ -31,8 +31,8 @@ def check_sender(request: web.Request, settings: ConsoleSettings) -> None:
         # Browsers of our time send an origin with every form; what sends none is no page, and needs the token anyway.
         own = request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
     else:
-        sent_by = urlsplit(origin)
-        own = sent_by.netloc == request.headers.get("Host") and (sent_by.scheme == "https" or not settings.https)
+        host = request.headers.get("Host", "")
+        own = origin == f"https://{host}" or (origin == f"http://{host}" and not settings.https)
     if not own:
         raise web.HTTPForbidden(text=_FOREIGN)
 

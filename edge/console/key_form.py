@@ -139,6 +139,8 @@ def read(form: KeyForm) -> Properties:
     unknown = [text for text in form.scopes if text not in SCOPES]
     if unknown:
         problems["scopes"] = f"must be among: {', '.join(SCOPES)}"
+    if form.workflows not in {ALL, LISTED}:
+        problems["workflow_access"] = f"must be {ALL} or {LISTED}"
     hours = _hours(form, problems)
     if problems:
         raise invalid(problems)

@@ -51,4 +51,4 @@ def check_mark(form: NamedTuple, mark: str) -> None:
         Refusal: `invalid_request` where somebody else was faster: sending it would undo what they did.
     """
     if mark_of(form) != mark:
-        raise invalid({"form": "Somebody else changed this meanwhile. Look at it again, and send it once more."})
+        raise invalid({"form": "Somebody else changed this meanwhile. It is shown as it is now: change it again."})

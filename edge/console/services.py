@@ -1,6 +1,5 @@
 """The services as the console calls them: in the name of the person who has signed in."""
 
-from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from google.protobuf.message import Message
@@ -21,7 +20,3 @@ class ChannelServices:
     async def call(self, rpc: str, request: Message) -> Any:
         """Return the answer of a unary RPC; see `Services`."""
         return await self._channel.unary(_PACKAGE + rpc, request, self._metadata, self._seconds)
-
-    def stream(self, rpc: str, request: Message) -> AsyncIterator[Any]:
-        """Return the messages of a server-streaming RPC; see `Services`."""
-        return self._channel.stream(_PACKAGE + rpc, request, self._metadata, self._seconds)

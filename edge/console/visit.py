@@ -23,10 +23,6 @@ class Services(Protocol):
         """
         ...
 
-    def stream(self, rpc: str, request: Message) -> AsyncIterator[Any]:
-        """Return the messages of a server-streaming RPC; raises as `call` does."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Visit:

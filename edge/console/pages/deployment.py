@@ -41,6 +41,9 @@ async def change(visit: Visit) -> Answered:
     )
     try:
         check_mark(_form_of(record), visit.sent("mark"))
+    except Refusal as refusal:
+        return _view(record, _form_of(record), problems_of(refusal))
+    try:
         changes = _changes(_form_of(record), form)
         if not changes:
             return Redirect("/deployment", "Nothing was changed.")

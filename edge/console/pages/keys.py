@@ -16,7 +16,7 @@ from edge.console.key_form import (
 )
 from edge.console.key_sheet import key_sheet
 from edge.console.moments import now_ms
-from edge.console.problems import Problems, check_mark, mark_of, problems_of, whole_number
+from edge.console.problems import Problems, check_mark, invalid, mark_of, problems_of, whole_number
 from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1 import keys_pb2
@@ -63,10 +63,13 @@ async def show(visit: Visit) -> Answered:
 
 async def edit(visit: Visit) -> Answered:
     """Changes what was changed in the form."""
+    record = await _record(visit)
+    try:
+        check_mark(form_of(record), visit.sent("mark"))
+    except Refusal as refusal:
+        return await _one(visit, problems=problems_of(refusal))
     form = typed_form(visit)
     try:
-        record = await _record(visit)
-        check_mark(form_of(record), visit.sent("mark"))
         request = edit_request(record, form)
         if len(request.ListFields()) == 1:
             return Redirect(_path(visit), "Nothing was changed.")
@@ -79,8 +82,10 @@ async def edit(visit: Visit) -> Answered:
 async def rotate(visit: Visit) -> Answered:
     """Issues a new secret, which is in this answer and nowhere else."""
     hours = whole_number(visit.sent("overlap_hours"))
-    request = keys_pb2.RotateKeyRequest(key_id=visit.path["key_id"], overlap_hours=hours)
     try:
+        if hours is None:
+            raise invalid({"overlap_hours": "must be a whole number"})
+        request = keys_pb2.RotateKeyRequest(key_id=visit.path["key_id"], overlap_hours=hours)
         credentials = await visit.services.call("KeysService/RotateKey", request)
     except Refusal as refusal:
         return await _one(visit, problems=problems_of(refusal))

@@ -3,10 +3,7 @@
 // data-confirm="question"  on a button: asked before its form is sent.
 // data-copy="id"           on a hidden button: shows it, and copies the text of the element with that id.
 // data-stream="/path"      on any element: follows the server-sent events of that address while the page is open.
-//   Events bring text, never HTML. What stands in the page of an event's name:
-//     data-append="name"   gets an <li> (a <tr> of one cell in a table) with the text, at its end
-//     data-replace="name"  gets the text in place of what it held
-//   Three names are kept for the console itself:
+//   Events bring text, never HTML, and have three names:
 //     refresh  the page is asked for again, and every element with data-live (and an id) is replaced by its new self;
 //              so whatever changes is made by the server, from the same template as at first; <details> with an id stay
 //              open, and what holds the cursor, or typed text, waits until that has gone
@@ -42,12 +39,7 @@ function offerCopies(within) {
 offerCopies(document);
 
 const PAUSE = 1000;
-
-function append(place, text) {
-  const item = document.createElement(place.matches("ol, ul") ? "li" : place.matches("tbody") ? "tr" : "div");
-  (item.matches("tr") ? item.appendChild(document.createElement("td")) : item).textContent = text;
-  place.appendChild(item);
-}
+const RETRY = 5000;
 
 const TYPING = "input:focus, select:focus, textarea:focus, button:focus, summary:focus";
 let leftOut = false;
@@ -56,7 +48,7 @@ async function refresh() {
   leftOut = false;
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
   if (answer.redirected) return location.reload();
-  if (!answer.ok) return;
+  if (!answer.ok) throw new Error(`the page was answered ${answer.status}`);
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const place of document.querySelectorAll("[data-live][id]")) {
     const next = fresh.getElementById(place.id);
@@ -78,7 +70,7 @@ async function refresh() {
 }
 
 function follow(place) {
-  const events = new EventSource(place.dataset.stream);
+  let events;
   let due = 0;
   let wanted = false;
   async function refreshSoon() {
@@ -87,30 +79,27 @@ function follow(place) {
     due = 1;
     while (wanted) {
       wanted = false;
-      await refresh().catch(() => {});
-      await new Promise((done) => setTimeout(done, PAUSE));
+      let pause = PAUSE;
+      await refresh().catch(() => { wanted = true; pause = RETRY; });
+      await new Promise((done) => setTimeout(done, pause));
     }
     due = 0;
   }
-  events.addEventListener("refresh", refreshSoon);
-  document.addEventListener("focusout", () => { if (leftOut) refreshSoon(); });
-  events.addEventListener("reload", () => { events.close(); location.reload(); });
-  events.addEventListener("end", () => events.close());
-  window.addEventListener("pagehide", () => events.close());
-  const names = new Set();
-  for (const element of document.querySelectorAll("[data-append], [data-replace]")) {
-    names.add(element.dataset.append || element.dataset.replace);
-  }
-  for (const name of names) {
-    events.addEventListener(name, (event) => {
-      for (const place of document.querySelectorAll("[data-append]")) {
-        if (place.dataset.append === name) append(place, event.data);
-      }
-      for (const place of document.querySelectorAll("[data-replace]")) {
-        if (place.dataset.replace === name) place.textContent = event.data;
-      }
+  function open() {
+    events = new EventSource(place.dataset.stream);
+    events.addEventListener("refresh", refreshSoon);
+    events.addEventListener("reload", () => { events.close(); location.reload(); });
+    events.addEventListener("end", () => events.close());
+    // A browser comes back by itself when a connection breaks, but not when it is answered by something else.
+    events.addEventListener("error", () => {
+      if (events.readyState !== EventSource.CLOSED) return;
+      refreshSoon();
+      setTimeout(open, RETRY);
     });
   }
+  open();
+  document.addEventListener("focusout", () => { if (leftOut) refreshSoon(); });
+  window.addEventListener("pagehide", () => events.close());
 }
 
 document.querySelectorAll("[data-stream]").forEach(follow);

@@ -1,3 +1,4 @@
+import inspect
 import re
 from concurrent.futures import ThreadPoolExecutor
 from math import log2
@@ -6,7 +7,9 @@ from threading import Event
 import pytest
 
 from backend.errors import ApiError
+from backend.grpc_server import UNARY_THREADS
 from backend.users.passwords import _ALPHABET, AT_ONCE, CALLERS, Passwords, new_password
+from edge.channel.in_process import InProcessChannel
 from tests.support.poll import until
 from workflow_api.v1 import errors_pb2
 
@@ -34,6 +37,11 @@ def test_a_hash_is_argon2id_with_a_salt_of_its_own() -> None:
 def test_nobodys_hash_costs_as_much_as_todays() -> None:
     passwords = Passwords()
     assert not passwords.outdated(passwords.nobodys_hash)
+
+
+def test_passwords_never_hold_every_thread_that_answers() -> None:
+    in_process = inspect.signature(InProcessChannel).parameters["threads"].default
+    assert min(UNARY_THREADS, in_process) >= 2 * CALLERS
 
 
 def test_the_same_letters_are_the_same_password_however_they_are_typed() -> None:

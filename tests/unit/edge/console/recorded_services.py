@@ -1,7 +1,7 @@
 """Services that give the answers that a test holds ready, and a person who asks them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import Message
@@ -38,9 +38,6 @@ class RecordedServices:
         if isinstance(answer, Refusal):
             raise answer
         return answer
-
-    def stream(self, rpc: str, request: Message) -> AsyncIterator[Any]:
-        raise NotImplementedError(rpc)
 
     def asked_for(self, rpc: str) -> list[Any]:
         return [request for name, request in self.asked if name == rpc]

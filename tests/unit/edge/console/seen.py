@@ -1,7 +1,7 @@
 """Pages as a person sees them: services that answer from memory, and what the templates make of the answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from google.protobuf.message import Message
@@ -36,9 +36,6 @@ class MemoryServices:
         if isinstance(answer, Refusal):
             raise answer
         return answer if isinstance(answer, Message) else answer(copy)
-
-    def stream(self, rpc: str, request: Message) -> AsyncIterator[Any]:
-        raise AssertionError(rpc)
 
     def asked(self, rpc: str) -> list[Any]:
         return [request for name, request in self.calls if name == rpc]

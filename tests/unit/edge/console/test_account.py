@@ -1,10 +1,12 @@
 """Sign-in, sign-out and the password, as a browser sees them."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+from google.protobuf.message import Message
 
+from edge.errors import Refusal
 from tests.unit.edge.console.conftest import Desk
 from tests.unit.edge.console.people import PASSWORD, USERS
 
@@ -113,12 +115,25 @@ def test_a_temporary_password_is_changed_first(desk: Desk) -> None:
 
     form = tim.get("/password")
     new: dict[str, Any] = {"new_password": "a new password", "again": "another password"}
-    assert tim.post("/password", form.token, password=PASSWORD, **new).status == 422
+    assert tim.post("/password", form.token, password=PASSWORD, **new).status == 400
     new["again"] = new["new_password"]
-    assert "This is not your password." in tim.post("/password", form.token, password="x", **new).words
+    assert "must be the password until now" in tim.post("/password", form.token, password="x", **new).words
     assert tim.post("/password", form.token, password=PASSWORD, **new).location == "/"
     assert "Your password is changed" in tim.get("/runs").words
     assert "Your password is changed" not in tim.get("/runs").words
+
+
+def test_a_session_that_ended_over_the_password_leads_to_the_sign_in(desk: Desk) -> None:
+    tim = desk.browser()
+    tim.sign_in("tim", PASSWORD)
+    form = tim.get("/password")
+    desk.channel.answers[USERS + "ChangePassword"] = _ended
+    new = "a new password"
+    assert tim.post("/password", form.token, password=PASSWORD, new_password=new, again=new).location == "/sign-in"
+
+
+def _ended(_: Message) -> NoReturn:
+    raise Refusal("unauthorized")
 
 
 def test_a_sign_out_ends_the_session(desk: Desk) -> None:
@@ -132,6 +147,13 @@ def test_a_sign_out_ends_the_session(desk: Desk) -> None:
     assert "You have signed out." in ann.get("/sign-in").words
     ann.cookies = session
     assert ann.get("/runs").location.startswith("/sign-in")
+
+
+def test_another_site_signs_nobody_out(desk: Desk) -> None:
+    elsewhere = {"Origin": "https://elsewhere.example", "Content-Type": "application/x-www-form-urlencoded"}
+    answer = desk.browser().send("POST", "/sign-out", b"", elsewhere)
+    assert answer.status == 403
+    assert not [line for line in answer.headers.get_all("Set-Cookie", []) if line.startswith("session=")]
 
 
 def test_a_line_for_the_next_page_cannot_be_forged(desk: Desk) -> None:

@@ -39,6 +39,7 @@ def test_a_form_needs_the_token_of_its_own_session(desk: Desk) -> None:
         {"Origin": "null"},
         {"Origin": "http://127.0.0.1"},
         {"Origin": "https://127.0.0.1:1"},
+        {"Origin": "http://["},
     ],
     ids=str,
 )

@@ -43,6 +43,12 @@ def test_workflows_are_listed_only_where_the_choice_says_so() -> None:
     assert every == WorkflowAccess(mode=WorkflowAccess.MODE_ALL_ACTIVE)
 
 
+@pytest.mark.parametrize("workflows", ["", "junk"])
+def test_a_choice_of_workflows_that_there_is_not_gives_none(workflows: str) -> None:
+    problem = {"name": "workflow_access", "reason": "must be all or listed"}
+    assert refused(workflows=workflows, workflow_ids=["wf_1"]) == [problem]
+
+
 def test_source_ranges_stand_one_a_line() -> None:
     asked = create_request(form(source_allow_list="203.0.113.0/24\n\n  2001:db8::/32 \n"))
     assert list(asked.source_allow_list) == ["203.0.113.0/24", "2001:db8::/32"]

@@ -170,7 +170,8 @@ def test_an_edit_does_not_undo_what_somebody_else_did_meanwhile() -> None:
     view = viewed(PAGES, "POST", ONE, services, names=NAMES, form={**FORM, "mark": [shown.texts["mark"]]})
     fields = Fields(page_of(view))
     assert "Somebody else changed this meanwhile." in page_of(view)
-    assert fields.texts["name"] == FORM["name"][0]
+    # As it is now: sent once more, the form changes nothing.
+    assert fields.texts["name"] == key_record().key.name != FORM["name"][0]
     assert fields.texts["mark"] != shown.texts["mark"]
     assert not services.asked_for("KeysService/EditKey")
 
@@ -181,6 +182,14 @@ def test_a_rotation_asks_for_the_overlap_that_was_chosen() -> None:
     assert SECRET in page
     assert "External id" not in page
     assert services.asked_for("KeysService/RotateKey") == [RotateKeyRequest(key_id=KEY_ID, overlap_hours=72)]
+
+
+def test_an_overlap_that_is_no_number_rotates_nothing() -> None:
+    services = with_key()
+    view = viewed(PAGES, "POST", f"{ONE}/rotate", services, names=NAMES, form={"overlap_hours": ["a day"]})
+    assert view.status == 400
+    assert "must be a whole number" in page_of(view)
+    assert not services.asked_for("KeysService/RotateKey")
 
 
 def test_a_new_external_id_is_shown_without_the_secret() -> None:
@@ -220,6 +229,7 @@ def test_what_a_key_cannot_have_done_to_it_is_said_on_its_page(action: str) -> N
     rpcs = ("RotateKey", "IssueExternalId", "DeleteKey")
     for state in ("active", "revoked"):
         services = with_key(key_record(state=state), **{f"KeysService/{rpc}": refusal for rpc in rpcs})
-        view = viewed(PAGES, "POST", f"{ONE}/{action}", services, names=NAMES)
+        form = {"overlap_hours": ["24"]} if action == "rotate" else {}
+        view = viewed(PAGES, "POST", f"{ONE}/{action}", services, names=NAMES, form=form)
         assert view.status == 400
         assert page_of(view).count("must name another key") == 1
