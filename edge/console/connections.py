@@ -102,7 +102,7 @@ class _Connection(RequestHandler):
         request: Any,
         status: int = 500,
         exc: BaseException | None = None,
-        message: str | None = None,  # noqa: ARG002
+        message: str | None = None,  # noqa: ARG002 - aiohttp names it
     ) -> web.StreamResponse:
         """Answer what never became a request of the application; aiohttp's own words would quote it."""
         _LOG.info("a malformed request, or a defect: %s", type(exc).__name__)

@@ -1,4 +1,4 @@
-"""Times as the pages say them: UTC, to the second, the newest unit last."""
+"""Times as the pages say them: UTC, to the second."""
 
 import time
 from datetime import UTC, datetime, timedelta

@@ -8,6 +8,7 @@ import jinja2
 from google.protobuf.timestamp_pb2 import Timestamp
 from markupsafe import Markup
 
+from edge.console.moments import milliseconds_of
 from edge.console.static_files import StaticFiles
 
 _NOTHING: Final = "\N{EN DASH}"
@@ -40,7 +41,7 @@ def time_of(moment: int | Timestamp | datetime | None) -> Markup | str:
     What never was, None or 0, is a dash.
     """
     if isinstance(moment, Timestamp):
-        moment = moment.seconds * 1000 + moment.nanos // 1_000_000
+        moment = milliseconds_of(moment)
     if not moment:
         return _NOTHING
     at = _EPOCH + timedelta(milliseconds=moment) if isinstance(moment, int) else moment.astimezone(UTC)

@@ -30,7 +30,7 @@ def _plain(value: Any, levels: int) -> str | None:
         return None if "n" in number else number
     if kind is list and levels:
         items = [_plain(item, levels - 1) for item in value]
-        return None if None in items else f"[{','.join(items)}]"  # type: ignore[arg-type]
+        return None if None in items else f"[{','.join(items)}]"  # type: ignore[arg-type]  # none is None
     if kind is dict and levels:
         return _plain_object(value, levels - 1)
     return {None: "null", True: "true", False: "false"}[value] if value is None or kind is bool else None

@@ -179,8 +179,8 @@ def _prepare(fd: int) -> None:
     waiting = select.poll()
     waiting.register(fd, select.POLLIN)
     if not waiting.poll(IDLE_MILLISECONDS):
-        import json  # noqa: F401
-        import pathlib  # noqa: F401
+        import json  # noqa: F401 - for the step to find there
+        import pathlib  # noqa: F401 - likewise
 
 
 def main(fd: int) -> NoReturn:
