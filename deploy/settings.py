@@ -26,6 +26,7 @@ from deploy.settings_checks import (
     client_address,
     deployment_id,
     host_name,
+    host_names,
     http_url,
     identity,
     key_prefix,
@@ -99,6 +100,7 @@ class Console:
     backend: BackendAddress = field(default=DEFAULT_GRPC, metadata={CHECK: backend_address})
     backend_tls: ClientTls = field(default_factory=ClientTls)
     client_address: str = field(default=_CONSOLE.client_address, metadata={CHECK: client_address})
+    hosts: tuple[str, ...] | None = field(default=None, metadata={CHECK: host_names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,7 @@ def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:
         # Nobody but this machine reaches a console on loopback, unless something before it speaks https.
         https=not listen.is_local if console.https is None else console.https,
         client_address=console.client_address,
+        hosts=console.hosts or (),
     )
 
 

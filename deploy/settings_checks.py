@@ -24,6 +24,14 @@ def host_name(value: str) -> str:
     return value
 
 
+def host_names(value: str) -> tuple[str, ...]:
+    """Read the names or addresses by which browsers reach a server, with commas between them."""
+    names = tuple(name.strip().lower() for name in value.split(","))
+    if not all(re.fullmatch(r"[a-z0-9.-]{1,253}|[0-9a-f:.]{2,45}", name) for name in names):
+        raise ValueError("must be hosts without ports, such as console.example.org, with commas between them")
+    return names
+
+
 def deployment_id(value: str) -> str:
     """Read the name of a deployment."""
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,128}", value):

@@ -160,7 +160,7 @@ class Connection(RequestReader):
         """Wait no longer for the caller, to whom it may still be told."""
         self._end_wait()
 
-    def turn_out(self) -> None:
+    def evict(self) -> None:
         """End a connection for which there is no room."""
         if self.busy:
             self.abort()

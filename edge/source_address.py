@@ -63,6 +63,14 @@ def plain_address(text: str) -> str:
     return str(address) if address else ""
 
 
+def network_of(text: str) -> str:
+    """Return what limits are counted by: the address, of IPv6 its /64, which is one subscriber's; else the text."""
+    address = parse_address(text)
+    if address is None:
+        return text
+    return str(ip_network((int(address), 64), strict=False)) if isinstance(address, IPv6Address) else str(address)
+
+
 def _parse(text: str) -> IPv4Address | IPv6Address | None:
     bare, zone, _ = text.partition("%")
     try:

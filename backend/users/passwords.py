@@ -18,7 +18,10 @@ AT_ONCE: Final = 2
 """Each takes 64 MiB and, for a tenth of a second, a core or more."""
 
 CALLERS: Final = 4
-"""How many may be at it or wait: each holds one of the few threads that everything else needs as well."""
+"""How many may be verified or wait: each holds one of the few threads that everything else needs as well.
+
+A console sends no more than two at a time, and retries what is refused for this.
+"""
 
 # Without the letters that are mistaken for others: 32 of them, 5 bits each.
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"

@@ -1,4 +1,4 @@
-"""Checks a name with its password, no matter who asks and how often."""
+"""Verifies a name with its password, within limits on failures by name and address."""
 
 from typing import Any, Final, NamedTuple
 
@@ -6,9 +6,8 @@ from backend.audit import store as audit
 from backend.errors import ApiError
 from backend.services import Services
 from backend.storage.database import Tx
-from backend.users import store, tries_store
+from backend.users import rules, sign_in_subjects, store, tries_store
 from backend.users.passwords import Passwords
-from backend.users.rules import Try, next_try, refusal_is_news, seconds_to_wait, sha256_hex
 from workflow_api.v1 import errors_pb2
 
 # No name that somebody can have.
@@ -27,13 +26,16 @@ class Proven(NamedTuple):
 
 
 class Proofs:
-    """Verifies passwords; a name has ten tries in a row, and then none for a minute."""
+    """Verifies passwords; ten failures in a row of a name from one address have that pair wait for a minute.
+
+    So do sixty of an address, whatever the names. What fails elsewhere refuses nobody.
+    """
 
     def __init__(self, services: Services, passwords: Passwords) -> None:
         self._services = services
         self._passwords = passwords
 
-    def prove(self, name: str, password: str, actor: str, address: str = "") -> Proven | None:
+    def prove(self, name: str, password: str, actor: str, address: str) -> Proven | None:
         """Whether the password is that person's; None where it is not, where nobody bears the name, or who is disabled.
 
         The try counts as failed until `forget`.
@@ -41,10 +43,10 @@ class Proofs:
         Raises:
             ApiError: `rate_limited`, whatever the password is.
         """
-        name_sha256 = sha256_hex(name)
-        self._services.database.read(lambda tx: self._refuse_waiting(tries_store.get(tx, name_sha256)))
+        limits = _limits(name, address)
+        self._services.database.read(lambda tx: self._refuse_waiting(tx, limits))
         with self._passwords.turn():
-            row, counted = self._services.database.write(lambda tx: self._count(tx, name), of=store.OF_USERS)
+            row, waits = self._services.database.write(lambda tx: self._count(tx, name, limits), of=store.OF_USERS)
             # Made by the first try of this process, whatever its name.
             nobodys = self._passwords.nobodys_hash
             kept = nobodys if row is None else row.password_hash
@@ -54,67 +56,60 @@ class Proofs:
         if proven:
             return Proven(row, fresh)
         details: dict[str, object] = {"address": address} if address else {}
-        if matches and row is not None:
-            details["disabled"] = True
-        note = self._note_unknown if row is None else self._note_known
-        self._services.database.write(lambda tx: note(tx, name, counted, actor, details), of=store.OF_USERS)
+        if row is not None:
+            details["waits"] = waits
+            if matches:
+                details["disabled"] = True
+        target = None if row is None else name
+        self._services.database.write(lambda tx: self._audit(tx, target, actor, details), of=store.OF_USERS)
         return None
 
     @staticmethod
-    def forget(tx: Tx, name: str) -> None:
-        """Has the name's tries begin anew."""
-        tries_store.forget(tx, sha256_hex(name))
+    def forget(tx: Tx, name: str, address: str) -> None:
+        """Withdraws the tries of a name from an address, for one has succeeded, and that one from the address's."""
+        tries_store.forget(tx, sign_in_subjects.name_and_address(name, address))
+        tries_store.forget(tx, sign_in_subjects.name_alone(name))
+        subject = sign_in_subjects.address_alone(address)
+        row = tries_store.get(tx, subject)
+        left = rules.try_withdrawn(row, rules.ADDRESS_LIMIT)
+        if left is None:
+            tries_store.forget(tx, subject)
+        else:
+            tries_store.put(tx, subject, **left._asdict(), last_at=row.last_at, audited_at=0)
 
-    def _refuse_waiting(self, before: Any) -> None:
-        seconds = 0 if before is None else seconds_to_wait(before.waits_until, self._services.clock())
+    def _refuse_waiting(self, tx: Tx, limits: dict[str, rules.Limit]) -> None:
+        rows = [row for subject in limits if (row := tries_store.get(tx, subject)) is not None]
+        seconds = max((rules.seconds_to_wait(row.waits_until, self._services.clock()) for row in rows), default=0)
         if seconds:
             raise ApiError(
                 errors_pb2.ERROR_REASON_RATE_LIMITED,
-                f"Too many tries with this name: wait for {seconds} seconds.",
+                f"Too many sign-ins have failed: wait for {seconds} seconds.",
                 retry_after=seconds,
             )
 
-    def _count(self, tx: Tx, name: str) -> tuple[Any, Try]:
-        name_sha256, now = sha256_hex(name), self._services.clock()
-        before = tries_store.get(tx, name_sha256)
-        self._refuse_waiting(before)
-        counted = next_try(before, now)
-        audited_at = 0 if before is None else before.audited_at
-        tries_store.put(tx, name_sha256, **counted._asdict(), last_at=now, audited_at=audited_at)
-        return store.get(tx, name), counted
+    def _count(self, tx: Tx, name: str, limits: dict[str, rules.Limit]) -> tuple[Any, bool]:
+        """Counts one more try; gives the person's row, and whether the name now waits."""
+        self._refuse_waiting(tx, limits)
+        now, waits = self._services.clock(), False
+        for subject, limit in limits.items():
+            counted = rules.next_try(tries_store.get(tx, subject), now, limit)
+            tries_store.put(tx, subject, **counted._asdict(), last_at=now, audited_at=0)
+            waits = waits or bool(counted.waits_until)
+        return store.get(tx, name), waits
 
-    def _note_known(self, tx: Tx, name: str, counted: Try, actor: str, details: dict[str, object]) -> None:
-        """Audits what begins a minute of refusals, and what begins a wait."""
-        name_sha256, now = sha256_hex(name), self._services.clock()
-        before = tries_store.get(tx, name_sha256)
-        if before is None:
-            # Another try succeeded meanwhile.
-            return
-        waits = bool(counted.waits_until)
-        news = waits or refusal_is_news(before.audited_at, now)
-        # Written where nothing changes, too: a commit is what the other kind of name costs.
-        tries_store.put(
-            tx,
-            name_sha256,
-            tries=before.tries,
-            last_at=now,
-            waits_until=before.waits_until,
-            audited_at=now if news else before.audited_at,
-        )
-        if news:
-            details |= {"tries": counted.tries, "waits": waits}
-            audit.record(tx, at=now, actor=actor, action="user.sign_in_refused", target=name, details=details)
+    def _audit(self, tx: Tx, name: str | None, actor: str, details: dict[str, object]) -> None:
+        """Records at most once a minute how many failed for a name since, and whenever a wait begins.
 
-    def _note_unknown(self, tx: Tx, _name: str, _counted: Try, actor: str, details: dict[str, object]) -> None:
-        """Audits once a minute how many tries there were; never the name, for it may be a password."""
-        now = self._services.clock()
-        before = tries_store.get(tx, tries_store.NOBODY)
+        Names that nobody bears are counted together and not recorded, for what was typed may be a password.
+        """
+        subject = sign_in_subjects.NOBODY if name is None else sign_in_subjects.name_alone(name)
+        before, now = tries_store.get(tx, subject), self._services.clock()
         tries = 1 if before is None else before.tries + 1
         audited_at = 0 if before is None else before.audited_at
-        news = refusal_is_news(audited_at, now)
+        news = bool(details.get("waits")) or rules.refusal_is_news(audited_at, now)
         tries_store.put(
             tx,
-            tries_store.NOBODY,
+            subject,
             tries=0 if news else tries,
             last_at=now,
             waits_until=0,
@@ -122,4 +117,13 @@ class Proofs:
         )
         if news:
             details |= {"tries": tries}
-            audit.record(tx, at=now, actor=actor, action="user.sign_in_refused", target=_NOBODY, details=details)
+            audit.record(
+                tx, at=now, actor=actor, action="user.sign_in_refused", target=name or _NOBODY, details=details
+            )
+
+
+def _limits(name: str, address: str) -> dict[str, rules.Limit]:
+    return {
+        sign_in_subjects.name_and_address(name, address): rules.NAME_AND_ADDRESS_LIMIT,
+        sign_in_subjects.address_alone(address): rules.ADDRESS_LIMIT,
+    }

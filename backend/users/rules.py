@@ -9,9 +9,21 @@ from backend.clock import DAY_MS, HOUR_MS
 SESSION_MS: Final = 12 * HOUR_MS
 MOST_SESSIONS: Final = 20
 
-MOST_TRIES: Final = 10
 WAIT_MS: Final = 60_000
 TRIES_KEPT_MS: Final = DAY_MS
+
+
+class Limit(NamedTuple):
+    """How many failed sign-ins in a row begin a wait, and after how many ms without one they count from 1 again."""
+
+    most: int
+    forgotten_ms: int
+
+
+NAME_AND_ADDRESS_LIMIT: Final = Limit(10, TRIES_KEPT_MS)
+ADDRESS_LIMIT: Final = Limit(60, WAIT_MS)
+"""Of all names together, so that one address cannot try every name ten times a minute."""
+
 
 _IDLE_MS: Final = HOUR_MS
 _USE_NOTED_MS: Final = 60_000
@@ -19,7 +31,7 @@ _REFUSAL_AUDITED_MS: Final = 60_000
 
 
 class Try(NamedTuple):
-    """One more try to sign in with a name: how many there were in a row, and until when there is no other; 0 for none.
+    """One more try to sign in: how many there were in a row, and until when there is no other; 0 for none.
 
     It counts as failed until it has succeeded: tries at the same time are no more than tries one after the other.
     """
@@ -34,7 +46,7 @@ def new_token() -> str:
 
 
 def sha256_hex(value: str) -> str:
-    """What is kept of a token, and of a name that somebody tried."""
+    """What is kept of a token."""
     return hashlib.sha256(value.encode()).hexdigest()
 
 
@@ -49,14 +61,22 @@ def use_is_news(used_at: int, now: int) -> bool:
 
 
 def seconds_to_wait(waits_until: int, now: int) -> int:
-    """How long a name that had too many tries still waits."""
+    """How long after too many tries there is still no other."""
     return max(0, -((now - waits_until) // 1000))
 
 
-def next_try(before: Any, now: int) -> Try:
-    """One more try, after those of the row `before`, which is None for a name without any."""
-    tries = 1 if before is None or before.tries >= MOST_TRIES else before.tries + 1
-    return Try(tries, now + WAIT_MS if tries >= MOST_TRIES else 0)
+def next_try(before: Any, now: int, limit: Limit) -> Try:
+    """One more try, after those of the row `before`, which is None where there are none."""
+    anew = before is None or before.tries >= limit.most or now - before.last_at >= limit.forgotten_ms
+    tries = 1 if anew else before.tries + 1
+    return Try(tries, now + WAIT_MS if tries >= limit.most else 0)
+
+
+def try_withdrawn(row: Any, limit: Limit) -> Try | None:
+    """What is left of the tries of `row` when one of them succeeded; None for none."""
+    if row is None or row.tries <= 1:
+        return None
+    return Try(row.tries - 1, 0 if row.tries >= limit.most else row.waits_until)
 
 
 def refusal_is_news(audited_at: int, now: int) -> bool:

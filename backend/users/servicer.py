@@ -69,6 +69,6 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
     def ChangePassword(self, request: users_pb2.ChangePasswordRequest, context: grpc.ServicerContext) -> users_pb2.User:
         """Changes a person's own password."""
         row = self._sign_ins.change_password(
-            request.token, request.password, request.new_password, caller_of(context).audit_name
+            request.token, request.password, request.new_password, request.address, caller_of(context).audit_name
         )
         return user_message(row)

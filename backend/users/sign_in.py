@@ -45,7 +45,7 @@ class SignIns:
                 raise _wrong()
             store.edit(tx, row, {"signed_in_at": now, "password_hash": proven.fresh_hash or row.password_hash})
             store.open_session(tx, token_sha256=rules.sha256_hex(token), name=name, now=now, most=rules.MOST_SESSIONS)
-            self._proofs.forget(tx, name)
+            self._proofs.forget(tx, name, address)
             details = {"address": address} if address else None
             audit.record(tx, at=now, actor=actor, action="user.signed_in", target=name, details=details)
             return store.get(tx, name)
@@ -76,7 +76,7 @@ class SignIns:
 
         self._services.database.write(work, of=store.OF_USERS)
 
-    def change_password(self, token: str, password: str, new: str, actor: str) -> Any:
+    def change_password(self, token: str, password: str, new: str, address: str, actor: str) -> Any:
         """Changes the password of a session's person, ends their other sessions, and returns the person.
 
         Raises:
@@ -86,7 +86,7 @@ class SignIns:
         name = self.session(token).name
         if new == password:
             raise invalid("new_password", "must differ from the password until now")
-        proven = self._proofs.prove(name, password, actor)
+        proven = self._proofs.prove(name, password, actor, address)
         if proven is None:
             raise invalid("password", "must be the password until now")
         with self._passwords.turn_of_known():
@@ -99,7 +99,7 @@ class SignIns:
                 raise _ended()
             store.edit(tx, row, {"password_hash": new_hash, "password_is_temporary": 0})
             store.end_sessions(tx, name, but=token_sha256)
-            self._proofs.forget(tx, name)
+            self._proofs.forget(tx, name, address)
             audit.record(tx, at=self._services.clock(), actor=actor, action="user.password_changed", target=name)
             return store.get(tx, name)
 

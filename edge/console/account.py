@@ -10,6 +10,7 @@ from edge.console.answers import Answers, is_own_path
 from edge.console.forms import Form, check_sender, read_form
 from edge.console.sessions import CONSOLE, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
+from edge.console.sign_in_queue import SignInQueue
 from edge.console.source import source_of
 from edge.console.visit import Redirect, View
 from edge.errors import Refusal
@@ -32,6 +33,7 @@ class Account:
         self._settings = settings
         self._sessions = sessions
         self._answers = answers
+        self._queue = SignInQueue()
 
     async def sign_in_form(self, request: web.Request, visitor: Visitor, _: NewServices) -> web.Response:
         """Return the form, or the way on for who has signed in already."""
@@ -44,11 +46,10 @@ class Account:
         """Begin a session."""
         form = await self._form(request, visitor)
         name, then = _first(form, "name").strip().lower(), _next(_first(form, "next"))
-        asked = SignInRequest(
-            name=name, password=_first(form, "password"), address=source_of(request, self._settings.client_address)
-        )
+        address = source_of(request, self._settings.client_address)
+        asked = SignInRequest(name=name, password=_first(form, "password"), address=address)
         try:
-            session = await services(CONSOLE).call("UsersService/SignIn", asked)
+            session = await self._queue.run(address, lambda: services(CONSOLE).call("UsersService/SignIn", asked))
         except Refusal as refusal:
             if refusal.code not in _SAID_ON_FORM:
                 raise
@@ -85,9 +86,13 @@ class Account:
         new = _first(form, "new_password")
         if new != _first(form, "again"):
             return self._password(request, visitor, errors={"again": "This is not the same as the new password."})
-        asked = ChangePasswordRequest(token=visitor.secret, password=_first(form, "password"), new_password=new)
+        address = source_of(request, self._settings.client_address)
+        asked = ChangePasswordRequest(
+            token=visitor.secret, password=_first(form, "password"), new_password=new, address=address
+        )
+        calls = services(visitor.actor)
         try:
-            await services(visitor.actor).call("UsersService/ChangePassword", asked)
+            await self._queue.run(address, lambda: calls.call("UsersService/ChangePassword", asked))
         except Refusal as refusal:
             if refusal.code == "unauthorized":  # the session has ended meanwhile
                 return self._answers.redirect(visitor, Redirect(SIGN_IN))

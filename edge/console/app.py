@@ -16,6 +16,7 @@ from edge.console.connections import ConsoleRunner
 from edge.console.events import EventStreams
 from edge.console.forms import Form, check_sender, read_form
 from edge.console.headers import NOT_KEPT, common_headers
+from edge.console.hosts import check_host
 from edge.console.pages import all_pages
 from edge.console.rendering import Rendering
 from edge.console.services import ChannelServices
@@ -29,6 +30,9 @@ from measures import Family
 
 _LOG = logging.getLogger(__name__)
 _NOBODY: Final = Visitor("")
+
+HEALTH: Final = "/healthz"
+"""For whoever watches over the process, by whatever name."""
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _Answering = Callable[[web.Request, Visitor, NewServices], Awaitable[web.StreamResponse]]
@@ -91,7 +95,7 @@ class Console:
     def _application(self) -> web.Application:
         app = web.Application(middlewares=[self._answer])
         app.on_response_prepare.append(self._add_headers)
-        app.router.add_get("/healthz", _healthz)
+        app.router.add_get(HEALTH, _healthz)
         app.router.add_get(ROUTE, self._files.answer)
         account = self._account
         app.router.add_get(SIGN_IN, self._for_anybody(account.sign_in_form))
@@ -176,6 +180,8 @@ class Console:
 
     async def _answered(self, request: web.Request, asked: _Asked, handler: _Handler) -> web.StreamResponse:
         try:
+            if request.path != HEALTH:
+                check_host(request, self._settings)
             return await handler(request)
         except Refusal as refusal:
             return self._answers.refusal(request, asked.visitor, refusal, asked.request_id)

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 
+from edge.console.connections import ConsoleConnection
 from edge.console.settings import ConsoleSettings
 from edge.console.tokens import is_form_token
 
@@ -55,9 +56,10 @@ async def _body(request: web.Request, settings: ConsoleSettings) -> bytes:
     body = bytearray()
     if (request.content_length or 0) <= most:
         try:
-            async with asyncio.timeout(settings.body_seconds):
-                while len(body) <= most and (chunk := await request.content.readany()):
-                    body += chunk
+            with cast("ConsoleConnection", request.protocol).waiting():
+                async with asyncio.timeout(settings.body_seconds):
+                    while len(body) <= most and (chunk := await request.content.readany()):
+                        body += chunk
         except web.RequestPayloadError:
             raise _closing(web.HTTPBadRequest(text="The form is not well-formed HTTP.")) from None
         except TimeoutError:

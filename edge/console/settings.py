@@ -11,12 +11,16 @@ class ConsoleSettings:
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, which `Console.port` names.
         https: Whether browsers reach it over https: its cookies are then sent over nothing else.
-        client_address: Where a browser's address is read, for the audit: `peer`, `load_balancer` or `header:<Name>`.
+        client_address: Where a browser's address is read, for limits and the audit: `peer`, `load_balancer` or
+            `header:<Name>`.
+        hosts: Names by which browsers reach it, without port; empty for the address that a connection came to.
         connections: Most connections at once.
+        address_connections: Most connections at once of one address, where `client_address` is `peer`.
         backend_seconds: Longest wait for an answer of the backend, and for the next message of a stream.
-        idle_seconds: Longest time without a request, and for the headers of one.
+        head_seconds: Longest time for the headers of a request.
+        idle_seconds: Longest time without a request.
         body_seconds: Longest time for a whole form.
-        stall_seconds: Longest time in which the reader of live updates may take nothing.
+        stall_seconds: Longest time in which the reader of an answer may take nothing.
         drain_seconds: How long requests under way may go on once the console was told to stop.
         form_bytes: Largest form.
         streams: Most live updates at once.
@@ -28,8 +32,11 @@ class ConsoleSettings:
     port: int = 8081
     https: bool = False
     client_address: str = "peer"
+    hosts: tuple[str, ...] = ()
     connections: int = 1_000
+    address_connections: int = 200
     backend_seconds: float = 15.0
+    head_seconds: float = 5.0
     idle_seconds: float = 30.0
     body_seconds: float = 30.0
     stall_seconds: float = 30.0

@@ -1,6 +1,7 @@
 """The web console of a started service, as browsers without a script see it."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -96,14 +97,31 @@ def test_a_disabled_person_is_signed_out_at_once(console: Service, person: NewPe
     assert max_.get("/password").status == 303
 
 
-def test_ten_wrong_passwords_make_a_name_wait(console: Service, person: NewPerson) -> None:
+def test_ten_wrong_passwords_make_a_name_wait_at_their_address(console: Service, person: NewPerson) -> None:
     person("joe", APPROVER)
     wrong = browser_of(console.ready["console"])
+    wrong.source = "127.0.0.2"
 
     answers = [wrong.sign_in("joe", "wrong") for _ in range(11)]
 
     assert [answer.status for answer in answers] == [401] * 10 + [429]
     assert "Try again in" in answers[-1].words
+    assert browser_of(console.ready["console"]).sign_in("joe", "the password of joe").status == 303
+
+
+def test_failures_of_others_refuse_nobody(console: Service, person: NewPerson) -> None:
+    person("sue", APPROVER)
+
+    def fail(number: int) -> int:
+        stranger = browser_of(console.ready["console"])
+        stranger.source = f"127.0.1.{number % 4 + 1}"
+        return stranger.sign_in(f"stranger-{number}", "wrong").status
+
+    with ThreadPoolExecutor(40) as pool:
+        failing = [pool.submit(fail, number) for number in range(40)]
+        answer = browser_of(console.ready["console"]).sign_in("sue", "the password of sue")
+        assert answer.status == 303
+        assert {failed.result() for failed in failing} <= {401, 429}
 
 
 def test_a_short_password_is_refused_on_the_form(ann: Browser) -> None:

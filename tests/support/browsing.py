@@ -53,6 +53,7 @@ class Browser:
     def __init__(self, address: Address) -> None:
         self.address = address
         self.cookies: dict[str, str] = {}
+        self.source = "127.0.0.1"
 
     def get(self, path: str, **headers: str) -> Seen:
         return self.send("GET", path, headers=headers)
@@ -68,7 +69,7 @@ class Browser:
         told = {name.replace("_", "-"): value for name, value in (headers or {}).items()}
         if self.cookies:
             told["Cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        connection = http.client.HTTPConnection(*self.address, timeout=30)
+        connection = http.client.HTTPConnection(*self.address, timeout=60, source_address=(self.source, 0))
         try:
             connection.request(method, path, body or None, told)
             answer = connection.getresponse()

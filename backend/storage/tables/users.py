@@ -30,12 +30,11 @@ sessions = Table(
     Index(None, "created_at"),
 )
 
-# Tries to sign in that have not succeeded, by name, whether or not anybody bears it.
+# Failed sign-ins by subject: a name from an address, an address, a name.
 sign_in_tries = Table(
     "sign_in_tries",
     METADATA,
-    # What was typed for a name may be a password.
-    Column("name_sha256", Text, primary_key=True),
+    Column("subject_sha256", Text, primary_key=True),
     # How many in a row.
     Column("tries", Integer, nullable=False),
     Column("last_at", BigInteger, nullable=False),

@@ -240,7 +240,7 @@ class SignInRequest(_message.Message):
     password: _builtins.str
     """The password."""
     address: _builtins.str
-    """Where the person's browser is, for the audit."""
+    """Where the person's browser is: failed sign-ins are limited by it, and audited with it."""
     def __init__(
         self,
         *,
@@ -358,22 +358,26 @@ class ChangePasswordRequest(_message.Message):
     TOKEN_FIELD_NUMBER: _builtins.int
     PASSWORD_FIELD_NUMBER: _builtins.int
     NEW_PASSWORD_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
     token: _builtins.str
     """The session's token."""
     password: _builtins.str
     """The password until now."""
     new_password: _builtins.str
     """The new one, 12 to 1,024 characters, other than the one until now."""
+    address: _builtins.str
+    """Where the person's browser is, as in SignInRequest."""
     def __init__(
         self,
         *,
         token: _builtins.str = ...,
         password: _builtins.str = ...,
         new_password: _builtins.str = ...,
+        address: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["new_password", b"new_password", "password", b"password", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "new_password", b"new_password", "password", b"password", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -44,8 +44,9 @@ class UsersServiceStub:
     ResetPassword: _grpc.UnaryUnaryMultiCallable[_users_pb2.ResetPasswordRequest, _users_pb2.UserPassword]
     """Makes a new password and ends every session of an enabled person."""
     SignIn: _grpc.UnaryUnaryMultiCallable[_users_pb2.SignInRequest, _users_pb2.Session]
-    """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. After
-    ten failures in a row a name waits a minute, whoever asks. Of a person's sessions the latest 20 last.
+    """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. Ten
+    failures in a row of a name from one address, or sixty of an address, make that pair or address wait a minute; of
+    IPv6 a /64 counts as one address. Failures elsewhere refuse nobody. Of a person's sessions the latest 20 last.
     """
     GetSession: _grpc.UnaryUnaryMultiCallable[_users_pb2.GetSessionRequest, _users_pb2.Session]
     """Whose session this is, while it lasts: 12 hours from the sign-in, and 1 hour from its last use."""
@@ -70,8 +71,9 @@ class UsersServiceAsyncStub(UsersServiceStub):
     ResetPassword: _aio.UnaryUnaryMultiCallable[_users_pb2.ResetPasswordRequest, _users_pb2.UserPassword]  # type: ignore[assignment]
     """Makes a new password and ends every session of an enabled person."""
     SignIn: _aio.UnaryUnaryMultiCallable[_users_pb2.SignInRequest, _users_pb2.Session]  # type: ignore[assignment]
-    """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. After
-    ten failures in a row a name waits a minute, whoever asks. Of a person's sessions the latest 20 last.
+    """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. Ten
+    failures in a row of a name from one address, or sixty of an address, make that pair or address wait a minute; of
+    IPv6 a /64 counts as one address. Failures elsewhere refuse nobody. Of a person's sessions the latest 20 last.
     """
     GetSession: _aio.UnaryUnaryMultiCallable[_users_pb2.GetSessionRequest, _users_pb2.Session]  # type: ignore[assignment]
     """Whose session this is, while it lasts: 12 hours from the sign-in, and 1 hour from its last use."""
@@ -123,8 +125,9 @@ class UsersServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _users_pb2.SignInRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_users_pb2.Session, _abc.Awaitable[_users_pb2.Session]]:
-        """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. After
-        ten failures in a row a name waits a minute, whoever asks. Of a person's sessions the latest 20 last.
+        """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. Ten
+        failures in a row of a name from one address, or sixty of an address, make that pair or address wait a minute; of
+        IPv6 a /64 counts as one address. Failures elsewhere refuse nobody. Of a person's sessions the latest 20 last.
         """
 
     @_abc_1.abstractmethod

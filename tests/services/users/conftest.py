@@ -16,6 +16,7 @@ from workflow_api.v1 import users_pb2
 SERVICE = users_pb2.DESCRIPTOR.services_by_name["UsersService"]
 LIMIT = 3
 WRONG = "not-their-password"
+ADDRESS = "203.0.113.7"
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class People:
         request = users_pb2.ResetPasswordRequest(name=name)
         return str(self.call("ResetPassword", request, actor="root").password)
 
-    def sign_in(self, password: str, name: str = "ana") -> users_pb2.Session:
-        request = users_pb2.SignInRequest(name=name, password=password, address="203.0.113.7")
+    def sign_in(self, password: str, name: str = "ana", address: str = ADDRESS) -> users_pb2.Session:
+        request = users_pb2.SignInRequest(name=name, password=password, address=address)
         session: users_pb2.Session = self.call("SignIn", request, actor="console")
         return session
 
@@ -55,7 +56,7 @@ class People:
         self.call("SignOut", users_pb2.SignOutRequest(token=token), actor="console")
 
     def change(self, token: str, password: str, new: str) -> users_pb2.User:
-        request = users_pb2.ChangePasswordRequest(token=token, password=password, new_password=new)
+        request = users_pb2.ChangePasswordRequest(token=token, password=password, new_password=new, address=ADDRESS)
         user: users_pb2.User = self.call("ChangePassword", request, actor="user:ana")
         return user
 

@@ -11,7 +11,7 @@ from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
 from tests.services.calls import Caller, RefusedError
 from tests.services.conftest import TestClock
-from tests.services.users.conftest import LIMIT, SERVICE, WRONG, People, reason
+from tests.services.users.conftest import ADDRESS, LIMIT, SERVICE, WRONG, People, reason
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "PasswordHasher", light_hasher)
 
 
-def outcomes(people: People, name: str, tries: int) -> list[str]:
-    return [reason(people.sign_in, WRONG, name).reason for _ in range(tries)]
+def outcomes(people: People, name: str, tries: int, address: str = ADDRESS) -> list[str]:
+    return [reason(people.sign_in, WRONG, name, address).reason for _ in range(tries)]
 
 
 def test_a_wrong_name_a_wrong_password_and_a_disabled_person_are_refused_alike(people: People) -> None:
@@ -54,7 +54,7 @@ def test_a_wrong_name_costs_as_much_as_a_wrong_password(people: People, monkeypa
 
 
 @pytest.mark.parametrize("name", ["ana", "nobody"])
-def test_ten_failures_in_a_row_have_a_name_wait_for_a_minute(
+def test_ten_failures_in_a_row_of_a_name_from_an_address_begin_a_minutes_wait(
     light: None, people: People, clock: TestClock, name: str
 ) -> None:
     password = people.add()
@@ -68,12 +68,41 @@ def test_ten_failures_in_a_row_have_a_name_wait_for_a_minute(
     assert outcomes(people, name, 11) == ["unauthorized"] * 10 + ["rate_limited"]
 
 
+def test_failures_elsewhere_refuse_nobody(light: None, people: People) -> None:
+    password = people.add()
+    for number in range(5):
+        elsewhere = f"198.51.100.{number}"
+        assert outcomes(people, "ana", 11, elsewhere)[-1] == "rate_limited"
+        assert people.sign_in(password).user.name == "ana"
+        assert reason(people.sign_in, password, "ana", elsewhere).reason == "rate_limited"
+
+
+def test_sixty_failures_of_an_address_have_it_wait_for_a_minute_whatever_the_names(
+    light: None, people: People, clock: TestClock
+) -> None:
+    password = people.add()
+    crowd = "198.51.100.7"
+    assert {outcomes(people, f"name-{number}", 1, crowd)[0] for number in range(60)} == {"unauthorized"}
+    refused = reason(people.sign_in, password, "ana", crowd)
+    assert (refused.reason, refused.retry_after) == ("rate_limited", 60)
+    assert people.sign_in(password).user.name == "ana"
+    clock.advance(seconds=60)
+    assert people.sign_in(password, "ana", crowd).user.name == "ana"
+
+
+def test_sign_ins_that_succeed_are_no_failures_of_their_address(light: None, people: People) -> None:
+    password = people.add()
+    for _ in range(70):
+        people.sign_in(password)
+
+
 def test_a_sign_in_has_the_count_begin_anew(light: None, people: People) -> None:
     password = people.add()
     for _ in range(3):
         assert outcomes(people, "ana", 9) == ["unauthorized"] * 9
         people.sign_in(password)
-    assert not people.rows("sign_in_tries")
+    (address,) = people.rows("sign_in_tries")
+    assert address[1] == 3 * 9, "the successes are withdrawn"
 
 
 def test_a_name_waits_at_every_backend(light: None, people: People) -> None:
@@ -100,7 +129,7 @@ def test_tries_at_once_are_no_more_than_one_after_the_other(light: None, people:
 
 
 def test_strangers_do_not_fill_the_table(light: None, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tries_store, "MOST_NAMES", 5)
+    monkeypatch.setattr(tries_store, "MOST_SUBJECTS", 5)
     outcomes(people, "first", 10)
     for number in range(12):
         outcomes(people, f"name-{number}", 1)
@@ -118,7 +147,7 @@ def test_refusals_are_audited_once_a_minute_and_when_a_wait_begins(
     address = {"address": "203.0.113.7"}
     assert people.audited()[1:] == [
         ("user.sign_in_refused", "ana", "console", {**address, "tries": 1, "waits": False}),
-        ("user.sign_in_refused", "ana", "console", {**address, "tries": 10, "waits": True}),
+        ("user.sign_in_refused", "ana", "console", {**address, "tries": 9, "waits": True}),
     ]
 
 

@@ -383,3 +383,10 @@ def test_secrets_can_be_handed_to_the_process_that_sweeps(tmp_path: Path) -> Non
 def test_a_relative_data_folder_is_told_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert backend_settings(Settings(), Path("data")).data == tmp_path / "data"
+
+
+def test_the_hosts_of_a_console_are_names_without_ports() -> None:
+    settings = read_settings({"WORKFLOW_API_CONSOLE_HOSTS": "Console.Example.org, ::1"})
+    assert console_settings(settings, Address("127.0.0.1", 1)).hosts == ("console.example.org", "::1")
+    for wrong in ("console.example.org:443", "a,,b", "https://a", "*", "a b"):
+        assert list(problems({"WORKFLOW_API_CONSOLE_HOSTS": wrong})) == ["WORKFLOW_API_CONSOLE_HOSTS"]

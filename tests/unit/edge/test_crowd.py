@@ -162,7 +162,7 @@ def test_calls_under_way_are_not_cut_off_for_a_newcomer(start: Callable[..., Ser
 def test_nothing_is_left_once_all_have_gone(service: Service) -> None:
     def left() -> int:
         assert service.edge._http
-        return service.edge._http.room._held + len(service.edge._http.room._guests)
+        return service.edge._http.room._held + len(service.edge._http.room.connections)
 
     for body in (LARGE, b"{", b"x" * MAX_BODY_BYTES, b""):
         with Wire(service.edge.port) as wire:

@@ -13,7 +13,7 @@ class FakeGuest:
         self.held = 0
         self.fate = ""
 
-    def turn_out(self) -> None:
+    def evict(self) -> None:
         self.fate = "turned out"
 
     def lose_patience(self) -> None:

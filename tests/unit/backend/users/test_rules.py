@@ -28,19 +28,41 @@ def test_a_session_lasts_twelve_hours_and_one_without_use(given: Any, *, lasts: 
     assert rules.session_lasts(given, NOW) is lasts
 
 
+LIMIT = rules.Limit(10, HOUR)
+
+
+def tries(count: int, *, since: int = 0, waits_until: int = 0) -> Any:
+    return SimpleNamespace(tries=count, last_at=NOW - since, waits_until=waits_until)
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
         (None, (1, 0)),
-        (1, (2, 0)),
-        (8, (9, 0)),
-        (9, (10, NOW + MINUTE)),
-        (10, (1, 0)),
+        (tries(1), (2, 0)),
+        (tries(8), (9, 0)),
+        (tries(9), (10, NOW + MINUTE)),
+        (tries(10), (1, 0)),
+        (tries(9, since=HOUR - 1), (10, NOW + MINUTE)),
+        (tries(9, since=HOUR), (1, 0)),
     ],
 )
-def test_the_tenth_try_in_a_row_is_the_last_for_a_minute(before: int | None, after: tuple[int, int]) -> None:
-    row = None if before is None else SimpleNamespace(tries=before)
-    assert rules.next_try(row, NOW) == after
+def test_the_last_try_that_a_limit_allows_begins_a_wait(before: Any, after: tuple[int, int]) -> None:
+    assert rules.next_try(before, NOW, LIMIT) == after
+
+
+@pytest.mark.parametrize(
+    ("row", "left"),
+    [
+        (None, None),
+        (tries(1), None),
+        (tries(3), (2, 0)),
+        (tries(10, waits_until=NOW + MINUTE), (9, 0)),
+        (tries(2, waits_until=NOW + MINUTE), (1, NOW + MINUTE)),
+    ],
+)
+def test_a_try_that_succeeded_is_withdrawn_with_the_wait_that_it_began(row: Any, left: tuple[int, int] | None) -> None:
+    assert rules.try_withdrawn(row, LIMIT) == left
 
 
 @pytest.mark.parametrize(("left", "seconds"), [(-1, 0), (0, 0), (1, 1), (1000, 1), (1001, 2), (MINUTE, 60)])

@@ -1,0 +1,102 @@
+"""Orders the passwords to be verified, so that nobody waits for what others try."""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+from edge.errors import Refusal
+from edge.source_address import network_of
+
+_CONCURRENT: Final = 2
+"""As many as one backend verifies at a time; each takes a tenth of a second of a core, or more."""
+
+_WAITING_PER_ADDRESS: Final = 10
+_FAILED_ADDRESSES: Final = 10_000
+_RETRIES: Final = 10
+
+T = TypeVar("T")
+
+_Waiting = OrderedDict[str, deque[asyncio.Future[None]]]
+
+
+class SignInQueue:
+    """Lets few calls go to the backend at a time, round robin by address, those whose address has not failed first."""
+
+    def __init__(self) -> None:
+        self._running = 0
+        self._unfailed: _Waiting = OrderedDict()
+        self._failed: _Waiting = OrderedDict()
+        self._failed_addresses: OrderedDict[str, None] = OrderedDict()
+
+    async def run(self, address: str, verify: Callable[[], Awaitable[T]]) -> T:
+        """Return what `verify` gives, which calls the backend.
+
+        Raises:
+            Refusal: `rate_limited`, too many of this address wait already; and whatever `verify` raises.
+        """
+        network = network_of(address)
+        async with self._turn(network):
+            try:
+                return await _verified(verify)
+            except Refusal as refusal:
+                if refusal.code == "unauthorized":
+                    self._note_failure(network)
+                raise
+
+    def _note_failure(self, network: str) -> None:
+        self._failed_addresses[network] = None
+        self._failed_addresses.move_to_end(network)
+        if len(self._failed_addresses) > _FAILED_ADDRESSES:
+            self._failed_addresses.popitem(last=False)
+
+    @asynccontextmanager
+    async def _turn(self, network: str) -> AsyncIterator[None]:
+        if self._running < _CONCURRENT:
+            self._running += 1
+        else:
+            await self._wait(network)
+        try:
+            yield
+        finally:
+            self._hand_on()
+
+    async def _wait(self, network: str) -> None:
+        waiting = self._failed if network in self._failed_addresses else self._unfailed
+        queue = waiting.setdefault(network, deque())
+        if len(queue) >= _WAITING_PER_ADDRESS:
+            raise Refusal("rate_limited", "Too many sign-ins from this address wait already.", retry_after=1)
+        turn = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._hand_on()
+            raise
+
+    def _hand_on(self) -> None:
+        """Give the turn to the next that waits, or back."""
+        for waiting in (self._unfailed, self._failed):
+            while waiting:
+                network, queue = waiting.popitem(last=False)
+                turn = queue.popleft()
+                if queue:
+                    waiting[network] = queue
+                if not turn.done():
+                    turn.set_result(None)
+                    return
+        self._running -= 1
+
+
+async def _verified(verify: Callable[[], Awaitable[T]]) -> T:
+    """Return what `verify` gives; a refusal for at most a second means that the backend was busy, and is retried."""
+    for _ in range(_RETRIES):
+        try:
+            return await verify()
+        except Refusal as refusal:
+            if refusal.code != "rate_limited" or (refusal.retry_after or 0) > 1:
+                raise
+        await asyncio.sleep(1)
+    return await verify()
