@@ -36,7 +36,7 @@ def send(steps: Steps, data: bytes, then: str = "sleep") -> object:
     return steps.run(
         TAKE_OVER,
         parameters={"data": data.hex(), "then": then},
-        limits=Limits(memory_mb=256, timeout_seconds=30, workspace_mb=4),
+        limits=Limits(memory_mb=256, timeout_seconds=30, workspace_mb=64),
     )
 
 
@@ -115,7 +115,7 @@ def test_end_of_file_before_the_result_is_a_failure(steps: Steps, data: bytes) -
 
 def test_more_bytes_than_the_workspace_are_refused_before_they_are_read(steps: Steps) -> None:
     with pytest.raises(StepFailed) as failed:
-        send(steps, file("a", 5 * 1024 * 1024))
+        send(steps, file("a", 65 * 1024 * 1024))
     assert failed.value.type == "WorkspaceLimit"
 
 
