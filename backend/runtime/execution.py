@@ -20,7 +20,7 @@ from backend.runtime.memory import default_memory_mb
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.redactor import Redactor
-from backend.runtime.sandbox import Sandbox, choose_sandbox
+from backend.runtime.sandbox import OutputLimits, Sandbox, choose_sandbox
 from backend.runtime.slots import StepSlots
 from backend.runtime.sweeper import Sweeper
 from backend.runtime.ticker import Ticker
@@ -169,6 +169,12 @@ class Execution:
             work=self._work,
             sandbox=sandbox,
             network=settings.network,
+            output_limits=OutputLimits(
+                settings.output_files,
+                settings.output_directories,
+                settings.output_levels,
+                settings.output_entry_bytes,
+            ),
             slots=slots,
             threads=self._threads,
             slow_threads=self._slow_threads,

@@ -13,7 +13,7 @@ from backend.kept import Kept
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.redactor import Redactor
-from backend.runtime.sandbox import Network, Sandbox
+from backend.runtime.sandbox import Network, OutputLimits, Sandbox
 from backend.runtime.slots import StepSlots
 from backend.secrets import Secrets
 from backend.storage.database import Database
@@ -30,6 +30,7 @@ class Means:
         owner: This process: an id made at its start and never used again.
         work: Folder of what running steps need on disk, one folder a run.
         network: The most that an environment may allow its steps.
+        output_limits: How many files a step may leave, and how deep.
         threads: Where what blocks for a moment goes, so that the engine's loop never waits.
         slow_threads: Where copies and sweeps go, so that no write waits behind them.
     """
@@ -42,6 +43,7 @@ class Means:
     work: Path
     sandbox: Sandbox
     network: Network
+    output_limits: OutputLimits
     slots: StepSlots
     threads: ThreadPoolExecutor
     slow_threads: ThreadPoolExecutor

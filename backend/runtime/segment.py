@@ -172,8 +172,8 @@ class _Execution:
             step = self._tasks.pop(task)
             at = self._means.clock()
             match task.result():
-                case Completed(value, outputs, redacted):
-                    self._board.complete(step, value, outputs, at)
+                case Completed(value, outputs, redacted, warnings):
+                    self._board.complete(step, value, outputs, at, warnings)
                     self._board.changes.redacted += redacted
                 case Failed() as failed:
                     self._board.changes.redacted += failed.redacted
