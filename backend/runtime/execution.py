@@ -64,7 +64,9 @@ class Execution:
         self._on_free = on_free
         self._work = settings.data / "work"
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="runtime")
-        self._slow_threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="runtime-slow")
+        # One for every segment and every step, so that none waits for another's files.
+        most_slow = max(_THREADS, (SEGMENTS_PER_SLOT + 1) * settings.step_slots)
+        self._slow_threads = ThreadPoolExecutor(most_slow, thread_name_prefix="runtime-slow")
         self._sweeping = Ticker("sweeper", self._sweep, TICK_SECONDS)
         sweeps = FinalSweeps(services.database, services.clock, objects, redactor, settings.data / "sweeps")
         self._opening = Ticker("final-sweep", sweeps.round, TICK_SECONDS)

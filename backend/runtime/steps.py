@@ -199,7 +199,7 @@ class StepWork:
         try:
             return outputs, await self.means.halted_with(lambda halt: self._keep(folder, outputs, halt))
         except BaseException as error:
-            await self.means.in_thread(lambda: discard(self.means.objects, outputs))
+            await self.means.in_slow_thread(lambda: discard(self.means.objects, outputs))
             if isinstance(error, RedactionError):
                 raise _unswept("what the step left", error) from error
             raise
