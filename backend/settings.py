@@ -57,6 +57,10 @@ class BackendSettings:
         engine: What executes runs: `local` is this process, `dbos` is worker processes on the same PostgreSQL.
         step_slots: Steps that run at once in this process.
         memory_mb: The most memory that their environments may give them together; None takes a share of what there is.
+        output_files: The most files of a step that become outputs.
+        output_directories: The most directories that they may lie in.
+        output_levels: How many directories deep they may lie.
+        output_entry_bytes: What each of those files and directories counts against the workspace beside its bytes.
         drain_seconds: How long steps may go on once the process is to end.
         launch_timeout_seconds: A segment that was handed over and that nothing takes up for so long fails as
             `launch_failed`.
@@ -77,6 +81,10 @@ class BackendSettings:
     engine: Literal["local", "dbos"] = "local"
     step_slots: int = 8
     memory_mb: int | None = None
+    output_files: int = 10_000
+    output_directories: int = 10_000
+    output_levels: int = 32
+    output_entry_bytes: int = 4_096
     drain_seconds: float = 2.0
     launch_timeout_seconds: float = 300.0
     watch_poll_seconds: float = 0.5

@@ -134,6 +134,10 @@ class Runtime:
     drain_seconds: float = field(default=_BACKEND.drain_seconds, metadata={CHECK: between(0, 86400)})
     step_slots: int = field(default=_BACKEND.step_slots, metadata={CHECK: between(1, 256)})
     memory_mb: int | None = field(default=_BACKEND.memory_mb, metadata={CHECK: between(1_769, 16_777_216)})
+    output_files: int = field(default=_BACKEND.output_files, metadata={CHECK: between(1, 100_000)})
+    output_directories: int = field(default=_BACKEND.output_directories, metadata={CHECK: between(1, 100_000)})
+    output_levels: int = field(default=_BACKEND.output_levels, metadata={CHECK: between(1, 64)})
+    output_entry_bytes: int = field(default=_BACKEND.output_entry_bytes, metadata={CHECK: between(1_024, 1_048_576)})
     launch_timeout_seconds: float = field(default=_BACKEND.launch_timeout_seconds, metadata={CHECK: between(1, 86400)})
 
 
@@ -215,6 +219,10 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         drain_seconds=runtime.drain_seconds,
         step_slots=runtime.step_slots,
         memory_mb=runtime.memory_mb,
+        output_files=runtime.output_files,
+        output_directories=runtime.output_directories,
+        output_levels=runtime.output_levels,
+        output_entry_bytes=runtime.output_entry_bytes,
         launch_timeout_seconds=runtime.launch_timeout_seconds,
         watch_poll_seconds=settings.backend.watch_poll_seconds,
         users_limit=settings.backend.users_limit,

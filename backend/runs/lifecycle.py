@@ -190,7 +190,7 @@ def close_run(
 
     Withdraws pending approvals, cancels unfinished steps, promotes the outputs that completed steps left, writes the
     last events and ends every open segment. With `held` it holds only while that owner runs that segment. A run
-    that never began gets no events; a parked one gets a closing segment of its own.
+    that never began gets no events; a parked one gets a closing segment of its own. `warnings` are added to the run's.
     """
     if status not in TERMINAL:
         raise ValueError(f"{status} is not a final status")
@@ -204,7 +204,7 @@ def close_run(
         finished_at=at,
         error_code=error_code,
         error_message=error_message,
-        warnings=json_text.write(list(warnings)),
+        warnings=json_text.write([*json_text.parse(store.warnings_of(tx, run_id)), *warnings]) if warnings else None,
         result=result.value,
         result_output_id=result.output_id,
         result_size_bytes=result.size_bytes,

@@ -159,6 +159,8 @@ _CLOSE: Final[Mapping[str, Statement]] = {
             {name: bindparam(f"new_{name}") for name in _CLOSING_COLUMNS}
             | {
                 "status": status,
+                # Null leaves those that the run has already.
+                "warnings": func.coalesce(bindparam("new_warnings"), runs.c.warnings),
                 "approvals_pending": _ZERO,
                 "outputs_count": select(func.count()).where(outputs.c.run_id == _RUN).scalar_subquery(),
             }
@@ -166,6 +168,7 @@ _CLOSE: Final[Mapping[str, Statement]] = {
     )
     for status in TERMINAL
 }
+_WARNINGS = sql(select(runs.c.warnings).where(runs.c.run_id == _RUN))
 _OUTPUTS = sql(select(outputs).where(outputs.c.run_id == _RUN).order_by(outputs.c.path))
 _UNSWEPT = sql(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.redaction_state == "pending"))
 _STAMP_OUTPUTS = sql(update(outputs).where(outputs.c.run_id == _RUN).values(created_at=_AT))
@@ -260,6 +263,11 @@ def continue_decisions(tx: Tx, run_id: str, segment_id: str) -> None:
 def untold_decisions(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
     """The decided approvals that a segment goes on from, if none of its events tells them: one tells all or none."""
     return tx.all(_UNTOLD_DECISIONS, of_run_id=run_id, of_segment_id=segment_id)
+
+
+def warnings_of(tx: Tx, run_id: str) -> str:
+    """The warnings that a run has, as JSON text."""
+    return str(tx.one(_WARNINGS, of_run_id=run_id).warnings)
 
 
 def close(tx: Tx, run_id: str, status: str, **columns: object) -> bool:

@@ -61,12 +61,17 @@ class Board:
         row["attempt"] += 1
         self._changes.event("step.started", step, attempt=row["attempt"])
 
-    def complete(self, step: str, value: str, outputs: Sequence[NewOutput], at: int) -> None:
-        """A step completed with a value, as JSON text, and outputs whose bytes are stored."""
+    def complete(
+        self, step: str, value: str, outputs: Sequence[NewOutput], at: int, warnings: Sequence[str] = ()
+    ) -> None:
+        """A step completed with a value, as JSON text, outputs whose bytes are stored, and warnings for the run."""
         self._move(step, dag.COMPLETED, finished_at=at, value=value)
         self._changes.outputs += outputs
         self._changes.counts["steps_completed"] += 1
         self._changes.event("step.completed", step, outputs=len(outputs))
+        for message in warnings:
+            self._changes.event("warning", step, message=message)
+        self._changes.warnings += warnings
 
     def retry(self, step: str, failure_type: str, message: str, retry_at: int) -> None:
         """An attempt failed and the step will begin once more: until then it is pending."""

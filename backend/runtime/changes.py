@@ -18,7 +18,7 @@ Row = dict[str, Any]
 class Changes:
     """Events in their order, and the rows that go with them; `counts` are added to the run's counters.
 
-    `redacted` is what sweeps found, for the run's redaction manifest.
+    `redacted` is what sweeps found, for the run's redaction manifest; `warnings` are added to the run's.
     """
 
     events: list[NewEvent] = field(default_factory=list)
@@ -27,6 +27,7 @@ class Changes:
     approvals: list[Row] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     redacted: list[Found] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.events or self.steps or self.outputs or self.approvals or self.redacted)
@@ -47,6 +48,8 @@ class Changes:
         store.add_approvals(tx, self.approvals)
         if self.counts:
             store.count(tx, run_id, self.counts)
+        if self.warnings:
+            store.add_warnings(tx, run_id, self.warnings)
         for found in self.redacted:
             add_redaction(tx, run_id, found)
 

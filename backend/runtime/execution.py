@@ -20,7 +20,7 @@ from backend.runtime.memory import default_memory_mb
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.redactor import Redactor
-from backend.runtime.sandbox import Sandbox, choose_sandbox
+from backend.runtime.sandbox import OutputLimits, Sandbox, choose_sandbox
 from backend.runtime.slots import StepSlots
 from backend.runtime.sweeper import Sweeper
 from backend.runtime.ticker import Ticker
@@ -64,7 +64,9 @@ class Execution:
         self._on_free = on_free
         self._work = settings.data / "work"
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="runtime")
-        self._slow_threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="runtime-slow")
+        # One for every segment and every step, so that none waits for another's files.
+        most_slow = max(_THREADS, (SEGMENTS_PER_SLOT + 1) * settings.step_slots)
+        self._slow_threads = ThreadPoolExecutor(most_slow, thread_name_prefix="runtime-slow")
         self._sweeping = Ticker("sweeper", self._sweep, TICK_SECONDS)
         sweeps = FinalSweeps(services.database, services.clock, objects, redactor, settings.data / "sweeps")
         self._opening = Ticker("final-sweep", sweeps.round, TICK_SECONDS)
@@ -169,6 +171,12 @@ class Execution:
             work=self._work,
             sandbox=sandbox,
             network=settings.network,
+            output_limits=OutputLimits(
+                settings.output_files,
+                settings.output_directories,
+                settings.output_levels,
+                settings.output_entry_bytes,
+            ),
             slots=slots,
             threads=self._threads,
             slow_threads=self._slow_threads,

@@ -2,19 +2,20 @@
 
 from typing import Final
 
-from backend.runtime.sandbox import Limits
+from backend.runtime.sandbox import Limits, OutputLimits
 from backend.workflows.readiness import Definition
 from backend.workflows.terms import DEFAULT_ENVIRONMENT, StepTerms
 
 
-def limits_of(environment: Definition) -> Limits:
-    """The limits of a step in this environment."""
+def limits_of(environment: Definition, outputs: OutputLimits = OutputLimits()) -> Limits:  # noqa: B008 - it is frozen
+    """The limits of a step in this environment, and of what it may leave."""
     return Limits(
         environment["memory_mb"],
         environment["timeout_seconds"],
         environment["workspace_mb"],
         # An environment that was applied before there was the field has no network.
         environment.get("network", "none"),
+        outputs,
     )
 
 

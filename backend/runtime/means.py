@@ -13,7 +13,7 @@ from backend.kept import Kept
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.redactor import Redactor
-from backend.runtime.sandbox import Network, Sandbox
+from backend.runtime.sandbox import Network, OutputLimits, Sandbox
 from backend.runtime.slots import StepSlots
 from backend.secrets import Secrets
 from backend.storage.database import Database
@@ -30,8 +30,9 @@ class Means:
         owner: This process: an id made at its start and never used again.
         work: Folder of what running steps need on disk, one folder a run.
         network: The most that an environment may allow its steps.
+        output_limits: How many files a step may leave, and how deep.
         threads: Where what blocks for a moment goes, so that the engine's loop never waits.
-        slow_threads: Where copies and sweeps go, so that no write waits behind them.
+        slow_threads: Where copies, sweeps and removals of files go, so that no write waits behind them.
     """
 
     database: Database
@@ -42,6 +43,7 @@ class Means:
     work: Path
     sandbox: Sandbox
     network: Network
+    output_limits: OutputLimits
     slots: StepSlots
     threads: ThreadPoolExecutor
     slow_threads: ThreadPoolExecutor
@@ -55,7 +57,7 @@ class Means:
         return asyncio.get_running_loop().run_in_executor(self.threads, work)
 
     def in_slow_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """As `in_thread`, for copies and sweeps."""
+        """As `in_thread`, for copies, sweeps and removals of files."""
         return asyncio.get_running_loop().run_in_executor(self.slow_threads, work)
 
     async def in_thread_to_its_end(self, work: Callable[[], T]) -> T:
@@ -82,7 +84,7 @@ class Means:
             halt.set()
             await asyncio.wait({running})
             if undo is not None and running.exception() is None:
-                await self.in_thread(lambda: undo(running.result()))
+                await self.in_slow_thread(lambda: undo(running.result()))
             raise
 
     def folder_of_run(self, run_id: str) -> Path:

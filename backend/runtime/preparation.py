@@ -179,4 +179,9 @@ class _Preparation:
     def _clean_up_after(self, work: asyncio.Future[Any]) -> None:
         """The run ends now, and the thread that works for it later: what it still writes goes after it."""
         means, run_id = self._means, self._begun.run_id
-        work.add_done_callback(lambda done: (done.exception(), means.in_thread(lambda: remove_folder(means, run_id))))
+
+        def clean_up(done: asyncio.Future[Any]) -> None:
+            done.exception()
+            means.in_slow_thread(lambda: remove_folder(means, run_id))
+
+        work.add_done_callback(clean_up)

@@ -83,4 +83,4 @@ class Recording:
 
     async def discard(self, outputs: Sequence[NewOutput]) -> None:
         """Removes the bytes of outputs that no row will name."""
-        await self._means.in_thread(lambda: discard(self._means.objects, outputs))
+        await self._means.in_slow_thread(lambda: discard(self._means.objects, outputs))

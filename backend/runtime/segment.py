@@ -94,7 +94,7 @@ class _Execution:
         finally:
             self._stopping.forget()
             if not self._parked:
-                await self._means.in_thread(lambda: remove_folder(self._means, self._begun.run_id))
+                await self._means.in_slow_thread(lambda: remove_folder(self._means, self._begun.run_id))
 
     async def _execute(self) -> None:
         while True:
@@ -172,8 +172,8 @@ class _Execution:
             step = self._tasks.pop(task)
             at = self._means.clock()
             match task.result():
-                case Completed(value, outputs, redacted):
-                    self._board.complete(step, value, outputs, at)
+                case Completed(value, outputs, redacted, warnings):
+                    self._board.complete(step, value, outputs, at, warnings)
                     self._board.changes.redacted += redacted
                 case Failed() as failed:
                     self._board.changes.redacted += failed.redacted
@@ -190,7 +190,7 @@ class _Execution:
 
     async def _park(self) -> None:
         self._parked = True
-        await self._means.in_thread(lambda: drop_files(self._means, self._begun.run_id))
+        await self._means.in_slow_thread(lambda: drop_files(self._means, self._begun.run_id))
         await self._recording.record(lambda tx, at: park_run(tx, self._segment_id, at))
 
     async def _complete(self) -> None:

@@ -21,6 +21,7 @@ from backend.runtime.patience import changed, patiently
 from backend.runtime.promotion import discard, store_outputs
 from backend.runtime.redaction_worker import RedactionError
 from backend.runtime.run_redaction import OUTPUTS, STEPS, Found, RunRedaction
+from backend.runtime.skipped_outputs import skipped_warning
 from backend.storage.database import Tx, run_of
 from backend.storage.object_keys import object_key
 from backend.workflows.terms import StepTerms
@@ -30,11 +31,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The return value as JSON text, outputs whose bytes are stored, and what a sweep found, by stage."""
+    """The return value as JSON text, outputs whose bytes are stored, what a sweep found, by stage, and warnings."""
 
     value: str
     outputs: list[NewOutput]
     redacted: list[Found]
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class StepWork:
         if agent is None:
             missing = f"there is no agent named '{name}'" if name else "the step has no agent"
             raise StepFailed("AgentUnavailable", missing, final=True)
-        limits = limits_of(self.step.environment)
+        limits = limits_of(self.step.environment, self.means.output_limits)
         if limits.network == "full" and self.means.network == "none":
             reason = "its environment asks for the network, which this deployment allows no step (runtime.network)"
             raise StepFailed("NetworkNotAllowed", reason, final=True)
@@ -131,7 +133,8 @@ class StepWork:
         if folder.exists():
             outputs, kept = await self._take_over(folder)
             redacted += kept
-        return Completed(json_text.write(value), outputs, redacted)
+        warnings = [skipped_warning(self.step.step, result.skipped, limits.outputs)] if result.skipped else []
+        return Completed(json_text.write(value), outputs, redacted, warnings)
 
     async def _files(self) -> Mapping[str, Path]:
         """What the steps that it needs left, made anew from the objects where a run went on after it waited."""
@@ -196,7 +199,7 @@ class StepWork:
         try:
             return outputs, await self.means.halted_with(lambda halt: self._keep(folder, outputs, halt))
         except BaseException as error:
-            await self.means.in_thread(lambda: discard(self.means.objects, outputs))
+            await self.means.in_slow_thread(lambda: discard(self.means.objects, outputs))
             if isinstance(error, RedactionError):
                 raise _unswept("what the step left", error) from error
             raise

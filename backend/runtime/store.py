@@ -1,10 +1,11 @@
 """SQL of an executing segment: what it reads once at its start, and what its steps leave."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import BindParameter, bindparam, insert, select, update
 
+from backend import json_text
 from backend.runs import redaction_manifest as manifests
 from backend.storage.database import Tx
 from backend.storage.statements import sql
@@ -46,6 +47,8 @@ _COUNT = sql(
 )
 _REDACTION = sql(select(runs.c.pii_redaction).where(runs.c.run_id == _RUN))
 _SET_REDACTION = sql(update(runs).where(runs.c.run_id == _RUN).values(pii_redaction=bindparam("manifest")))
+_WARNINGS = sql(select(runs.c.warnings).where(runs.c.run_id == _RUN))
+_SET_WARNINGS = sql(update(runs).where(runs.c.run_id == _RUN).values(warnings=bindparam("new_warnings")))
 _SET_MANIFEST = sql(update(runs).where(runs.c.run_id == _RUN).values(inputs_manifest=bindparam("manifest")))
 
 
@@ -83,6 +86,12 @@ def count(tx: Tx, run_id: str, more: Mapping[str, int]) -> None:
 def set_manifest(tx: Tx, run_id: str, manifest: str) -> None:
     """Writes what was copied in."""
     tx.later(_SET_MANIFEST, of_run_id=run_id, manifest=manifest)
+
+
+def add_warnings(tx: Tx, run_id: str, new: Sequence[str]) -> None:
+    """Adds warnings to those of a run that goes on."""
+    warnings = json_text.parse(tx.one(_WARNINGS, of_run_id=run_id).warnings)
+    tx.later(_SET_WARNINGS, of_run_id=run_id, new_warnings=json_text.write([*warnings, *new]))
 
 
 def redaction_manifest(tx: Tx, run_id: str) -> str:

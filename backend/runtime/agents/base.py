@@ -1,7 +1,7 @@
 """What runs a step of any kind of agent: what it is given, what it leaves, how it fails."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ class StepRequest:
 
     `agent` is the agent's definition. `needs` maps each needed step to its return value, and `files` those that left
     output files to a folder of them. `inputs` is the run's folder of inputs. All folders are read-only to the step.
-    `outputs` is the step's own folder on the host, made if need be: it receives the output files, and is removed if the
-    step fails. Of a connector only type, bucket and prefixes reach the step.
+    `outputs` is the step's own folder on the host, made with the first output file; it is removed if the step fails.
+    Of a connector only type, bucket and prefixes reach the step.
     """
 
     step: str
@@ -37,10 +37,14 @@ class StepRequest:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a completed step leaves: its JSON return value, and what it printed."""
+    """What a completed step leaves: its JSON return value, and what it printed.
+
+    `skipped` counts the entries of its output folder that are no outputs, by the kinds of `SKIPPED_KINDS`.
+    """
 
     value: Any
     log: bytes
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 class StepFailed(Exception):  # noqa: N818 - the event's name in DECISIONS.md §5

@@ -2,7 +2,7 @@
 
 import asyncio
 import marshal
-import shutil
+from collections.abc import Mapping
 from typing import Any, Final
 
 from backend.runtime.agents import failures
@@ -20,18 +20,22 @@ from backend.runtime.sandbox.inside.protocol import (
     PROGRESS,
     READY,
     RESULT,
+    SKIPPED,
+    SKIPPED_KINDS,
 )
 from backend.runtime.sandbox.outputs import OutputFolder, WorkspaceFullError
 from backend.runtime.sandbox.process import StepProcess
 
 START_SECONDS = 30
 EXIT_SECONDS = 0.5
+MAX_SKIPPED = 10**9
 CONNECTOR_FIELDS = ("type", "bucket", "prefixes")
 
 # The kinds of frame that are allowed at each point, with the most bytes of each.
 WHILE_STARTING: Final = {READY: 0}
-WHILE_RUNNING: Final = {PROGRESS: MAX_PROGRESS_BYTES, FILE: 8 * 1024, RESULT: MAX_RESULT_BYTES, FAILURE: 1024 * 1024}
-AFTER_A_FILE: Final = {kind: most for kind, most in WHILE_RUNNING.items() if kind != PROGRESS}
+AT_THE_END: Final = {RESULT: MAX_RESULT_BYTES, FAILURE: 1024 * 1024}
+AFTER_A_FILE: Final = {FILE: 8 * 1024, SKIPPED: 1024, **AT_THE_END}
+WHILE_RUNNING: Final = {PROGRESS: MAX_PROGRESS_BYTES, **AFTER_A_FILE}
 
 
 async def run_python_step(sandbox: Sandbox, request: StepRequest, on_progress: OnProgress) -> StepResult:
@@ -41,27 +45,30 @@ async def run_python_step(sandbox: Sandbox, request: StepRequest, on_progress: O
     what `on_progress` raises passes through.
     """
     try:
-        request.outputs.mkdir(parents=True, exist_ok=True)
         process = await sandbox.start(request.limits, Readable(request.inputs, request.files))
     except OSError as error:
         raise StepFailed("SandboxFailed", "the step's sandbox could not be started", f"{error}\n".encode()) from error
     process.log.start()
+    outputs = OutputFolder(request.outputs, request.limits)
     try:
         try:
-            value = await _run(process, request, on_progress)
+            value, skipped = await _run(process, request, outputs, on_progress)
         finally:
             await sandbox.end(process)
-        return StepResult(value, process.log.text())
+        return StepResult(value, process.log.text(), skipped)
     except BaseException as error:
         if isinstance(error, StepFailed):
             error.log = process.log.text() + error.log
-        await asyncio.to_thread(shutil.rmtree, request.outputs, ignore_errors=True)
+        await outputs.discard()
         raise
     finally:
+        outputs.close()
         sandbox.release(process)
 
 
-async def _run(process: StepProcess, request: StepRequest, on_progress: OnProgress) -> Any:
+async def _run(
+    process: StepProcess, request: StepRequest, outputs: OutputFolder, on_progress: OnProgress
+) -> tuple[Any, Mapping[str, int]]:
     frames = Frames(process.channel)
     try:
         async with asyncio.timeout(START_SECONDS):
@@ -72,7 +79,7 @@ async def _run(process: StepProcess, request: StepRequest, on_progress: OnProgre
     try:
         async with asyncio.timeout(request.limits.timeout_seconds) as clock:
             await frames.send_request(_payload(process, request))
-            return await _converse(frames, request, untimed(on_progress, clock))
+            return await _converse(frames, request, outputs, untimed(on_progress, clock))
     except TimeoutError as error:
         if clock.expired():
             raise failures.time_limit(request.limits) from error
@@ -110,20 +117,25 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
     )
 
 
-async def _converse(frames: Frames, request: StepRequest, on_progress: OnProgress) -> Any:
-    """Read what the step sends until its result, which is returned."""
-    allowed = WHILE_RUNNING
-    outputs = OutputFolder(request.outputs, request.limits.workspace_bytes)
+async def _converse(
+    frames: Frames, request: StepRequest, outputs: OutputFolder, on_progress: OnProgress
+) -> tuple[Any, Mapping[str, int]]:
+    """Read what the step sends until its result; returns that, and how many entries are no outputs, by kind."""
+    allowed: Mapping[int, int] = WHILE_RUNNING
+    skipped: Mapping[str, int] = {}
     events = 0
     while True:
         kind, payload = await frames.next(allowed)
         if kind == RESULT:
-            return _result(payload)
+            return _result(payload), skipped
         if kind == FAILURE:
             raise failures.reported(payload, request.limits)
         if kind == FILE:
             allowed = AFTER_A_FILE
             await _store(outputs, payload, frames)
+        elif kind == SKIPPED:
+            allowed = AT_THE_END
+            skipped = _skipped(payload)
         else:
             events += 1
             if events > MAX_PROGRESS_EVENTS:
@@ -145,6 +157,18 @@ async def _store(outputs: OutputFolder, payload: bytes, frames: Frames) -> None:
         raise HostileFrameError(f"a file's announcement {error}") from error
     except OSError as error:
         raise StepFailed("OutputsNotStored", "the step's outputs could not be stored", f"{error}\n".encode()) from error
+
+
+def _skipped(payload: bytes) -> Mapping[str, int]:
+    try:
+        counts = parse(payload)
+    except NotJsonError as error:
+        raise HostileFrameError(f"the count of what was left out {error}") from error
+    if not isinstance(counts, dict) or not all(
+        kind in SKIPPED_KINDS and type(count) is int and 0 < count <= MAX_SKIPPED for kind, count in counts.items()
+    ):
+        raise HostileFrameError("what was left out is counted by kind")
+    return counts
 
 
 async def _report(payload: bytes, on_progress: OnProgress) -> None:

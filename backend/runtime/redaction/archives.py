@@ -6,6 +6,7 @@ import zlib
 from pathlib import Path
 from typing import Final
 
+from backend.output_paths import safe_member
 from backend.runtime.redaction.files import ArchiveBounds, WithheldError, sweep_into
 from backend.runtime.redaction.names import numbered, swept_name
 from backend.runtime.redaction.sweep import Sweep
@@ -21,7 +22,8 @@ _OVER_BOUNDS: Final = frozenset({"too_many_members", "too_large", "too_deep"})
 def sweep_zip(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sample_rows: int) -> None:
     """Writes a new archive with every member swept, names too; members that must be withheld are left out.
 
-    Comments, times and rights of the old archive are left behind.
+    So are those whose path leads upwards; other paths are made safe to unpack. Comments, times and rights of the old
+    archive are left behind.
 
     Raises:
         WithheldError: the archive is broken, or over the bounds.
@@ -81,12 +83,21 @@ class _Copy:
             return
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as copy:
             for member in self._archive.infolist():
-                name = self._name(member.filename)
+                path = safe_member(member.filename)
+                if path is None:
+                    self._withhold(member)
+                    continue
+                name = self._name(path)
                 if member.is_dir():
                     copy.mkdir(name)
                 elif (swept := self._swept(member)) is not None:
                     copy.write(swept, name)
                     swept.unlink()
+
+    def _withhold(self, member: zipfile.ZipInfo) -> None:
+        files = int(not member.is_dir())
+        self._sweep.counts.files += files
+        self._sweep.counts.withheld_files += files
 
     def _swept(self, member: zipfile.ZipInfo) -> Path | None:
         """A file with the member's swept content; None where it must be withheld, and where nothing is written."""
@@ -119,7 +130,7 @@ class _Copy:
                 file.write(block)
 
     def _name(self, name: str) -> str:
-        swept, entities = swept_name(name.rstrip("/"), self._sweep.matches)
+        swept, entities = swept_name(name, self._sweep.matches)
         self._sweep.counts.categories.update(entities)
         free, number = swept, 2
         while free in self._taken:

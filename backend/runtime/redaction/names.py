@@ -4,6 +4,7 @@ import posixpath
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from backend.output_paths import plain_part, safe_part
 from backend.runtime.redaction.media_endings import ENDINGS
 from backend.runtime.redaction.rule import Match
 from backend.runtime.redaction.spans import replaced
@@ -21,14 +22,21 @@ def swept_name(path: str, find: Callable[[str], Sequence[Match]]) -> tuple[str, 
     parts = []
     entities: list[str] = []
     for part in path.split("/"):
-        stem, ending = split_ending(part)
-        matches = find(stem)
-        if not matches:
-            # An underscore is a letter to an address, and a space to a number.
-            matches = find(stem.translate(_WORDS))
-        parts.append(_short(replaced(stem, matches), ending) if matches else part)
+        swept, matches = _swept_part(part, find)
+        parts.append(swept)
         entities += [match.entity for match in matches]
     return "/".join(parts), entities
+
+
+def _swept_part(part: str, find: Callable[[str], Sequence[Match]]) -> tuple[str, Sequence[Match]]:
+    stem, ending = split_ending(part)
+    # A character that is encoded (docs/agents.md) may be the edge of a value.
+    for text in dict.fromkeys((plain_part(stem), stem)):
+        # An underscore is a letter to an address, and a space to a number.
+        matches = find(text) or find(text.translate(_WORDS))
+        if matches:
+            return safe_part(_short(replaced(text, matches), ending)), matches
+    return part, ()
 
 
 def _short(stem: str, ending: str) -> str:

@@ -68,6 +68,12 @@ class Bubblewrap(Layer):
         self._ways = (*own, USER_NAMESPACE, NESTABLE_USER_NAMESPACE)
         self._user = self._ways[0]
 
+    def make_readable(self, readable: Readable) -> None:
+        """Open the folders to all users, where each step has its own."""
+        if self._user is OWN_USER:
+            for folder in (*([readable.inputs] if readable.inputs else ()), *readable.files.values()):
+                open_to_readers(folder)
+
     def launch(
         self,
         command: Sequence[str],
@@ -77,15 +83,11 @@ class Bubblewrap(Layer):
         link: int,
     ) -> Launch:
         """Wrap `command`; every writable path lies in one tmpfs of `workspace_mb`, also /tmp and /dev/shm."""
-        own = self._user is OWN_USER
-        if own:
-            for folder in (*([readable.inputs] if readable.inputs else ()), *readable.files.values()):
-                open_to_readers(folder)
         with ExitStack() as undo:
             # Its own offset: each step's bubblewrap reads the filter from the beginning.
             filter_fd = os.open(f"/proc/self/fd/{self._filters[limits.network]}", os.O_RDONLY)
             undo.callback(os.close, filter_fd)
-            user = self._users.take() if own else None
+            user = self._users.take() if self._user is OWN_USER else None
             undo.pop_all()
         argv = [*self._wrapper, self._program, *NAMESPACES, "--die-with-parent", "--hostname", "step"]
         argv += ["--info-fd", str(link), "--seccomp", str(filter_fd), *self._user]

@@ -3,12 +3,10 @@
 import asyncio
 import socket
 from collections.abc import Mapping
-from typing import BinaryIO
 
 from backend.runtime.sandbox.inside.protocol import HEADER_BYTES, REQUEST
 
 _READ_BYTES = 256 * 1024
-_INLINE_WRITE_BYTES = 64 * 1024
 
 
 class EndOfStepError(Exception):
@@ -22,7 +20,8 @@ class HostileFrameError(Exception):
 class Frames:
     """The worker's side of a step's socket: reads frames and believes nothing about them.
 
-    Who calls bounds the time; every length is checked before a byte of the payload is read.
+    Who calls bounds the time; every length is checked before a byte of the payload is read. Each frame and each read
+    takes a turn of the loop, so that a step that never stops sending holds nobody up.
     """
 
     def __init__(self, channel: socket.socket) -> None:
@@ -39,6 +38,7 @@ class Frames:
 
     async def next(self, most: Mapping[int, int]) -> tuple[int, bytes]:
         """The next frame as (kind, payload); `most` holds the kinds allowed now and the most bytes of each."""
+        await asyncio.sleep(0)
         kind, *size = await self._exactly(HEADER_BYTES)
         length = int.from_bytes(size, "big")
         if kind not in most:
@@ -47,20 +47,14 @@ class Frames:
             raise HostileFrameError(f"a frame of kind {kind} has {length} bytes")
         return kind, await self._exactly(length)
 
-    async def copy(self, size: int, file: BinaryIO) -> None:
-        """Write the next `size` bytes to `file`, with constant memory and large writes off the loop."""
-        early = self._received[:size]
-        del self._received[:size]
-        file.write(early)
-        left = size - len(early)
-        view = memoryview(bytearray(min(left, _READ_BYTES)))
-        while left:
-            count = await self._receive_into(view[: min(left, len(view))])
-            if count < _INLINE_WRITE_BYTES:
-                file.write(view[:count])
-            else:
-                await asyncio.to_thread(file.write, view[:count])
-            left -= count
+    async def fill(self, block: memoryview) -> None:
+        """Read as many bytes as the block has room for."""
+        early = self._received[: len(block)]
+        del self._received[: len(block)]
+        filled = len(early)
+        block[:filled] = early
+        while filled < len(block):
+            filled += await self._receive_into(block[filled:])
 
     async def _exactly(self, count: int) -> bytes:
         # Grows with what arrives: a length alone reserves no memory.
@@ -72,6 +66,7 @@ class Frames:
             if not part:
                 raise EndOfStepError
             self._received += part
+            await asyncio.sleep(0)
         payload = bytes(self._received[:count])
         del self._received[:count]
         return payload
@@ -83,4 +78,5 @@ class Frames:
             raise EndOfStepError from error
         if count == 0:
             raise EndOfStepError
+        await asyncio.sleep(0)
         return count

@@ -94,6 +94,9 @@ class Layer(ABC):
     A namespace's first process is told on the link, as bubblewrap does; a guard ends everything when the link ends.
     """
 
+    def make_readable(self, readable: Readable) -> None:  # noqa: B027 - most layers need nothing of it
+        """Let every step's user read these folders, which takes long where they hold many files. Raises OSError."""
+
     @abstractmethod
     def launch(
         self, command: Sequence[str], limits: Limits, readable: Readable, fds: Sequence[int], link: int

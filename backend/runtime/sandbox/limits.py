@@ -1,14 +1,28 @@
 """How much one step may use."""
 
 import os
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 MEBIBYTE = 1024 * 1024
 PROCESSES = 256
 """The most processes and threads of a step."""
 
 Network = Literal["none", "full"]
+
+
+@dataclass(frozen=True)
+class OutputLimits:
+    """How many files a step may leave, in how many directories and how deep (DECISIONS.md §11).
+
+    `levels` counts the directories above a file. Beside its bytes, each file counts `entry_bytes` against the
+    workspace, and so does each directory.
+    """
+
+    files: int = 10_000
+    directories: int = 10_000
+    levels: int = 32
+    entry_bytes: int = 4_096
 
 
 @dataclass(frozen=True)
@@ -24,6 +38,7 @@ class Limits:
     timeout_seconds: float
     workspace_mb: int
     network: Network = "none"
+    outputs: OutputLimits = OutputLimits()
 
     @property
     def memory_bytes(self) -> int:
@@ -40,7 +55,7 @@ class Limits:
         """What cannot change once a sandbox has started; the rest comes with the request."""
         return self.workspace_mb, self.network
 
-    def for_runner(self, *, processes: int | None) -> dict[str, int | None]:
+    def for_runner(self, *, processes: int | None) -> dict[str, Any]:
         """The limits that the runner sets on itself before it runs the agent.
 
         CPU time is a backstop behind the wall clock, which the worker keeps: every core busy for the whole time.
@@ -50,4 +65,5 @@ class Limits:
             "cpu_seconds": int(self.timeout_seconds) * (os.cpu_count() or 1) + 1,
             "file_bytes": self.workspace_bytes,
             "processes": processes,
+            "outputs": asdict(self.outputs),
         }

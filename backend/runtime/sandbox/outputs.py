@@ -1,10 +1,20 @@
 """Takes over the files that a step leaves."""
 
-from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+import asyncio
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final
 
+from backend.output_paths import safe_path
 from backend.runtime.sandbox.frames import Frames, HostileFrameError
-from backend.runtime.sandbox.inside.protocol import MAX_FILES, MAX_PATH_BYTES
+from backend.runtime.sandbox.inside.protocol import MAX_PATH_BYTES
+from backend.runtime.sandbox.limits import Limits
+
+_BLOCK_BYTES: Final = 256 * 1024
 
 
 class WorkspaceFullError(Exception):
@@ -12,42 +22,87 @@ class WorkspaceFullError(Exception):
 
 
 class OutputFolder:
-    """The step's output folder on the host, written by the worker alone from what the step sends.
+    """The step's output folder on the host, made with its first file, written by the worker from what the step sends.
 
-    The step never sees this folder: there are no links to follow, and what it sends is bounded before it is read.
+    The step never sees this folder: there are no links to follow, and what it sends is bounded before it is read. The
+    files get safe names. All work on the disk is done on one thread of the step's own, one block at a time, and the
+    step is held up meanwhile.
     """
 
-    def __init__(self, root: Path, most_bytes: int) -> None:
+    def __init__(self, root: Path, limits: Limits) -> None:
         self._root = root
-        self._bytes_left = most_bytes
-        self._files_left = MAX_FILES
+        self._limits = limits.outputs
+        self._bytes_left = limits.workspace_bytes
+        self._files_left = limits.outputs.files
+        self._directories: set[str] = set()
+        self._thread: ThreadPoolExecutor | None = None
 
     async def receive(self, announced: Any, frames: Frames) -> None:
         """Store the file that `announced` (`{path, size}`) names, its bytes next on `frames`.
 
-        Raises HostileFrameError for a path outside the folder, used twice or too long, and for too many files;
-        WorkspaceFullError for too many bytes; OSError when the host cannot store them.
+        Raises HostileFrameError for a path outside the folder, used twice, too long or too deep, and for too many files
+        or directories; WorkspaceFullError for too many bytes; OSError when the host cannot store them.
         """
-        path, size = _checked(announced)
+        given, size = _checked(announced, self._limits.levels)
+        path = safe_path(given)
+        new = self._new_directories(path)
+        self._charge(size, len(new))
+        self._directories.update(new)
+        block = memoryview(bytearray(min(size, _BLOCK_BYTES)))
+        await frames.fill(block)
+        await self._in_thread(partial(self._create, path, new, block))
+        while size := size - len(block):
+            block = block[:size]
+            await frames.fill(block)
+            await self._in_thread(partial(_append, self._root / path, block))
+
+    async def discard(self) -> None:
+        """Remove what was stored, after whatever is still being written."""
+        if self._thread is not None:
+            await self._in_thread(partial(shutil.rmtree, self._root, ignore_errors=True))
+
+    def close(self) -> None:
+        """End the thread, once it has done what it was given."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
+
+    def _new_directories(self, path: str) -> Sequence[str]:
+        """The directories that a file needs and that there are not yet, from the outermost in."""
+        parents = accumulate(path.split("/")[:-1], "{}/{}".format)
+        return [parent for parent in parents if parent not in self._directories]
+
+    def _charge(self, size: int, directories: int) -> None:
         self._files_left -= 1
-        self._bytes_left -= size
+        self._bytes_left -= size + (1 + directories) * self._limits.entry_bytes
         if self._files_left < 0:
             raise HostileFrameError("more output files than the runner lets through")
+        if len(self._directories) + directories > self._limits.directories:
+            raise HostileFrameError("more output directories than the runner lets through")
         if self._bytes_left < 0:
             raise WorkspaceFullError
-        with self._create(path) as file:
-            await frames.copy(size, file)
 
-    def _create(self, path: PurePosixPath) -> BinaryIO:
-        target = self._root / path
+    def _create(self, path: str, directories: Sequence[str], block: memoryview) -> None:
+        self._root.mkdir(parents=True, exist_ok=True)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            return target.open("xb")
+            for directory in directories:
+                (self._root / directory).mkdir()
+            with (self._root / path).open("xb") as file:
+                file.write(block)
         except (FileExistsError, NotADirectoryError) as error:
-            raise HostileFrameError(f"the output path {str(path)!r} is used twice") from error
+            raise HostileFrameError(f"the output path {path!r} is used twice") from error
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="step-outputs")
+        await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
-def _checked(announced: Any) -> tuple[PurePosixPath, int]:
+def _append(target: Path, block: memoryview) -> None:
+    with target.open("ab") as file:
+        file.write(block)
+
+
+def _checked(announced: Any, levels: int) -> tuple[str, int]:
     path, size = (announced.get("path"), announced.get("size")) if isinstance(announced, dict) else (None, None)
     if not isinstance(path, str) or type(size) is not int or size < 0:
         raise HostileFrameError("a file is announced by a path and a size")
@@ -60,4 +115,6 @@ def _checked(announced: Any) -> tuple[PurePosixPath, int]:
         raise HostileFrameError(f"{path!r} is no path below the outputs")
     if any(len(part.encode()) > 255 for part in parts):
         raise HostileFrameError(f"a name in {path!r} is too long")
-    return PurePosixPath(*parts), size
+    if len(parts) - 1 > levels:
+        raise HostileFrameError("an output deeper than the runner lets through")
+    return path, size

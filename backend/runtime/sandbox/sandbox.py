@@ -5,7 +5,7 @@ import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from backend.runtime.sandbox.inside import channel, context, plain_json, protocol, runner
+from backend.runtime.sandbox.inside import channel, context, outputs, plain_json, protocol, runner
 from backend.runtime.sandbox.layer import Layer, Readable
 from backend.runtime.sandbox.limits import Limits
 from backend.runtime.sandbox.pool import WarmPool
@@ -15,6 +15,8 @@ from backend.runtime.sandbox.spawner import Spawner
 from backend.runtime.sandbox.watch import Watch
 
 REAPER_THREADS = 8
+# Started as they are needed, and one for every step that may run at once.
+READER_THREADS = 256
 
 
 class Sandbox:
@@ -27,7 +29,8 @@ class Sandbox:
         self.layer = layer
         self._spawner = Spawner()
         self._reapers = ThreadPoolExecutor(REAPER_THREADS, thread_name_prefix="step-reaper")
-        self._runner_fd = compiled(runner, protocol, plain_json, channel, context)
+        self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="step-readable")
+        self._runner_fd = compiled(runner, protocol, plain_json, channel, context, outputs)
         self._pool = WarmPool(self._refill, self._discard, warm)
         self._watch = Watch()
         self._lock = threading.Lock()
@@ -50,6 +53,9 @@ class Sandbox:
         return process
 
     async def _start_cold(self, limits: Limits, readable: Readable) -> StepProcess:
+        if readable:
+            # Not by the spawner, which starts everybody's steps.
+            await asyncio.wrap_future(self._readers.submit(self.layer.make_readable, readable))
         starting = self._spawner.submit(lambda: self._spawn(limits, readable))
         try:
             return await asyncio.wrap_future(starting)
@@ -80,6 +86,7 @@ class Sandbox:
     def close(self) -> None:
         """End whatever still runs or waits, and the threads that served it."""
         self._pool.close()
+        self._readers.shutdown(wait=True)
         self._spawner.close()
         self._reapers.shutdown(wait=True)
         for process in list(self._open):

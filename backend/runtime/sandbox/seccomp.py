@@ -16,7 +16,9 @@ from backend.runtime.sandbox.limits import Network
 _NEW_NAMESPACES: Final = 0x7E020000
 _SET_FILE_FLAGS: Final = (0x40086602, 0x401C5820)
 """FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR: the owner may, through a file that is open for reading only."""
-_AF_UNIX, _AF_INET, _AF_INET6, _SOCK_STREAM = 1, 2, 10, 1
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_SOCK_STREAM, _SOCK_PACKET, _SOCK_TYPE = 1, 10, 0xF
+_NETLINK_ROUTE: Final = 0
 _WHOLE: Final = 0xFFFFFFFF
 
 
@@ -32,12 +34,16 @@ class _Check:
 
 @dataclass(frozen=True)
 class _Rule:
-    """The call fails with `error` unless all checks hold, else with `then`; 0 does nothing and looks like success."""
+    """The call fails with `error` unless all checks hold, else with `then`; 0 does nothing and looks like success.
+
+    Where `alternative` is given, its checks may hold in place of those in `unless`.
+    """
 
     names: str
     error: int = errno.EPERM
     unless: tuple[_Check, ...] = ()
     then: int | None = None
+    alternative: tuple[_Check, ...] = ()
 
 
 _KERNEL: Final = (
@@ -61,16 +67,37 @@ _KERNEL: Final = (
     _Rule("settimeofday clock_settime clock_adjtime adjtimex iopl ioperm modify_ldt vhangup"),
 )
 
-_NO_SOCKETS: Final = (
-    _Rule("socket connect bind listen accept accept4", errno.EACCES),
-    _Rule("socketpair", errno.EACCES, (_Check(0, (_AF_UNIX,)), _Check(1, (_SOCK_STREAM,), 0xF))),
+_STREAM_PAIRS: Final = _Rule(
+    "socketpair", errno.EACCES, (_Check(0, (_AF_UNIX,)), _Check(1, (_SOCK_STREAM,), _SOCK_TYPE))
 )
 """A pair of datagram sockets could send to any name, so a pair is one of streams."""
 
-_INTERNET_SOCKETS: Final = (
-    _Rule("socket", errno.EACCES, (_Check(0, (_AF_INET, _AF_INET6)),)),
-    _Rule("socketpair", errno.EACCES, (_Check(0, (_AF_UNIX,)), _Check(1, (_SOCK_STREAM,), 0xF))),
+_NO_SOCKETS: Final = (
+    _Rule("socket connect bind listen accept accept4", errno.EACCES),
+    _STREAM_PAIRS,
 )
+
+
+def _sockets(*families: int) -> _Rule:
+    """Sockets of these families only, and of netlink what lists addresses and routes, as name resolution does.
+
+    A family such as AF_VSOCK belongs to no network namespace. SOCK_PACKET turns an internet socket into AF_PACKET.
+    """
+    return _Rule(
+        "socket",
+        errno.EACCES,
+        (_Check(0, families), _Check(1, (_SOCK_PACKET,), _SOCK_TYPE, wanted=False)),
+        alternative=(_Check(0, (_AF_NETLINK,)), _Check(2, (_NETLINK_ROUTE,))),
+    )
+
+
+_OWN_NETWORK_SOCKETS: Final = (
+    _sockets(_AF_UNIX, _AF_INET, _AF_INET6),
+    _Rule("socketpair", errno.EACCES, (_Check(0, (_AF_UNIX,)),)),
+)
+"""In a network namespace of its own a step reaches nothing by these."""
+
+_INTERNET_SOCKETS: Final = (_sockets(_AF_INET, _AF_INET6), _STREAM_PAIRS)
 """The machine's services on Unix sockets are not part of the network."""
 
 # Landlock does not look at these: they work on every file that the step's user may write, or see the names of. Programs
@@ -98,7 +125,7 @@ _NO_SIGNALS: Final = (_Rule("kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo
 
 def namespace_filter(network: Network) -> bytes:
     """The filter for a step in namespaces of its own; the network's is its own too unless `network` is full."""
-    return _assemble((*_KERNEL, *(_INTERNET_SOCKETS if network == "full" else ())))
+    return _assemble((*_KERNEL, *(_INTERNET_SOCKETS if network == "full" else _OWN_NETWORK_SOCKETS)))
 
 
 def landlock_filter(network: Network, *, own_user: bool, scoped_signals: bool) -> bytes:
@@ -148,20 +175,27 @@ def _assemble(rules: Iterable[_Rule]) -> bytes:
 
 
 def _body(rule: _Rule) -> list[bytes]:
-    fail = _instruction(_RETURN, _FAIL | rule.error)
-    if not rule.unless:
-        return [fail]
-    body = []
-    for check in rule.unless:
-        body += [_instruction(_LOAD, _ARGUMENTS + 8 * check.argument), _instruction(_AND, check.mask)]
-        last = len(check.values) - 1
+    body = [_instruction(_RETURN, _FAIL | rule.error)]
+    for checks in (rule.alternative, rule.unless):
+        if checks:
+            body = [*_unless(checks, _ALLOW if rule.then is None else _FAIL | rule.then), *body]
+    return body
+
+
+def _unless(checks: Iterable[_Check], verdict: int) -> list[bytes]:
+    """Return the verdict if all checks hold, else go on behind these instructions."""
+    program = [_instruction(_RETURN, verdict)]
+    for check in reversed(list(checks)):
+        beyond, last = len(program), len(check.values) - 1
+        tests = []
         for place, value in enumerate(check.values):
             if check.wanted:
-                body.append(_instruction(_EQUAL, value, yes=last - place + 1))
+                tests.append(_instruction(_EQUAL, value, yes=last - place, no=beyond if place == last else 0))
             else:
-                body.append(_instruction(_EQUAL, value, yes=last - place, no=int(place == last)))
-        body.append(fail)
-    return [*body, _instruction(_RETURN, _ALLOW if rule.then is None else _FAIL | rule.then)]
+                tests.append(_instruction(_EQUAL, value, yes=last - place + beyond))
+        load = [_instruction(_LOAD, _ARGUMENTS + 8 * check.argument), _instruction(_AND, check.mask)]
+        program = [*load, *tests, *program]
+    return program
 
 
 def _numbers(column: int) -> Mapping[str, int]:

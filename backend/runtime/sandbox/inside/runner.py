@@ -2,8 +2,8 @@
 
 Everything goes over one inherited socket as frames: a byte for the kind, four bytes for the length (big-endian), the
 payload. One request comes in, marshalled. Out go READY, then any number of PROGRESS, and at the end either FAILURE, or
-for every output FILE followed by the file's bytes as they are, and then RESULT, all in JSON. The worker reads all of it
-as hostile.
+for every output FILE followed by the file's bytes as they are, SKIPPED where entries of the output folder were left
+out, and then RESULT, all in JSON. The worker reads all of it as hostile.
 """
 
 from __future__ import annotations
@@ -11,18 +11,16 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import stat
 import sys
 import types
 
-from backend.runtime.sandbox.inside.channel import Channel, note
+from backend.runtime.sandbox.inside.channel import Channel
 from backend.runtime.sandbox.inside.context import Context
+from backend.runtime.sandbox.inside.outputs import OutputsError, send_outputs
 from backend.runtime.sandbox.inside.plain_json import encode
 from backend.runtime.sandbox.inside.protocol import (
     FAILURE,
-    MAX_FILES,
     MAX_MESSAGE_CHARACTERS,
-    MAX_PATH_BYTES,
     MAX_RESULT_BYTES,
     MAX_TRACEBACK_CHARACTERS,
     READY,
@@ -31,7 +29,7 @@ from backend.runtime.sandbox.inside.protocol import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 NESTING_LIMIT = 3_000
@@ -100,40 +98,6 @@ def _encode_result(value: Any) -> bytes:
     return payload
 
 
-def _regular_files(root: str) -> Iterator[tuple[str, str]]:
-    """Every regular file below `root`, as (path, path relative to it), links and devices left out."""
-    folders = [""]
-    while folders:
-        inside = folders.pop()
-        for entry in sorted(os.scandir(os.path.join(root, inside)), key=lambda entry: entry.name):  # noqa: PTH118 - names may be bytes beyond UTF-8
-            relative = f"{inside}/{entry.name}" if inside else entry.name
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(relative)
-            elif entry.is_file(follow_symlinks=False):
-                yield entry.path, relative
-            else:
-                note(f"output {relative!r} is not a regular file and was left out")
-
-
-def _send_outputs(channel: Channel, root: str) -> None:
-    for count, (path, relative) in enumerate(_regular_files(root), start=1):
-        if count > MAX_FILES:
-            raise _StepError("outputs", f"the step wrote more than {MAX_FILES} output files")
-        try:
-            length = len(relative.encode())
-        except UnicodeEncodeError:
-            raise _StepError("outputs", f"the name of the output {relative!r} is not UTF-8") from None
-        if length > MAX_PATH_BYTES:
-            raise _StepError("outputs", f"the path of the output {relative!r} is longer than {MAX_PATH_BYTES} bytes")
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            status = os.fstat(fd)
-            if stat.S_ISREG(status.st_mode):
-                channel.send_file(relative, fd, status.st_size)
-        finally:
-            os.close(fd)
-
-
 def _describe(error: BaseException, code: str) -> dict[str, str]:
     import linecache
     import traceback
@@ -141,6 +105,8 @@ def _describe(error: BaseException, code: str) -> dict[str, str]:
     kind = "exception"
     if isinstance(error, _StepError):
         kind = error.kind
+    elif isinstance(error, OutputsError):
+        kind = "outputs"
     elif isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         kind = "memory"
     elif isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}:
@@ -198,7 +164,7 @@ def main(fd: int) -> NoReturn:
     code: str = request["code"]
     try:
         result = _encode_result(_finish(_load(code)(Context(channel, request))))
-        _send_outputs(channel, request["folders"]["outputs"])
+        send_outputs(channel, request["folders"]["outputs"], request["limits"]["outputs"])
         _flush()
         channel.send(RESULT, result)
     except BaseException as error:  # noqa: BLE001 - SystemExit of the agent is a failure like any other

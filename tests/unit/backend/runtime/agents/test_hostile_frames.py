@@ -1,11 +1,13 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from backend.runtime.agents import Limits, StepFailed
+from backend.runtime.sandbox import OutputLimits
 from tests.unit.backend.runtime.sandbox.steps import Steps
 
-READY, REQUEST, PROGRESS, FILE, RESULT, FAILURE = 1, 2, 3, 4, 5, 6
+READY, REQUEST, PROGRESS, FILE, RESULT, FAILURE, SKIPPED = 1, 2, 3, 4, 5, 6, 7
 
 TAKE_OVER = """
 import os, stat, time
@@ -23,6 +25,9 @@ def run(context):
 """
 
 
+FEW_FILES = Limits(memory_mb=256, timeout_seconds=30, workspace_mb=4, outputs=OutputLimits(files=100, directories=100))
+
+
 def frame(kind: int, payload: object = b"") -> bytes:
     data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     return kind.to_bytes() + len(data).to_bytes(4, "big") + data
@@ -32,11 +37,11 @@ def file(path: object, size: object = 0) -> bytes:
     return frame(FILE, {"path": path, "size": size})
 
 
-def send(steps: Steps, data: bytes, then: str = "sleep") -> object:
+def send(steps: Steps, data: bytes, then: str = "sleep", limits: Limits = FEW_FILES) -> object:
     return steps.run(
         TAKE_OVER,
         parameters={"data": data.hex(), "then": then},
-        limits=Limits(memory_mb=256, timeout_seconds=30, workspace_mb=4),
+        limits=limits,
     )
 
 
@@ -77,7 +82,15 @@ def send(steps: Steps, data: bytes, then: str = "sleep") -> object:
         pytest.param(file("a") + file("a"), id="a path twice"),
         pytest.param(file("a") + file("a/b"), id="a file as a folder"),
         pytest.param(file("a/b") + file("a"), id="a folder as a file"),
-        pytest.param(b"".join(file(f"{n}") for n in range(10_001)), id="files without end"),
+        pytest.param(b"".join(file(f"{n}") for n in range(101)), id="files without end"),
+        pytest.param(file("d/" * 33 + "a"), id="a file too deep"),
+        pytest.param(b"".join(file(f"{n}/{n}/a") for n in range(51)), id="directories without end"),
+        pytest.param(frame(SKIPPED, b"{"), id="skipped no JSON"),
+        pytest.param(frame(SKIPPED, {"own kind": 1}), id="skipped of another kind"),
+        pytest.param(frame(SKIPPED, {"pipe": -1}), id="skipped less than none"),
+        pytest.param(frame(SKIPPED, {"pipe": 10**40}), id="skipped beyond counting"),
+        pytest.param(frame(SKIPPED, {"pipe": 1}) * 2, id="skipped twice"),
+        pytest.param(frame(SKIPPED, {"pipe": 1}) + file("a"), id="a file after skipped"),
         pytest.param(frame(FAILURE, b"{"), id="failure no JSON"),
         pytest.param(frame(FAILURE, {"kind": "exception"}), id="failure without fields"),
         pytest.param(
@@ -117,6 +130,15 @@ def test_more_bytes_than_the_workspace_are_refused_before_they_are_read(steps: S
     with pytest.raises(StepFailed) as failed:
         send(steps, file("a", 5 * 1024 * 1024))
     assert failed.value.type == "WorkspaceLimit"
+
+
+def test_directories_of_forged_frames_fill_the_workspace(steps: Steps) -> None:
+    """120 of these once made tens of thousands of directories on the host."""
+    forged = b"".join(file("/".join([f"{number}"] * 33)) for number in range(120))
+    with pytest.raises(StepFailed) as failed:
+        send(steps, forged, limits=replace(FEW_FILES, outputs=OutputLimits()))
+    assert failed.value.type == "WorkspaceLimit"
+    assert not steps.outputs.exists()
 
 
 def test_a_step_can_only_forge_its_own_result(steps: Steps) -> None:

@@ -8,8 +8,9 @@ import pytest
 import uvloop
 
 from backend.runtime.agents import Limits, StepFailed, run_python_step, run_step
+from backend.runtime.sandbox import OutputLimits
 from tests.support.poll import until
-from tests.unit.backend.runtime.sandbox.steps import Steps
+from tests.unit.backend.runtime.sandbox.steps import LIMITS, Steps
 
 
 def test_context_gives_what_the_run_was_started_with(steps: Steps, tmp_path: Path) -> None:
@@ -163,11 +164,9 @@ def test_outputs_are_kept_by_path(steps: Steps) -> None:
     }
 
 
-def test_a_step_without_outputs_leaves_an_empty_folder(steps: Steps) -> None:
-    request = steps.request("def run(context): return 1")
-    steps.outputs.rmdir()
-    asyncio.run(run_python_step(steps.sandbox, request, steps.on_progress))
-    assert list(steps.outputs.iterdir()) == []
+def test_a_step_without_outputs_leaves_no_folder(steps: Steps) -> None:
+    assert steps.run("def run(context): return 1") == 1
+    assert not steps.outputs.exists()
 
 
 def test_links_and_pipes_in_outputs_are_left_out(steps: Steps, tmp_path: Path) -> None:
@@ -187,6 +186,35 @@ def test_links_and_pipes_in_outputs_are_left_out(steps: Steps, tmp_path: Path) -
     assert steps.files() == {"kept": b"kept"}
     assert list(steps.outputs.iterdir()) == [steps.outputs / "kept"]
     assert log.count(b"is not a regular file and was left out") == 3
+    assert steps.skipped == {"symlink": 2, "pipe": 1}
+
+
+@pytest.mark.parametrize(
+    ("limits", "kept", "skipped"),
+    [
+        pytest.param(OutputLimits(files=2), ["a", "b"], {"over_files": 3, "over_levels": 1}, id="files"),
+        pytest.param(
+            OutputLimits(directories=1), ["2/f", "a", "b"], {"over_directories": 2, "over_levels": 1}, id="directories"
+        ),
+        pytest.param(OutputLimits(levels=1), ["1/c", "2/f", "a", "b"], {"over_levels": 2}, id="levels"),
+    ],
+)
+def test_files_past_a_limit_are_left_out_and_counted(
+    steps: Steps, limits: OutputLimits, kept: list[str], skipped: dict[str, int]
+) -> None:
+    value = steps.run(
+        """
+        def run(context):
+            for path in ("a", "b", "1/c", "1/x/d", "1/x/" + "y/" * 40 + "e", "2/f"):
+                (context.outputs / path).parent.mkdir(parents=True, exist_ok=True)
+                (context.outputs / path).touch()
+            return "done"
+        """,
+        limits=replace(LIMITS, outputs=limits),
+    )
+    assert value == "done"
+    assert sorted(steps.files()) == kept
+    assert steps.skipped == skipped
 
 
 def test_a_large_output_takes_constant_memory(steps: Steps) -> None:

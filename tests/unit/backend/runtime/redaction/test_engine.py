@@ -116,6 +116,12 @@ def test_names_stay_apart_and_legal(engine: RedactionEngine) -> None:
     assert [engine.sweep_name(name) for name in names] == swept
 
 
+def test_a_value_beside_an_encoded_character_of_a_name_is_found(engine: RedactionEngine) -> None:
+    assert engine.sweep_name("d%5C123-45-6789%0A.txt") == "d%5C[US_SSN]%0A.txt"
+    assert engine.sweep_name("jane%40example.org") == "[EMAIL_ADDRESS]"
+    assert engine.sweep_name("a%255Cb/c%5Cd") == "a%255Cb/c%5Cd"
+
+
 def test_a_long_name_stays_within_what_a_file_system_takes(engine: RedactionEngine) -> None:
     swept = engine.sweep_name("x/" + "a@b.co " * 34 + ".csv")
     assert len(swept.encode()) < 250

@@ -217,6 +217,25 @@ def test_members_of_archives_are_swept_with_their_names(engine: RedactionEngine,
     assert (engine.counts["files"], engine.counts["binary_files"], engine.counts["withheld_files"]) == (6, 1, 1)
 
 
+def test_members_of_archives_stay_inside_the_folder_they_are_unpacked_in(
+    engine: RedactionEngine, sweep_file: SweepFile, tmp_path: Path
+) -> None:
+    hostile = ["../up.txt", "a/../../b.txt", "..", "/etc/abs.txt", "C:/drive.txt", r"s\..\..\win.txt", "d./e ", "l\nn"]
+    _, swept = sweep_file(engine, "a.zip", _zip(dict.fromkeys(hostile, b"x")))
+    safe = {"etc/abs.txt", "C%3A/drive.txt", "s%5C..%5C..%5Cwin.txt", "d%2E/e%20", "l%0An"}
+    assert set(_members(swept)) == safe
+    assert (engine.counts["files"], engine.counts["withheld_files"]) == (9, 3)
+    target = tmp_path / "unpacked"
+    with zipfile.ZipFile(io.BytesIO(swept or b"")) as archive:
+        archive.extractall(target)
+    assert {path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file()} == safe
+
+
+def test_members_that_become_one_name_stay_apart(engine: RedactionEngine, sweep_file: SweepFile) -> None:
+    _, swept = sweep_file(engine, "a.zip", _zip({"a//b.txt": b"1", "a/b.txt": b"2", "a\\b": b"3", "a%5Cb": b"4"}))
+    assert _members(swept) == {"a/b.txt": b"1", "a/b-2.txt": b"2", "a%5Cb": b"3", "a%255Cb": b"4"}
+
+
 @pytest.mark.parametrize(
     ("archive", "reason"),
     [

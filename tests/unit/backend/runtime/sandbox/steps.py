@@ -1,10 +1,11 @@
 """Runs real steps for the tests of sandbox and agents."""
 
 import asyncio
+import itertools
 import os
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,15 @@ class Steps:
     root: Path
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     outputs: Path = Path()
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @property
     def means(self) -> AgentMeans:
         return AgentMeans(self.sandbox, Models(Secrets(), {}))
 
     def request(self, code: str, **fields: Any) -> StepRequest:
-        self.outputs = self.root / f"outputs-{len(list(self.root.iterdir()))}"
-        self.outputs.mkdir()
+        self.outputs = self.root / f"outputs-{next(self.numbers)}"
         given: dict[str, Any] = {
             "step": "count",
             "agent": {"type": "python", "code": textwrap.dedent(code)},
@@ -55,6 +57,7 @@ class Steps:
 
     def run_logged(self, code: str, **fields: Any) -> tuple[Any, bytes]:
         result = asyncio.run(run_python_step(self.sandbox, self.request(code, **fields), self.on_progress))
+        self.skipped = result.skipped
         return result.value, result.log
 
     def files(self) -> dict[str, bytes]:

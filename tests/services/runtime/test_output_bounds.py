@@ -1,0 +1,111 @@
+"""What a step leaves is promoted under safe names and within bounds, and what is not is told in one warning."""
+
+import io
+import json
+import ntpath
+import textwrap
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backend.outputs.bundle import bundle_parts
+from backend.outputs.store import outputs_of
+from tests.services.runtime.conftest import Live, agent_step, gate
+
+ODD_NAMES = {
+    r"s\..\..\win.txt": "s%5C..%5C..%5Cwin.txt",
+    "C:/x": "C%3A/x",
+    "line\nbreak\x7f": "line%0Abreak%7F",
+    "dots.": "dots%2E",
+    "blank ": "blank%20",
+    "a%5Cb": "a%255Cb",
+    r"a\b": "a%5Cb",
+    "plain.txt": "plain.txt",
+}
+
+AGENTS = {
+    "odd": """
+        def run(context):
+            for name in context.parameters["names"]:
+                path = context.outputs / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(name)
+    """,
+    "mixed": """
+        import os, socket
+        def run(context):
+            os.chdir(context.outputs)
+            for name in ("a", "b", "c"):
+                open(name, "w").close()
+            os.symlink("a", "link")
+            os.mkfifo("pipe")
+            os.makedirs("1/2/3")
+            open("1/2/3/deep", "w").close()
+    """,
+}
+
+
+@pytest.fixture
+def bounded(idle: Live, tmp_path: Path) -> Iterator[Live]:
+    """A world whose steps may leave two files, two directories deep."""
+    idle.live = idle.new_runtime(tmp_path / "data", output_files=2, output_levels=2)
+    idle.live.start()
+    yield idle
+    idle.live.stop()
+
+
+def apply(live: Live) -> None:
+    live.apply(
+        "\n---\n".join(
+            json.dumps({"kind": "Agent", "name": name, "type": "python", "code": textwrap.dedent(code)})
+            for name, code in AGENTS.items()
+        )
+    )
+
+
+ODD = {"parameters": [{"name": "names", "type": "json"}]}
+
+
+def test_names_of_outputs_stay_inside_their_folder_on_every_system(live: Live, tmp_path: Path) -> None:
+    apply(live)
+    steps = [agent_step("odd", "odd"), gate("review", "odd"), agent_step("read", "reader", "odd", "review")]
+    run_id = live.run(
+        "Odd names", steps, workflow={**ODD, "result": {"step": "read"}}, parameters={"names": list(ODD_NAMES)}
+    )
+    live.until_status(run_id, "waiting_for_approval")
+    live.decide(live.approvals(run_id)["review"], True)
+    row = live.until_ended(run_id)
+
+    rows = live.services.database.read(lambda tx: outputs_of(tx, run_id))
+    paths = {row.path for row in rows if row.step == "odd"}
+    assert paths == {f"odd/{safe}" for safe in ODD_NAMES.values()}
+    assert json.loads(row.result)["files"] == {f"odd/{safe}": name for name, safe in ODD_NAMES.items()}
+    assert json.loads(row.warnings) == []
+    bundle = b"".join(bundle_parts(rows, live.objects))
+    with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
+        assert {*archive.namelist()} == {*paths, "result.json"}
+        archive.extractall(tmp_path / "unpacked")
+    unpacked = (path.relative_to(tmp_path / "unpacked") for path in (tmp_path / "unpacked").rglob("*"))
+    assert {path.as_posix() for path in unpacked} >= paths
+    for path in paths:
+        on_windows = ntpath.normpath(ntpath.join(r"D:\out", path))
+        assert on_windows == "D:\\out\\" + path.replace("/", "\\")
+
+
+def test_what_is_not_promoted_is_told_in_one_warning_by_kind(bounded: Live) -> None:
+    apply(bounded)
+    run_id = bounded.run("Mixed", [agent_step("mixed", "mixed"), gate("review", "mixed")])
+    bounded.until_status(run_id, "waiting_for_approval")
+    bounded.decide(bounded.approvals(run_id)["review"], True)
+    row = bounded.until_ended(run_id)
+    message = (
+        "Step 'mixed' left files that are no outputs: 1 symbolic links, 1 named pipes, "
+        "1 over the limit of 2 files, 1 more than 2 directories deep."
+    )
+    assert json.loads(row.warnings) == [message]
+    told = [event for segment in bounded.all_events(run_id) for event in segment if event.type == "warning"]
+    assert len(told) == 1
+    rows = bounded.services.database.read(lambda tx: outputs_of(tx, run_id))
+    assert [row.path for row in rows] == ["mixed/a", "mixed/b"]
