@@ -169,6 +169,7 @@ class Execution:
             work=self._work,
             sandbox=sandbox,
             network=settings.network,
+            step_data=settings.step_data,
             slots=slots,
             threads=self._threads,
             slow_threads=self._slow_threads,

@@ -16,6 +16,7 @@ from backend.runtime.redactor import Redactor
 from backend.runtime.sandbox import Network, Sandbox
 from backend.runtime.slots import StepSlots
 from backend.secrets import Secrets
+from backend.settings import StepDataLimits
 from backend.storage.database import Database
 from backend.storage.objects import ObjectStore
 
@@ -30,6 +31,7 @@ class Means:
         owner: This process: an id made at its start and never used again.
         work: Folder of what running steps need on disk, one folder a run.
         network: The most that an environment may allow its steps.
+        step_data: What one attempt of a step may return and report.
         threads: Where what blocks for a moment goes, so that the engine's loop never waits.
         slow_threads: Where copies and sweeps go, so that no write waits behind them.
     """
@@ -42,6 +44,7 @@ class Means:
     work: Path
     sandbox: Sandbox
     network: Network
+    step_data: StepDataLimits
     slots: StepSlots
     threads: ThreadPoolExecutor
     slow_threads: ThreadPoolExecutor

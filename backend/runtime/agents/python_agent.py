@@ -3,35 +3,28 @@
 import asyncio
 import marshal
 import shutil
+from dataclasses import asdict
 from typing import Any, Final
 
 from backend.runtime.agents import failures
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult
-from backend.runtime.agents.progress import untimed
-from backend.runtime.agents.values import NotJsonError, parse, parse_replacing_nul
+from backend.runtime.agents.progress import MAX_DROPPED_BYTES, MAX_DROPPED_FRAMES, take_dropped, untimed
+from backend.runtime.agents.values import NotJsonError, parse, parse_replacing_nul, require_levels
 from backend.runtime.sandbox import Readable, Sandbox
 from backend.runtime.sandbox.frames import EndOfStepError, Frames, HostileFrameError
-from backend.runtime.sandbox.inside.protocol import (
-    FAILURE,
-    FILE,
-    MAX_PROGRESS_BYTES,
-    MAX_PROGRESS_EVENTS,
-    MAX_RESULT_BYTES,
-    PROGRESS,
-    READY,
-    RESULT,
-)
+from backend.runtime.sandbox.inside.nesting import deeper_than
+from backend.runtime.sandbox.inside.protocol import DROPPED, FAILURE, FILE, PROGRESS, READY, RESULT
 from backend.runtime.sandbox.outputs import OutputFolder, WorkspaceFullError
 from backend.runtime.sandbox.process import StepProcess
+from backend.settings import StepDataLimits
 
 START_SECONDS = 30
 EXIT_SECONDS = 0.5
 CONNECTOR_FIELDS = ("type", "bucket", "prefixes")
+INLINE_PARSE_BYTES = 64 * 1024
 
-# The kinds of frame that are allowed at each point, with the most bytes of each.
+# The kinds of frame that are allowed before the request is sent, with the most bytes of each.
 WHILE_STARTING: Final = {READY: 0}
-WHILE_RUNNING: Final = {PROGRESS: MAX_PROGRESS_BYTES, FILE: 8 * 1024, RESULT: MAX_RESULT_BYTES, FAILURE: 1024 * 1024}
-AFTER_A_FILE: Final = {kind: most for kind, most in WHILE_RUNNING.items() if kind != PROGRESS}
 
 
 async def run_python_step(sandbox: Sandbox, request: StepRequest, on_progress: OnProgress) -> StepResult:
@@ -106,32 +99,55 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
                 "files": layout.files,
             },
             "limits": request.limits.for_runner(processes=process.processes),
+            "data_limits": asdict(request.data_limits),
         }
     )
 
 
+def _while_running(limits: StepDataLimits) -> dict[int, int]:
+    """The kinds of frame that a step may send before its first file, with the most bytes of each."""
+    return {
+        PROGRESS: limits.event_bytes,
+        DROPPED: MAX_DROPPED_BYTES,
+        FILE: 8 * 1024,
+        RESULT: limits.result_bytes,
+        FAILURE: 1024 * 1024,
+    }
+
+
 async def _converse(frames: Frames, request: StepRequest, on_progress: OnProgress) -> Any:
     """Read what the step sends until its result, which is returned."""
-    allowed = WHILE_RUNNING
+    allowed = _while_running(request.data_limits)
     outputs = OutputFolder(request.outputs, request.limits.workspace_bytes)
-    events = 0
+    dropped_frames = 0
     while True:
         kind, payload = await frames.next(allowed)
         if kind == RESULT:
-            return _result(payload)
+            return await _result(payload, request.data_limits)
         if kind == FAILURE:
             raise failures.reported(payload, request.limits)
         if kind == FILE:
-            allowed = AFTER_A_FILE
+            allowed = {kind: most for kind, most in allowed.items() if kind not in {PROGRESS, DROPPED}}
             await _store(outputs, payload, frames)
+        elif kind == DROPPED:
+            dropped_frames += 1
+            if dropped_frames > MAX_DROPPED_FRAMES:
+                raise HostileFrameError("the runner says less often how many events it dropped")
+            take_dropped(request.events, payload)
         else:
-            events += 1
-            if events > MAX_PROGRESS_EVENTS:
+            if not request.events.admit(len(payload)):
                 raise HostileFrameError("more progress events than the runner lets through")
-            await _report(payload, on_progress)
+            await _report(payload, request.data_limits, on_progress)
 
 
-def _result(payload: bytes) -> Any:
+async def _result(payload: bytes, limits: StepDataLimits) -> Any:
+    if len(payload) > INLINE_PARSE_BYTES:
+        return await asyncio.to_thread(_parsed_result, payload, limits)
+    return _parsed_result(payload, limits)
+
+
+def _parsed_result(payload: bytes, limits: StepDataLimits) -> Any:
+    require_levels(payload, limits.json_levels, "the return value")
     try:
         return parse(payload)
     except NotJsonError as error:
@@ -147,7 +163,10 @@ async def _store(outputs: OutputFolder, payload: bytes, frames: Frames) -> None:
         raise StepFailed("OutputsNotStored", "the step's outputs could not be stored", f"{error}\n".encode()) from error
 
 
-async def _report(payload: bytes, on_progress: OnProgress) -> None:
+async def _report(payload: bytes, limits: StepDataLimits, on_progress: OnProgress) -> None:
+    # An event keeps its message among its data: one level less than the frame.
+    if deeper_than(payload, limits.json_levels + 1):
+        raise StepFailed("InvalidEvent", f"a progress event is nested more than {limits.json_levels} levels deep")
     try:
         progress = parse_replacing_nul(payload)
     except NotJsonError as error:

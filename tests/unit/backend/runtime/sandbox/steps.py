@@ -24,6 +24,7 @@ class Steps:
     sandbox: Sandbox
     root: Path
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    warning: dict[str, Any] | None = None
     outputs: Path = Path()
 
     @property
