@@ -42,6 +42,25 @@ class ObjectSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StepDataLimits:
+    """What one attempt of a step may return and report (DECISIONS.md §11).
+
+    Attributes:
+        result_bytes: The largest return value, as JSON.
+        json_levels: How deep a return value or an event may be nested.
+        event_bytes: The most data of one progress event, as JSON.
+        events: The most progress events.
+        event_data_bytes: The most data of all of them together.
+    """
+
+    result_bytes: int = 8 * 1024 * 1024
+    json_levels: int = 100
+    event_bytes: int = 64 * 1024
+    events: int = 10_000
+    event_data_bytes: int = 8_000_000
+
+
+@dataclass(frozen=True, slots=True)
 class BackendSettings:
     """Settings of one backend process.
 
@@ -64,6 +83,7 @@ class BackendSettings:
         drain_seconds: How long steps may go on once the process is to end.
         launch_timeout_seconds: A segment that was handed over and that nothing takes up for so long fails as
             `launch_failed`.
+        step_data: What one attempt of a step may return and report.
         watch_poll_seconds: How often a watch stream looks for changes made by other processes.
         users_limit: People who may be able to sign in to the console.
         objects: Where outputs, results and step logs rest.
@@ -87,6 +107,7 @@ class BackendSettings:
     output_entry_bytes: int = 4_096
     drain_seconds: float = 2.0
     launch_timeout_seconds: float = 300.0
+    step_data: StepDataLimits = StepDataLimits()
     watch_poll_seconds: float = 0.5
     users_limit: int = 20
     objects: ObjectSettings = ObjectSettings()

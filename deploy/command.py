@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from deploy.failures import CommandFailed
+from deploy.terminal import printable
 
 SUCCEEDED: Final = 0
 FAILED: Final = 1
@@ -51,6 +52,9 @@ def main() -> None:
     """Run the command line of this process and exit with its code."""
     # Every failure that gRPC's core would write between our lines also reaches us as an exception.
     os.environ["GRPC_VERBOSITY"] = "NONE"
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal may lack a character of the data.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # both are text streams here
     sys.exit(run(sys.argv[1:]))
 
 
@@ -69,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
         failure, code = CommandFailed(misuse.format_message(), code="invalid_request"), misuse.exit_code
     else:
         return code if isinstance(code, int) else SUCCEEDED
-    print(failure.for_machines() if as_json else failure.for_people(), file=sys.stderr)
+    print(failure.for_machines() if as_json else printable(failure.for_people(), lines=True), file=sys.stderr)
     return code
 
 

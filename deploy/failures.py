@@ -42,7 +42,7 @@ class CommandFailed(Exception):  # noqa: N818 - it ends the command as `typer.Ex
             error["request_id"] = self.request_id
         if self.details is not None:
             error["details"] = self.details
-        return json.dumps({"error": error}, ensure_ascii=False)
+        return json.dumps({"error": error})
 
 
 def failure_of(error: "grpc.RpcError", address: str, request_id: str, *, secure: bool = False) -> CommandFailed:

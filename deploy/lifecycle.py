@@ -24,6 +24,8 @@ _SWITCH_INTERVAL_SECONDS: Final = 0.0005
 # The standard library's JSON counts nesting against this limit, and a body may be nested 1,000 deep.
 _RECURSION_LIMIT: Final = 3_000
 
+_UMASK: Final = 0o077
+
 
 # What a process has open beside connections: the database, steps, objects, the other parts.
 _OTHER_FILES: Final = 512
@@ -42,6 +44,8 @@ def prepare_process(settings: Settings) -> None:
     """Set what holds for the whole process; before gRPC is imported."""
     from deploy.logs import log_to_stderr
 
+    # What callers sent and agents left is nobody else's on this machine.
+    os.umask(_UMASK)
     # Steps are processes, and gRPC's fork handlers would stop the world for each of them.
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)

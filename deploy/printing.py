@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deploy.raw_json import RawJson, json_text
+from deploy.terminal import printable
+
 Record = Mapping[str, Any]
 
 
@@ -31,12 +34,12 @@ class Column:
 
 def print_json(value: object) -> None:
     """Print one JSON document."""
-    print(json.dumps(value, ensure_ascii=False, indent=2), flush=True)
+    print(json_text(value, indented=True, encoding=sys.stdout.encoding or "utf-8"), flush=True)
 
 
 def print_json_line(value: object) -> None:
     """Print one JSON document in one line, for output that goes on."""
-    print(json.dumps(value, ensure_ascii=False, separators=(",", ":")), flush=True)
+    print(json_text(value, indented=False, encoding=sys.stdout.encoding or "utf-8"), flush=True)
 
 
 def print_ready(*lines: str, record: Mapping[str, str], metrics: str | None, as_json: bool) -> None:
@@ -45,6 +48,11 @@ def print_ready(*lines: str, record: Mapping[str, str], metrics: str | None, as_
         print_json_line({**record, "metrics": metrics} if metrics else record)
     else:
         print("\n".join([*lines, f"Metrics: {metrics}"] if metrics else lines), flush=True)
+
+
+def print_line(text: str) -> None:
+    """Print one line, whatever is in it."""
+    print(printable(text), flush=True)
 
 
 def print_table(items: Sequence[Record], columns: Sequence[Column], *, none: str) -> None:
@@ -56,7 +64,7 @@ def print_table(items: Sequence[Record], columns: Sequence[Column], *, none: str
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
-        table.add_column(column.title, overflow="fold")
+        table.add_column(_plain(column.title), overflow="fold")
     for item in items:
         table.add_row(*(_plain(column.cell(item)) for column in columns))
     _print_rich(table)
@@ -78,10 +86,10 @@ def _text(value: object) -> str:
     if value in (None, "", [], {}):
         return "-"
     match value:
-        case True:
-            return "yes"
-        case False:
-            return "no"
+        case RawJson():
+            return _readable(value)
+        case bool():
+            return "yes" if value else "no"
         case str():
             return value
         case list() if all(isinstance(member, str) for member in value):
@@ -92,11 +100,19 @@ def _text(value: object) -> str:
             return str(value)
 
 
+def _readable(raw: RawJson) -> str:
+    try:
+        return _text(raw.value())
+    except (ValueError, RecursionError):
+        # Nested too deep, or a number of thousands of digits.
+        return raw.text
+
+
 def _plain(text: str) -> Any:
     from rich.text import Text
 
     # What callers named may hold square brackets, which are no markup, and control characters, which are no layout.
-    return Text("".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text))
+    return Text(printable(text, lines=True))
 
 
 def _print_rich(table: Any) -> None:

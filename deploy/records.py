@@ -1,5 +1,6 @@
 """Messages as the records of the JSON API, by the one codec that says them over HTTP as well."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -8,12 +9,13 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from backend.clock import to_text
-from edge.codec.response import ResponseCodec
+from deploy.raw_json import RawJson
+from edge.codec.response import object_of
 
 
 @cache
-def _codec(descriptor: Descriptor) -> ResponseCodec:
-    return ResponseCodec(descriptor)
+def _object_of(descriptor: Descriptor) -> Callable[[Message], dict[str, Any]]:
+    return object_of(descriptor, raw=RawJson, links=orjson.loads)
 
 
 def dated(record: dict[str, Any]) -> dict[str, Any]:
@@ -25,6 +27,5 @@ def dated(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def record_of(message: Message) -> dict[str, Any]:
-    """Return a message as the JSON object that the API would answer."""
-    record: dict[str, Any] = orjson.loads(_codec(message.DESCRIPTOR).encode(message))
-    return record
+    """Return a message as the JSON object that the API would answer; values of callers and agents stay text."""
+    return _object_of(message.DESCRIPTOR)(message)

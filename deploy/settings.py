@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from backend.secrets import Secrets
-from backend.settings import BackendSettings, ModelProvider, ObjectSettings
+from backend.settings import BackendSettings, ModelProvider, ObjectSettings, StepDataLimits
 from deploy.addresses import (
     DEFAULT_GRPC,
     Address,
@@ -40,6 +40,7 @@ from edge.settings import EdgeSettings
 _EDGE: Final = EdgeSettings()
 _CONSOLE: Final = ConsoleSettings()
 _BACKEND: Final = BackendSettings(data=Path())
+_STEP_DATA: Final = StepDataLimits()
 
 CHECK: Final = "check"
 """Key of a field's metadata: a function that returns the value to keep, or raises ValueError with what is allowed."""
@@ -139,6 +140,11 @@ class Runtime:
     output_levels: int = field(default=_BACKEND.output_levels, metadata={CHECK: between(1, 64)})
     output_entry_bytes: int = field(default=_BACKEND.output_entry_bytes, metadata={CHECK: between(1_024, 1_048_576)})
     launch_timeout_seconds: float = field(default=_BACKEND.launch_timeout_seconds, metadata={CHECK: between(1, 86400)})
+    result_bytes: int = field(default=_STEP_DATA.result_bytes, metadata={CHECK: between(1_024, 67_108_864)})
+    json_levels: int = field(default=_STEP_DATA.json_levels, metadata={CHECK: between(1, 1_000)})
+    event_bytes: int = field(default=_STEP_DATA.event_bytes, metadata={CHECK: between(256, 1_048_576)})
+    events: int = field(default=_STEP_DATA.events, metadata={CHECK: between(0, 1_000_000)})
+    event_data_bytes: int = field(default=_STEP_DATA.event_data_bytes, metadata={CHECK: between(0, 1_000_000_000)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +230,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         output_levels=runtime.output_levels,
         output_entry_bytes=runtime.output_entry_bytes,
         launch_timeout_seconds=runtime.launch_timeout_seconds,
+        step_data=StepDataLimits(**{name: getattr(runtime, name) for name in StepDataLimits.__slots__}),
         watch_poll_seconds=settings.backend.watch_poll_seconds,
         users_limit=settings.backend.users_limit,
         objects=ObjectSettings(**{name: getattr(settings.objects, name) for name in Objects.__slots__}),

@@ -177,6 +177,7 @@ class Execution:
                 settings.output_levels,
                 settings.output_entry_bytes,
             ),
+            step_data=settings.step_data,
             slots=slots,
             threads=self._threads,
             slow_threads=self._slow_threads,

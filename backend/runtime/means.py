@@ -16,6 +16,7 @@ from backend.runtime.redactor import Redactor
 from backend.runtime.sandbox import Network, OutputLimits, Sandbox
 from backend.runtime.slots import StepSlots
 from backend.secrets import Secrets
+from backend.settings import StepDataLimits
 from backend.storage.database import Database
 from backend.storage.objects import ObjectStore
 
@@ -31,6 +32,7 @@ class Means:
         work: Folder of what running steps need on disk, one folder a run.
         network: The most that an environment may allow its steps.
         output_limits: How many files a step may leave, and how deep.
+        step_data: What one attempt of a step may return and report.
         threads: Where what blocks for a moment goes, so that the engine's loop never waits.
         slow_threads: Where copies, sweeps and removals of files go, so that no write waits behind them.
     """
@@ -44,6 +46,7 @@ class Means:
     sandbox: Sandbox
     network: Network
     output_limits: OutputLimits
+    step_data: StepDataLimits
     slots: StepSlots
     threads: ThreadPoolExecutor
     slow_threads: ThreadPoolExecutor

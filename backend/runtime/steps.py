@@ -13,6 +13,8 @@ from backend import json_text, metrics
 from backend.outputs.store import NewOutput
 from backend.runs.lifecycle import SegmentEndedError, append_event
 from backend.runtime.agents import AgentMeans, StepFailed, StepRequest, run_step
+from backend.runtime.agents.base import event_budget
+from backend.runtime.agents.progress import dropped_warning
 from backend.runtime.changes import add_redaction
 from backend.runtime.files import files_of, keep_files
 from backend.runtime.limits import limits_of, memory_of
@@ -21,6 +23,7 @@ from backend.runtime.patience import changed, patiently
 from backend.runtime.promotion import discard, store_outputs
 from backend.runtime.redaction_worker import RedactionError
 from backend.runtime.run_redaction import OUTPUTS, STEPS, Found, RunRedaction
+from backend.runtime.sandbox.inside.events import EventBudget
 from backend.runtime.skipped_outputs import skipped_warning
 from backend.storage.database import Tx, run_of
 from backend.storage.object_keys import object_key
@@ -76,15 +79,19 @@ class StepWork:
             SegmentEndedError: the run was closed meanwhile.
         """
         began = perf_counter()
-        outcome = await self._attempted()
+        events = event_budget(self.means.step_data)
+        try:
+            outcome = await self._attempted(events)
+        finally:
+            await self._warn_of_dropped(events)
         agent = "none" if self.step.agent is None else self.step.agent["type"]
         named = "completed" if isinstance(outcome, Completed) else "failed"
         metrics.STEP_SECONDS.observe(perf_counter() - began, agent, named)
         return outcome
 
-    async def _attempted(self) -> Completed | Failed:
+    async def _attempted(self, events: EventBudget) -> Completed | Failed:
         try:
-            return await self._run()
+            return await self._run(events)
         except StepFailed as failure:
             metrics.STEP_FAILURES.add(metrics.BY_THE_AGENT if failure.by_the_agent else failure.type)
             await self._keep_log(failure.log)
@@ -96,7 +103,7 @@ class StepWork:
             _LOG.exception("Step %s of run %s could not be carried out", self.step.step, self.run_id)
             return Failed("InternalError", "the runtime could not carry out the step")
 
-    async def _run(self) -> Completed:
+    async def _run(self, events: EventBudget) -> Completed:
         agent, name = self.step.agent, self.step.agent_name
         if agent is None:
             missing = f"there is no agent named '{name}'" if name else "the step has no agent"
@@ -125,6 +132,8 @@ class StepWork:
             connectors=self.step.connectors,
             limits=limits,
             attempt=self.attempt,
+            data_limits=self.means.step_data,
+            events=events,
         )
         result = await run_step(AgentMeans(self.means.sandbox, self.means.models), request, self._on_progress)
         await self._keep_log(result.log)
@@ -177,10 +186,26 @@ class StepWork:
     async def _on_progress(self, message: str, data: dict[str, Any]) -> None:
         at = self.means.clock()
         said, redacted = await self._swept(self._stage_of_words(), data | {"message": message})
+        await self._append("step.progress", at, said, redacted)
+
+    async def _warn_of_dropped(self, events: EventBudget) -> None:
+        """Write how many events the attempt dropped, now that the number is final; also of one that is cancelled."""
+        data = dropped_warning(events, self.means.step_data)
+        if data is None:
+            return
+        try:
+            await self._append("warning", self.means.clock(), data | {"attempt": self.attempt}, [])
+        except SegmentEndedError:
+            # Whoever closed the run meanwhile left no place for it.
+            return
+        except Exception:  # noqa: BLE001 - the outcome of the step counts all the same
+            _LOG.exception("Dropped events of step %s of run %s could not be recorded", self.step.step, self.run_id)
+
+    async def _append(self, event_type: str, at: int, data: Mapping[str, Any], redacted: list[Found]) -> None:
         step = self.step.step
 
         def work(tx: Tx) -> None:
-            append_event(tx, self.segment_id, "step.progress", at, step=step, data=said)
+            append_event(tx, self.segment_id, event_type, at, step=step, data=data)
             for found in redacted:
                 add_redaction(tx, self.run_id, found)
 

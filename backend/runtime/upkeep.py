@@ -44,14 +44,17 @@ class Upkeep:
         self._halted.set()
 
     def round(self) -> None:
-        """Every hour, ends what is past its time; where processes share the database, one of them does."""
+        """Every hour, ends what is past its time; where processes share the database, one of them does.
+
+        Every time, gives back the disk space of what was erased.
+        """
         now = self._services.clock()
-        if now < self._next_expiry:
-            return
-        with self._services.database.hold("upkeep") as mine:
-            if mine:
-                self._next_expiry = now + HOUR_MS
-                self.expire()
+        if now >= self._next_expiry:
+            with self._services.database.hold("upkeep") as mine:
+                if mine:
+                    self._next_expiry = now + HOUR_MS
+                    self.expire()
+        self._services.database.reclaim_space(self._until(None))
 
     def expire(self, seconds: float | None = None) -> dict[str, int]:
         """Erases run data and deletes records past their time; returns how many, as `runs_erased` and by table.

@@ -60,6 +60,11 @@ class Tx:
         # Set by work whose deleted content must not stay readable in the database's files.
         self.leaves_no_trace = False
 
+    @property
+    def connection(self) -> Any:
+        """The driver's connection, for what one kind of database alone can do."""
+        return self._connection
+
     def one(self, statement: Statement, **params: object) -> Any:
         """The first row, or None."""
         text, arguments = statement.prepare(self._dialect, params)
@@ -170,6 +175,9 @@ class Database(Protocol):
         Raises:
             DatabaseAwayError: the database cannot be reached.
         """
+
+    def reclaim_space(self, may_go_on: Callable[[], bool]) -> None:
+        """Gives disk space of deleted rows back in small steps, as long as `may_go_on`; nothing where a server does."""
 
     def now(self) -> int:
         """The database's own clock: milliseconds since the epoch."""

@@ -7,12 +7,15 @@ from typing import Final, TextIO
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from backend.storage import sqlite_space
 from backend.storage.database import Database
 from backend.storage.migrate import upgrade
+from backend.storage.private_folder import ForeignOwnerError, make_private, narrow_content
 from backend.storage.sqlite import SqliteDatabase
 
 _DATABASE: Final = "workflow-api.sqlite3"
 _LOCK: Final = "workflow-api.lock"
+_OURS: Final = "workflow-api."
 
 
 class DataFolderError(Exception):
@@ -44,13 +47,17 @@ def open_postgresql(url: str, connections: int) -> Database:
 
 
 class DataFolder:
-    """The data folder of one process, locked for as long as it is open."""
+    """The data folder of one process, locked for as long as it is open and closed to all other users."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(path)
+            narrow_content(path, _OURS)
+            (path / _LOCK).touch(mode=0o600)
             self._lock: TextIO = (path / _LOCK).open("w")
+        except ForeignOwnerError as error:
+            raise DataFolderError(f"The data folder cannot be used: {error}") from None
         except OSError as error:
             raise DataFolderError(f"The data folder {path} cannot be written: {error.strerror}.") from error
         try:
@@ -62,6 +69,9 @@ class DataFolder:
     def open_database(self) -> SqliteDatabase:
         """The database with the newest schema."""
         file = self.path / _DATABASE
+        # Its log and its shared memory get the same mode.
+        file.touch(mode=0o600)
+        sqlite_space.prepare(file)
         engine = create_engine(f"sqlite:///{file}")
         try:
             upgrade(engine)

@@ -220,6 +220,9 @@ class PostgresqlDatabase:
                     with self._deadlines.watched(connection, time.monotonic() + _ALL_TRIES_SECONDS):
                         _end(connection, f"SELECT pg_advisory_unlock({lock})")
 
+    def reclaim_space(self, may_go_on: Callable[[], bool]) -> None:
+        """Nothing: the server's own vacuum does it."""
+
     def now(self) -> int:
         """The clock of the server."""
         row = self._tried(lambda connection: connection.execute(_NOW).fetchone())

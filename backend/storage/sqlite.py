@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any, Final, TypeVar
 
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
@@ -17,6 +17,7 @@ from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from backend import metrics
 from backend.clock import system_clock
 from backend.errors import ApiError
+from backend.storage import sqlite_space
 from backend.storage.database import ClaimedError, Tx
 from measures import Family
 
@@ -27,6 +28,7 @@ _MOST_JOBS_A_COMMIT: Final = 128
 _BUSY_MS: Final = 10_000
 # A reader of large pages must not hold up every writer.
 _LOG_BUSY_MS: Final = 250
+_PAUSE_BETWEEN_FREEING_SECONDS: Final = 0.05
 _PRAGMAS: Final = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
@@ -131,6 +133,17 @@ class SqliteDatabase:
                 yield True
         except ClaimedError:
             yield False
+
+    def reclaim_space(self, may_go_on: Callable[[], bool]) -> None:
+        """Shrinks the file by what was deleted, in small changes between those of others; see `Database`."""
+        self._reader()
+        connection: sqlite3.Connection = self._local.connection
+        freed = False
+        while may_go_on() and sqlite_space.has_space_to_free(connection) and self.write(_free_some):
+            freed = True
+            sleep(_PAUSE_BETWEEN_FREEING_SECONDS)
+        if freed:
+            self.write(_have_log_emptied)
 
     def now(self) -> int:
         """The clock of this machine."""
@@ -271,6 +284,15 @@ def _run_job(connection: sqlite3.Connection, tx: Tx, job: _Job) -> tuple[Any, Ex
         raise _TransactionLostError
     connection.execute("RELEASE job")
     return result, None
+
+
+def _free_some(tx: Tx) -> bool:
+    return sqlite_space.free_some(tx.connection)
+
+
+def _have_log_emptied(tx: Tx) -> None:
+    # The file itself shrinks when the log is taken into it.
+    tx.leaves_no_trace = True
 
 
 def _empty_log(connection: sqlite3.Connection) -> bool:

@@ -8,7 +8,8 @@ import typer
 
 from deploy.client import connected
 from deploy.commands.options import DEFAULT_GRPC, Grpc, Json
-from deploy.printing import Column, print_json, print_table
+from deploy.printing import Column, print_json, print_line, print_table
+from deploy.raw_json import RawJson
 from deploy.records import record_of
 from workflow_api.v1 import workflows_pb2
 
@@ -55,7 +56,7 @@ def query(
         print("yes" if parts[0].boolean else "no")
     elif form == "construct":
         for line in (line for part in parts for line in part.triples):
-            print(line)
+            print_line(line)
     else:
         columns = [Column(name, _cell(name)) for name in parts[0].variables]
         print_table(list(_rows(parts)), columns, none="No row.")
@@ -69,7 +70,10 @@ def _as_json(form: str, parts: list[workflows_pb2.KnowledgeGraphAnswer]) -> dict
             return {"head": {}, "boolean": parts[0].boolean}
         case "construct":
             return {"triples": [line for part in parts for line in part.triples]}
-    return {"head": {"vars": list(parts[0].variables)}, "results": {"bindings": list(_rows(parts))}}
+    return {
+        "head": {"vars": list(parts[0].variables)},
+        "results": {"bindings": [RawJson(row) for part in parts for row in part.rows]},
+    }
 
 
 def _rows(parts: list[workflows_pb2.KnowledgeGraphAnswer]) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ import typer
 
 from deploy.client import Backend, connected
 from deploy.commands.options import DEFAULT_GRPC, Grpc, Json, RunId
-from deploy.printing import Column, Record, print_json, print_json_line, print_sheet, print_table
+from deploy.printing import Column, Record, print_json, print_json_line, print_line, print_sheet, print_table
 from deploy.records import record_of
 from workflow_api.v1 import runs_pb2
 
@@ -131,7 +131,7 @@ def print_event(event: Record, *, as_json: bool) -> None:
         print_json_line(event)
         return
     cells = (column.cell(event) for column in EVENT_COLUMNS)
-    print("  ".join(cell for cell in cells if cell != "-"), flush=True)
+    print_line("  ".join(cell for cell in cells if cell != "-"))
 
 
 RUN_COLUMNS: Final = (

@@ -7,7 +7,9 @@ import typer
 from deploy.client import connected
 from deploy.commands.options import DEFAULT_GRPC, Grpc, Json, Workflow
 from deploy.printing import Column, print_json, print_sheet, print_table
+from deploy.raw_json import RawJson
 from deploy.records import record_of
+from deploy.terminal import printable
 from workflow_api.v1 import workflows_pb2
 
 PAGE: Final = 100
@@ -51,11 +53,19 @@ def show(
     if as_json:
         print_json(record)
         return
-    import yaml
-
     print_sheet({**record["workflow"], "shown": record["version"]}, WORKFLOW_SHEET)
     print()
-    print(yaml.safe_dump(record["definition"], sort_keys=False, allow_unicode=True, width=100), end="")
+    print(printable(definition_text(record["definition"]), lines=True))
+
+
+def definition_text(definition: RawJson) -> str:
+    """Return a definition as YAML, or as the JSON that it is where that is nested too deep."""
+    import yaml
+
+    try:
+        return yaml.safe_dump(definition.value(), sort_keys=False, allow_unicode=True, width=100).rstrip("\n")
+    except (ValueError, RecursionError):
+        return definition.text
 
 
 @command.command("activate")

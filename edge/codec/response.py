@@ -53,13 +53,24 @@ class ResponseCodec:
         return orjson.dumps(self._to_object(message))
 
 
+def object_of(
+    message: Descriptor, *, raw: Callable[[str], object], links: Callable[[str], object]
+) -> Callable[[Message], dict[str, Any]]:
+    """Return what makes a message a dict; `raw` gets the text of each raw_json field, `links` that of its links."""
+    writer = _Writer(raw, links)
+    writer.add(message)
+    return writer.compiled(message)
+
+
 class _Writer:
     """Writes one Python function per message type: the message and what its links need in, a dict out."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, raw: Callable[[str], object] = orjson.Fragment, links: Callable[[str], object] = orjson.Fragment
+    ) -> None:
         self._source: list[str] = []
         self._open_names: dict[str, tuple[str, ...]] = {}
-        self._names: dict[str, Any] = {"fragment": orjson.Fragment, "time": timestamp_text, "quote": path_segment}
+        self._names: dict[str, Any] = {"raw": raw, "links": links, "time": timestamp_text, "quote": path_segment}
 
     def compiled(self, message: Descriptor) -> Callable[[Message], dict[str, Any]]:
         """Return the function of a type that was added."""
@@ -119,7 +130,7 @@ class _Writer:
 
     def _single(self, field: FieldDescriptor, rules: FieldRules, value: str, body: "_Body") -> str:
         if rules.raw_json:
-            return f"fragment({value}) if {value} else None"
+            return f"raw({value}) if {value} else None"
         if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
             enum = enum_of(field)
             table = "enum_" + enum.full_name.replace(".", "_")
@@ -144,7 +155,7 @@ class _Writer:
         links = [
             f'"{field.name}":"{self._value(field, rules, "", body)[2:-1]}"' for field, rules in public_fields(message)
         ]
-        return f"fragment(f'{{{{{','.join(links)}}}}}')"
+        return f"links(f'{{{{{','.join(links)}}}}}')"
 
 
 class _Body:

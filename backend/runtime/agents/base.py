@@ -7,9 +7,16 @@ from typing import Any
 
 from backend.runtime.models import Models
 from backend.runtime.sandbox import Limits, Sandbox
+from backend.runtime.sandbox.inside.events import EventBudget
+from backend.settings import StepDataLimits
 
 OnProgress = Callable[[str, dict[str, Any]], Awaitable[None] | None]
 """Told of each progress event as (message, data), in order; the step is held up until it returns."""
+
+
+def event_budget(limits: StepDataLimits) -> EventBudget:
+    """What one attempt may report."""
+    return EventBudget(limits.event_bytes, limits.events, limits.event_data_bytes)
 
 
 @dataclass(frozen=True)
@@ -19,7 +26,7 @@ class StepRequest:
     `agent` is the agent's definition. `needs` maps each needed step to its return value, and `files` those that left
     output files to a folder of them. `inputs` is the run's folder of inputs. All folders are read-only to the step.
     `outputs` is the step's own folder on the host, made with the first output file; it is removed if the step fails.
-    Of a connector only type, bucket and prefixes reach the step.
+    Of a connector only type, bucket and prefixes reach the step. `events` counts what the attempt reports.
     """
 
     step: str
@@ -33,6 +40,8 @@ class StepRequest:
     connectors: Mapping[str, Mapping[str, Any]]
     limits: Limits
     attempt: int = 1
+    data_limits: StepDataLimits = field(default_factory=StepDataLimits)
+    events: EventBudget = field(default_factory=lambda: event_budget(StepDataLimits()))
 
 
 @dataclass(frozen=True)

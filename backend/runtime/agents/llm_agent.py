@@ -9,14 +9,14 @@ from backend import json_text
 from backend.runtime.agents import failures
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult
 from backend.runtime.agents.model_failures import model_failure
-from backend.runtime.agents.progress import untimed
+from backend.runtime.agents.progress import untimed, within
 from backend.runtime.agents.prompt import user_prompt
 from backend.runtime.agents.tools import tools_of
-from backend.runtime.agents.values import NotJsonError, parse
+from backend.runtime.agents.values import NotJsonError, parse, require_levels, too_deep
 from backend.runtime.models import ConfiguredModel, Models, ModelUnusableError
-from backend.runtime.sandbox.inside.protocol import MAX_RESULT_BYTES
 from backend.runtime.schema_check import schema_mismatch
 from backend.secrets import Secrets
+from backend.settings import StepDataLimits
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
@@ -45,7 +45,7 @@ async def run_llm_step(models: Models, request: StepRequest, on_progress: OnProg
         )
     except ModelUnusableError as error:
         raise StepFailed(error.type, str(error), final=True) from None
-    conversation = _Conversation(configured, request, on_progress, models.secrets)
+    conversation = _Conversation(configured, request, within(request.events, on_progress), models.secrets)
     try:
         value = await conversation.hold()
     except StepFailed as failed:
@@ -92,7 +92,7 @@ class _Conversation:
                 # A tool found that the step cannot go on.
                 raise
             raise self._failure(error, late=clock.expired()) from error
-        return _kept(answer)
+        return await asyncio.to_thread(_kept, answer, self._request.data_limits)
 
     def _failure(self, error: Exception, *, late: bool) -> StepFailed:
         if late and isinstance(error, TimeoutError):
@@ -213,11 +213,15 @@ def _gave_up(error: Exception) -> bool:
     return isinstance(error, UnexpectedModelBehavior) and "output retries" in error.message
 
 
-def _kept(answer: Any) -> Any:
+def _kept(answer: Any, limits: StepDataLimits) -> Any:
     """The answer as JSON that can be stored."""
-    payload = json_text.write(answer).encode(errors="surrogatepass")
-    if len(payload) > MAX_RESULT_BYTES:
-        raise StepFailed("InvalidResult", f"the model's answer is larger than {MAX_RESULT_BYTES} bytes of JSON")
+    try:
+        payload = json_text.write(answer).encode(errors="surrogatepass")
+    except RecursionError:
+        raise too_deep("the model's answer", limits.json_levels) from None
+    if len(payload) > limits.result_bytes:
+        raise StepFailed("InvalidResult", f"the model's answer is larger than {limits.result_bytes} bytes of JSON")
+    require_levels(payload, limits.json_levels, "the model's answer")
     try:
         return parse(payload)
     except NotJsonError as error:

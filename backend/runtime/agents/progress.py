@@ -1,10 +1,19 @@
-"""What a step tells while it goes on."""
+"""Progress events on their way from an agent to its run: the step's clock, the attempt's limits, what was dropped."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
+from backend import json_text
 from backend.runtime.agents.base import OnProgress
+from backend.runtime.sandbox.frames import HostileFrameError
+from backend.runtime.sandbox.inside.events import EventBudget
+from backend.settings import StepDataLimits
+
+MAX_DROPPED_BYTES: Final = 256
+MAX_DROPPED_FRAMES: Final = 100
+"""The runner doubles the number from one to the next."""
 
 
 def untimed(on_progress: OnProgress, clock: asyncio.Timeout) -> Callable[[str, dict[str, Any]], Awaitable[None]]:
@@ -23,3 +32,47 @@ def untimed(on_progress: OnProgress, clock: asyncio.Timeout) -> Callable[[str, d
             clock.reschedule(loop.time() + left)
 
     return tell
+
+
+def within(budget: EventBudget, on_progress: OnProgress) -> OnProgress:
+    """Progress of an agent in this process, dropped past the budget of its attempt."""
+
+    def report(message: str, data: dict[str, Any]) -> Awaitable[None] | None:
+        size = len(json_text.write(data | {"message": message}).encode(errors="surrogatepass"))
+        return on_progress(message, data) if budget.admit(size) else None
+
+    return report
+
+
+def take_dropped(budget: EventBudget, payload: bytes) -> None:
+    """Take over how many events the runner has dropped so far.
+
+    Raises:
+        HostileFrameError: the runner never says this.
+    """
+    try:
+        counts = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise HostileFrameError(f"a number of dropped events is not JSON: {error}") from error
+    if not isinstance(counts, dict) or counts.keys() != {"final", *budget.dropped}:
+        raise HostileFrameError("a number of dropped events is counted by limit")
+    budget.counted_to_the_end = counts.pop("final") is True
+    for limit, count in counts.items():
+        if type(count) is not int or not budget.dropped[limit] <= count < 2**53:
+            raise HostileFrameError("the number of dropped events only grows")
+    budget.dropped.update(counts)
+
+
+def dropped_warning(budget: EventBudget, limits: StepDataLimits) -> dict[str, Any] | None:
+    """The data of the one `warning` event about an attempt's dropped events; None where none was dropped."""
+    if not budget.dropped_events:
+        return None
+    reasons = {
+        "event_bytes": f"with more than {limits.event_bytes} bytes of data",
+        "events": f"after the first {limits.events}",
+        "event_data_bytes": f"after {limits.event_data_bytes} bytes of data",
+    }
+    parts = [f"{count} {reasons[limit]}" for limit, count in budget.dropped.items() if count]
+    least = "" if budget.counted_to_the_end else "at least "
+    message = f"Progress events of this attempt were dropped: {least}{', '.join(parts)}."
+    return {"message": message, "dropped": budget.dropped_events, "exact": budget.counted_to_the_end}

@@ -3,20 +3,20 @@
 import asyncio
 import marshal
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 from backend.runtime.agents import failures
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult
-from backend.runtime.agents.progress import untimed
-from backend.runtime.agents.values import NotJsonError, parse, parse_replacing_nul
+from backend.runtime.agents.progress import MAX_DROPPED_BYTES, MAX_DROPPED_FRAMES, take_dropped, untimed
+from backend.runtime.agents.values import NotJsonError, parse, parse_replacing_nul, require_levels
 from backend.runtime.sandbox import Readable, Sandbox
 from backend.runtime.sandbox.frames import EndOfStepError, Frames, HostileFrameError
+from backend.runtime.sandbox.inside.nesting import deeper_than
 from backend.runtime.sandbox.inside.protocol import (
+    DROPPED,
     FAILURE,
     FILE,
-    MAX_PROGRESS_BYTES,
-    MAX_PROGRESS_EVENTS,
-    MAX_RESULT_BYTES,
     PROGRESS,
     READY,
     RESULT,
@@ -25,17 +25,16 @@ from backend.runtime.sandbox.inside.protocol import (
 )
 from backend.runtime.sandbox.outputs import OutputFolder, WorkspaceFullError
 from backend.runtime.sandbox.process import StepProcess
+from backend.settings import StepDataLimits
 
 START_SECONDS = 30
 EXIT_SECONDS = 0.5
 MAX_SKIPPED = 10**9
 CONNECTOR_FIELDS = ("type", "bucket", "prefixes")
+INLINE_PARSE_BYTES = 64 * 1024
 
-# The kinds of frame that are allowed at each point, with the most bytes of each.
+# The kinds of frame that are allowed before the request is sent, with the most bytes of each.
 WHILE_STARTING: Final = {READY: 0}
-AT_THE_END: Final = {RESULT: MAX_RESULT_BYTES, FAILURE: 1024 * 1024}
-AFTER_A_FILE: Final = {FILE: 8 * 1024, SKIPPED: 1024, **AT_THE_END}
-WHILE_RUNNING: Final = {PROGRESS: MAX_PROGRESS_BYTES, **AFTER_A_FILE}
 
 
 async def run_python_step(sandbox: Sandbox, request: StepRequest, on_progress: OnProgress) -> StepResult:
@@ -113,37 +112,65 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
                 "files": layout.files,
             },
             "limits": request.limits.for_runner(processes=process.processes),
+            "data_limits": asdict(request.data_limits),
         }
     )
+
+
+def _while_running(limits: StepDataLimits) -> Mapping[int, int]:
+    """The kinds of frame that a step may send before its first file, with the most bytes of each."""
+    return {
+        PROGRESS: limits.event_bytes,
+        DROPPED: MAX_DROPPED_BYTES,
+        FILE: 8 * 1024,
+        SKIPPED: 1024,
+        RESULT: limits.result_bytes,
+        FAILURE: 1024 * 1024,
+    }
 
 
 async def _converse(
     frames: Frames, request: StepRequest, outputs: OutputFolder, on_progress: OnProgress
 ) -> tuple[Any, Mapping[str, int]]:
     """Read what the step sends until its result; returns that, and how many entries are no outputs, by kind."""
-    allowed: Mapping[int, int] = WHILE_RUNNING
+    allowed = _while_running(request.data_limits)
     skipped: Mapping[str, int] = {}
-    events = 0
+    dropped_frames = 0
     while True:
         kind, payload = await frames.next(allowed)
         if kind == RESULT:
-            return _result(payload), skipped
+            return await _result(payload, request.data_limits), skipped
         if kind == FAILURE:
             raise failures.reported(payload, request.limits)
         if kind == FILE:
-            allowed = AFTER_A_FILE
+            allowed = _without(allowed, PROGRESS, DROPPED)
             await _store(outputs, payload, frames)
         elif kind == SKIPPED:
-            allowed = AT_THE_END
+            allowed = _without(allowed, PROGRESS, DROPPED, FILE, SKIPPED)
             skipped = _skipped(payload)
+        elif kind == DROPPED:
+            dropped_frames += 1
+            if dropped_frames > MAX_DROPPED_FRAMES:
+                raise HostileFrameError("the runner says less often how many events it dropped")
+            take_dropped(request.events, payload)
         else:
-            events += 1
-            if events > MAX_PROGRESS_EVENTS:
+            if not request.events.admit(len(payload)):
                 raise HostileFrameError("more progress events than the runner lets through")
-            await _report(payload, on_progress)
+            await _report(payload, request.data_limits, on_progress)
 
 
-def _result(payload: bytes) -> Any:
+def _without(allowed: Mapping[int, int], *kinds: int) -> Mapping[int, int]:
+    return {kind: most for kind, most in allowed.items() if kind not in kinds}
+
+
+async def _result(payload: bytes, limits: StepDataLimits) -> Any:
+    if len(payload) > INLINE_PARSE_BYTES:
+        return await asyncio.to_thread(_parsed_result, payload, limits)
+    return _parsed_result(payload, limits)
+
+
+def _parsed_result(payload: bytes, limits: StepDataLimits) -> Any:
+    require_levels(payload, limits.json_levels, "the return value")
     try:
         return parse(payload)
     except NotJsonError as error:
@@ -171,7 +198,10 @@ def _skipped(payload: bytes) -> Mapping[str, int]:
     return counts
 
 
-async def _report(payload: bytes, on_progress: OnProgress) -> None:
+async def _report(payload: bytes, limits: StepDataLimits, on_progress: OnProgress) -> None:
+    # An event keeps its message among its data: one level less than the frame.
+    if deeper_than(payload, limits.json_levels + 1):
+        raise StepFailed("InvalidEvent", f"a progress event is nested more than {limits.json_levels} levels deep")
     try:
         progress = parse_replacing_nul(payload)
     except NotJsonError as error:

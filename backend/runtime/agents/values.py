@@ -5,6 +5,8 @@ import re
 from typing import Any
 
 from backend import json_text
+from backend.runtime.agents.base import StepFailed
+from backend.runtime.sandbox.inside.nesting import deeper_than
 
 # A NUL escape that is not itself escaped. PostgreSQL stores no NUL.
 _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
@@ -25,6 +27,21 @@ def parse(payload: bytes) -> Any:
     except (ValueError, TypeError, RecursionError) as error:
         raise NotJsonError(f"is not JSON: {error}") from error
     return value
+
+
+def require_levels(payload: bytes, most: int, what: str) -> None:
+    """Refuse JSON text that is nested too deep to be parsed, or read by others.
+
+    Raises:
+        StepFailed: it is; `what` names it.
+    """
+    if deeper_than(payload, most):
+        raise too_deep(what, most)
+
+
+def too_deep(what: str, most: int) -> StepFailed:
+    """The failure of a step that left a value nested deeper than `most` levels."""
+    return StepFailed("InvalidResult", f"{what} is nested more than {most} levels deep")
 
 
 def parse_replacing_nul(payload: bytes) -> Any:

@@ -5,7 +5,7 @@ import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from backend.runtime.sandbox.inside import channel, context, outputs, plain_json, protocol, runner
+from backend.runtime.sandbox.inside import channel, context, events, nesting, outputs, plain_json, protocol, runner
 from backend.runtime.sandbox.layer import Layer, Readable
 from backend.runtime.sandbox.limits import Limits
 from backend.runtime.sandbox.pool import WarmPool
@@ -30,7 +30,7 @@ class Sandbox:
         self._spawner = Spawner()
         self._reapers = ThreadPoolExecutor(REAPER_THREADS, thread_name_prefix="step-reaper")
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="step-readable")
-        self._runner_fd = compiled(runner, protocol, plain_json, channel, context, outputs)
+        self._runner_fd = compiled(runner, protocol, plain_json, nesting, channel, events, context, outputs)
         self._pool = WarmPool(self._refill, self._discard, warm)
         self._watch = Watch()
         self._lock = threading.Lock()

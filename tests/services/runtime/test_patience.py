@@ -150,7 +150,7 @@ def test_a_step_that_tells_its_progress_waits_out_a_short_absence(live: Live, mo
     write, left = live.services.database.write, [5]
 
     def away(work: Any, *, of: str | None = None, claim: str | None = None) -> Any:
-        if left[0] and "_on_progress" in work.__qualname__:
+        if left[0] and "_append" in work.__qualname__:
             left[0] -= 1
             raise DatabaseAwayError
         return write(work, of=of, claim=claim)

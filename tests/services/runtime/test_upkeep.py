@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from backend.clock import DAY_MS
+from backend.runs.lifecycle import NewEvent, append_events
 from backend.runtime import final_sweep_store, upkeep_store
 from backend.runtime.files import remove_leftovers
 from backend.runtime.launcher import Launcher
@@ -354,3 +355,25 @@ def test_rounds_with_nothing_to_do_read_by_index(world: World, statement: Statem
     read = [step for step in steps if step.split()[1] in {"runs", "segments", "publications"}]
     assert f" INDEX {index}" in read[0], read
     assert all(" INDEX " in step for step in read), read
+
+
+def test_the_database_file_shrinks_after_the_erasure_of_a_run_with_many_events(
+    world: World, rounds: Rounds, tmp_path: Path, database_url: str | None
+) -> None:
+    if database_url is not None:
+        pytest.skip("a server's own vacuum does it")
+    run_id = world.started("Plain")
+    segment_id = world.begin(run_id)
+    for _ in range(17):
+        event = NewEvent("step.progress", "first", {"message": "x" * 64_000})
+        world.services.database.write(lambda tx, event=event: append_events(tx, segment_id, 1, [event] * 32))
+    world.close(run_id, "completed")
+    rounds.upkeep.round()
+    assert size_of_database(tmp_path) > 34_000_000
+    world.erase(run_id)
+    rounds.upkeep.round()
+    assert size_of_database(tmp_path) < 3_000_000
+
+
+def size_of_database(folder: Path) -> int:
+    return sum(file.stat().st_size for file in (folder / "data").glob("workflow-api.sqlite3*"))

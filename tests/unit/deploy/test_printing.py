@@ -1,3 +1,7 @@
+import json
+import subprocess
+import sys
+
 import pytest
 
 from deploy.printing import Column, print_sheet, print_table
@@ -43,3 +47,12 @@ def test_control_characters_reach_no_terminal(capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "\r" not in out
+    assert "\\x1b[31mb\\rc" in out
+
+
+def test_a_terminal_without_the_characters_of_the_data_gets_them_escaped() -> None:
+    code = "from deploy.printing import *; print_json({'a': chr(233) + chr(0x1f600)})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONIOENCODING": "ascii"}, capture_output=True, check=True
+    )
+    assert json.loads(done.stdout) == {"a": "\u00e9\U0001f600"}

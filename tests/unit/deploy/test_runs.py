@@ -2,9 +2,10 @@ import json
 
 import pytest
 
+from backend.errors import ApiError
 from deploy.commands import runs
 from tests.unit.deploy.fake_backend import FakeBackend, command
-from workflow_api.v1 import runs_pb2
+from workflow_api.v1 import errors_pb2, runs_pb2
 
 
 def run_in(status: runs_pb2.RunStatus.ValueType) -> runs_pb2.Run:
@@ -121,3 +122,56 @@ def test_follow_reads_every_segment_until_the_run_is_terminal(
 
 def test_follow_takes_no_place_to_start_from() -> None:
     assert command("runs", "events", "run_1", "--follow", "--after-seq", "1").code == 2
+
+
+DEEP = "[" * 2500 + "]" * 2500
+HOSTILE_JSON = (
+    DEEP,
+    json.dumps({"a": 1})[:-1] + f',"b":{DEEP}}}',
+    "1" + "0" * 5000,
+    json.dumps("\x1b]0;owned\x07\x9b31m\x7f\u202e\u2028"),
+    json.dumps("\x9b31m\x7f\u202e\u2028\U000e0001", ensure_ascii=False),
+)
+
+
+def is_harmless(text: str) -> bool:
+    """Whether a terminal only shows it."""
+    return all(char.isprintable() or char == "\n" for char in text)
+
+
+@pytest.mark.parametrize("value", HOSTILE_JSON, ids=range(len(HOSTILE_JSON)))
+def test_values_of_an_older_release_are_shown_whatever_they_are(backend: FakeBackend, value: str) -> None:
+    run = run_in(runs_pb2.RUN_STATUS_COMPLETED)
+    run.result = run.parameters = value
+    backend.answers["GetRun"] = run
+    backend.answers["ListRunSteps"] = runs_pb2.ListRunStepsResponse()
+    backend.answers["ListRunEvents"] = runs_pb2.ListRunEventsResponse(
+        run_id="run_1", events=[runs_pb2.Event(seq=1, type="step.progress", step="a\x1b[2J", data=value)]
+    )
+    for arguments in (("runs", "show", "run_1"), ("runs", "events", "run_1")):
+        for form in ((), ("--json",)):
+            shown = command(*arguments, "--grpc", backend.address, *form)
+            assert (shown.code, shown.err) == (0, "")
+            assert is_harmless(shown.out)
+            if form and DEEP not in value and len(value) < 4000:
+                record = json.loads(shown.out)
+                found = record["result"] if "result" in record else record["events"][0]["data"]
+                assert found == json.loads(value)
+            elif form:
+                assert value in shown.out
+
+
+def test_integers_of_any_size_are_shown_exactly(backend: FakeBackend) -> None:
+    run = run_in(runs_pb2.RUN_STATUS_COMPLETED)
+    run.result = str(2**70)
+    backend.answers["GetRun"] = run
+    shown = command("runs", "show", "run_1", "--grpc", backend.address, "--json")
+    assert json.loads(shown.out)["result"] == 2**70
+
+
+def test_a_refusal_writes_no_escape_sequence(backend: FakeBackend) -> None:
+    backend.answers["GetRun"] = ApiError(errors_pb2.ERROR_REASON_RUN_NOT_FOUND, message="no \x1b[31mrun\x9b")
+    for form in ((), ("--json",)):
+        shown = command("runs", "show", "run_1", "--grpc", backend.address, *form)
+        assert shown.code == 1
+        assert is_harmless(shown.err)

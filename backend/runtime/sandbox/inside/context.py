@@ -5,21 +5,16 @@ from __future__ import annotations
 import os
 import types
 
-from backend.runtime.sandbox.inside.channel import note
+from backend.runtime.sandbox.inside.nesting import deeper_than
 from backend.runtime.sandbox.inside.plain_json import encode
-from backend.runtime.sandbox.inside.protocol import (
-    MAX_MESSAGE_CHARACTERS,
-    MAX_PROGRESS_BYTES,
-    MAX_PROGRESS_EVENTS,
-    PROGRESS,
-)
+from backend.runtime.sandbox.inside.protocol import MAX_MESSAGE_CHARACTERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from backend.runtime.sandbox.inside.channel import Channel
+    from backend.runtime.sandbox.inside.events import EventReporter
 
 
 class Connector(types.SimpleNamespace):
@@ -29,7 +24,7 @@ class Connector(types.SimpleNamespace):
 class Context:
     """What an agent's `run(context)` gets (DECISIONS.md §9)."""
 
-    def __init__(self, channel: Channel, request: dict[str, Any]) -> None:
+    def __init__(self, events: EventReporter, request: dict[str, Any]) -> None:
         self.attempt: int = request["attempt"]
         self.parameters: dict[str, Any] = request["parameters"]
         self.input_text: str | None = request["input_text"]
@@ -39,9 +34,9 @@ class Context:
             # Those of a step that left no files are not bound.
             os.makedirs(f"{self._folders['files']}/{need}", exist_ok=True)  # noqa: PTH103 - pathlib takes long to import
         self._connectors: dict[str, dict[str, Any]] = request["connectors"]
-        self._channel = channel
+        self._events = events
+        self._json_levels: int = request["data_limits"]["json_levels"]
         self._process = os.getpid()
-        self._events = 0
 
     @property
     def inputs(self) -> Path:
@@ -64,22 +59,26 @@ class Context:
         return _path(self._folders["outputs"])
 
     def progress(self, message: Any, **data: Any) -> None:
-        """Report progress as an event of the run; events beyond the 10,000th are dropped."""
+        """Report progress as an event of the run; past the deployment's limits it is dropped, and a warning counts it.
+
+        Raises:
+            ValueError: the message is no string or too long, or the data is not JSON or nested too deep.
+        """
         if os.getpid() != self._process:
             raise RuntimeError("only the step's first process can report progress")
         if not isinstance(message, str) or len(message) > MAX_MESSAGE_CHARACTERS:
             raise ValueError(f"a progress message is a string of at most {MAX_MESSAGE_CHARACTERS} characters")
+        too_deep = f"a progress event is nested more than {self._json_levels} levels deep"
         try:
             payload = encode({"message": message, "data": data})
-        except (ValueError, TypeError, RecursionError) as error:
+        except RecursionError:
+            raise ValueError(too_deep) from None
+        except (ValueError, TypeError) as error:
             raise ValueError(f"progress data must be JSON: {error}") from error
-        if len(payload) > MAX_PROGRESS_BYTES:
-            raise ValueError(f"a progress event holds at most {MAX_PROGRESS_BYTES} bytes of JSON")
-        self._events += 1
-        if self._events <= MAX_PROGRESS_EVENTS:
-            self._channel.send(PROGRESS, payload)
-        elif self._events == MAX_PROGRESS_EVENTS + 1:
-            note(f"progress events after the {MAX_PROGRESS_EVENTS}th are dropped")
+        # An event keeps its message among its data: one level less.
+        if deeper_than(payload, self._json_levels + 1):
+            raise ValueError(too_deep)
+        self._events.send(payload)
 
     def connector(self, name: str) -> Connector:
         """One of the connectors that the step declares."""

@@ -1,9 +1,9 @@
 """Runs one agent inside the sandbox: standard library only, started as a program, never imported by the step's code.
 
 Everything goes over one inherited socket as frames: a byte for the kind, four bytes for the length (big-endian), the
-payload. One request comes in, marshalled. Out go READY, then any number of PROGRESS, and at the end either FAILURE, or
-for every output FILE followed by the file's bytes as they are, SKIPPED where entries of the output folder were left
-out, and then RESULT, all in JSON. The worker reads all of it as hostile.
+payload. One request comes in, marshalled. Out go READY, then any number of PROGRESS and DROPPED, and at the end either
+FAILURE, or for every output FILE followed by the file's bytes as they are, SKIPPED where entries of the output folder
+were left out, and then RESULT, all in JSON. The worker reads all of it as hostile.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import types
 
 from backend.runtime.sandbox.inside.channel import Channel
 from backend.runtime.sandbox.inside.context import Context
+from backend.runtime.sandbox.inside.events import EventBudget, EventReporter
+from backend.runtime.sandbox.inside.nesting import deeper_than
 from backend.runtime.sandbox.inside.outputs import OutputsError, send_outputs
 from backend.runtime.sandbox.inside.plain_json import encode
 from backend.runtime.sandbox.inside.protocol import (
     FAILURE,
     MAX_MESSAGE_CHARACTERS,
-    MAX_RESULT_BYTES,
     MAX_TRACEBACK_CHARACTERS,
     READY,
     RESULT,
@@ -88,13 +89,18 @@ def _finish(value: Any) -> Any:
     return asyncio.run(finished())
 
 
-def _encode_result(value: Any) -> bytes:
+def _encode_result(value: Any, most_bytes: int, most_levels: int) -> bytes:
+    too_deep = f"the return value is nested more than {most_levels} levels deep"
     try:
         payload = encode(value)
-    except (ValueError, TypeError, RecursionError) as error:
+    except RecursionError as error:
+        raise _StepError("not_json", too_deep) from error
+    except (ValueError, TypeError) as error:
         raise _StepError("not_json", f"the return value is not JSON: {error}") from error
-    if len(payload) > MAX_RESULT_BYTES:
-        raise _StepError("not_json", f"the return value is larger than {MAX_RESULT_BYTES} bytes of JSON")
+    if len(payload) > most_bytes:
+        raise _StepError("not_json", f"the return value is larger than {most_bytes} bytes of JSON")
+    if deeper_than(payload, most_levels):
+        raise _StepError("not_json", too_deep)
     return payload
 
 
@@ -162,13 +168,19 @@ def main(fd: int) -> NoReturn:
     sys.argv = [_SOURCE_NAME]
     _apply_limits(request["limits"])
     code: str = request["code"]
+    limits: dict[str, int] = request["data_limits"]
+    budget = EventBudget(limits["event_bytes"], limits["events"], limits["event_data_bytes"])
+    events = EventReporter(channel, budget)
     try:
-        result = _encode_result(_finish(_load(code)(Context(channel, request))))
+        value = _finish(_load(code)(Context(events, request)))
+        result = _encode_result(value, limits["result_bytes"], limits["json_levels"])
+        events.close()
         send_outputs(channel, request["folders"]["outputs"], request["limits"]["outputs"])
         _flush()
         channel.send(RESULT, result)
     except BaseException as error:  # noqa: BLE001 - SystemExit of the agent is a failure like any other
         _flush()
+        events.close()
         _send_failure(channel, error, code)
     os.read(fd, 1)
     os._exit(0)

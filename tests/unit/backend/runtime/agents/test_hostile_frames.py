@@ -4,10 +4,12 @@ from dataclasses import replace
 import pytest
 
 from backend.runtime.agents import Limits, StepFailed
+from backend.runtime.agents.base import event_budget
 from backend.runtime.sandbox import OutputLimits
+from backend.settings import StepDataLimits
 from tests.unit.backend.runtime.sandbox.steps import Steps
 
-READY, REQUEST, PROGRESS, FILE, RESULT, FAILURE, SKIPPED = 1, 2, 3, 4, 5, 6, 7
+READY, REQUEST, PROGRESS, FILE, RESULT, FAILURE, SKIPPED, DROPPED = 1, 2, 3, 4, 5, 6, 7, 8
 
 TAKE_OVER = """
 import os, stat, time
@@ -37,11 +39,16 @@ def file(path: object, size: object = 0) -> bytes:
     return frame(FILE, {"path": path, "size": size})
 
 
-def send(steps: Steps, data: bytes, then: str = "sleep", limits: Limits = FEW_FILES) -> object:
+def dropped(events: object, **fields: object) -> bytes:
+    return frame(DROPPED, {"final": False, "event_bytes": 0, "events": events, "event_data_bytes": 0, **fields})
+
+
+def send(steps: Steps, data: bytes, then: str = "sleep", limits: Limits = FEW_FILES, **fields: object) -> object:
     return steps.run(
         TAKE_OVER,
         parameters={"data": data.hex(), "then": then},
         limits=limits,
+        **fields,
     )
 
 
@@ -62,6 +69,15 @@ def send(steps: Steps, data: bytes, then: str = "sleep", limits: Limits = FEW_FI
         pytest.param(frame(PROGRESS, b'{"message": "", "data": {"a": 1e5, "b": NaN}}'), id="progress with NaN"),
         pytest.param(frame(PROGRESS, {"message": "", "data": {"a": "\ud800"}}), id="progress with half a character"),
         pytest.param(frame(PROGRESS, {"message": "", "data": {}}) * 10_001, id="progress without end"),
+        pytest.param(dropped(-1), id="dropped below zero"),
+        pytest.param(dropped(2) + dropped(1), id="dropped fewer than before"),
+        pytest.param(dropped(True), id="dropped a boolean"),
+        pytest.param(dropped(2**64), id="dropped beyond belief"),
+        pytest.param(dropped(1, other=1), id="dropped with more"),
+        pytest.param(frame(DROPPED, b"[]"), id="dropped no object"),
+        pytest.param(frame(DROPPED, b"[" * 200), id="dropped no JSON"),
+        pytest.param(b"".join(dropped(n) for n in range(101)), id="dropped without end"),
+        pytest.param(file("a") + dropped(1), id="dropped after a file"),
         pytest.param(file("a") + frame(PROGRESS, {"message": "", "data": {}}), id="progress after a file"),
         pytest.param(file("../a"), id="a path upwards"),
         pytest.param(file("a/../../b"), id="a path upwards inside"),
@@ -111,11 +127,38 @@ def test_what_the_runner_never_sends_is_a_failure_and_nothing_more(steps: Steps,
     assert steps.run("def run(context): return 'next'") == "next"
 
 
-@pytest.mark.parametrize("payload", [b"{", b"NaN", b'"\\ud800"', b"[" * 100_000, b"\xff", b"", b"1e999"])
+@pytest.mark.parametrize("payload", [b"{", b"NaN", b'"\\ud800"', b"[" * 100, b"\xff", b"", b"1e999"])
 def test_a_result_that_is_no_json_is_a_failure(steps: Steps, payload: bytes) -> None:
     with pytest.raises(StepFailed, match="the return value is not JSON") as failed:
         send(steps, frame(RESULT, payload))
     assert failed.value.type == "InvalidResult"
+
+
+@pytest.mark.parametrize("payload", [b"[" * 101, b"[" * 8_000_000, b'{"a":' * 2500 + b"1" + b"}" * 2500])
+def test_a_forged_result_that_is_nested_too_deep_is_a_failure(steps: Steps, payload: bytes) -> None:
+    code = TAKE_OVER.replace('bytes.fromhex(context.parameters["data"])', "DATA")
+    built = f"{payload[:1]!r} * {len(payload)}" if len(set(payload)) == 1 else repr(payload)
+    code = f"PAYLOAD = {built}\nDATA = bytes([5]) + len(PAYLOAD).to_bytes(4, 'big') + PAYLOAD\n{code}"
+    with pytest.raises(StepFailed, match="the return value is nested more than 100 levels deep") as failed:
+        steps.run(code, parameters={"then": "sleep"})
+    assert failed.value.type == "InvalidResult"
+
+
+def test_more_event_data_than_the_runner_lets_through_is_a_failure(steps: Steps) -> None:
+    limits = StepDataLimits(event_data_bytes=10_000)
+    event = frame(PROGRESS, {"message": "", "data": {"a": "b" * 900}})
+    with pytest.raises(StepFailed) as failed:
+        send(steps, event * 11, data_limits=limits, events=event_budget(limits))
+    assert failed.value.type == "ProtocolError"
+    assert len(steps.events) == 10
+
+
+def test_a_forged_event_that_is_nested_too_deep_is_a_failure(steps: Steps) -> None:
+    """The event's data is one level, so that a hundred lists in it are one too many."""
+    deep = b'{"message": "", "data": {"a": ' + b"[" * 100 + b"]" * 100 + b"}}"
+    with pytest.raises(StepFailed, match="a progress event is nested more than 100 levels deep"):
+        send(steps, frame(PROGRESS, deep))
+    assert steps.events == []
 
 
 @pytest.mark.parametrize("data", [b"", b"\x05", b"\x05\0\0\0\x08[1", file("a", 1000) + b"x" * 999])

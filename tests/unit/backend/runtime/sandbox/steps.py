@@ -25,6 +25,7 @@ class Steps:
     sandbox: Sandbox
     root: Path
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    warning: dict[str, Any] | None = None
     outputs: Path = Path()
     skipped: Mapping[str, int] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=itertools.count)

@@ -1,0 +1,57 @@
+"""A folder that nobody but the service's own user may enter."""
+
+import os
+import pwd
+import stat
+from pathlib import Path
+from typing import Final
+
+_OTHERS: Final = 0o077
+
+
+class ForeignOwnerError(Exception):
+    """A folder or file belongs to somebody else; the message names both."""
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder where it is missing, and close one that is ours to everybody else.
+
+    Raises:
+        ForeignOwnerError: it belongs to another user.
+        OSError: it cannot be made or changed.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    about = folder.stat()
+    _require_ours(folder, about)
+    if about.st_mode & _OTHERS:
+        folder.chmod(stat.S_IMODE(about.st_mode) & ~_OTHERS)
+
+
+def narrow_content(folder: Path, needed: str) -> None:
+    """Take from everybody else what they may do with the entries of a folder; what is deeper they cannot reach then.
+
+    Raises:
+        ForeignOwnerError: an entry whose name begins with `needed` belongs to another user.
+        OSError: an entry cannot be changed.
+    """
+    for path in folder.iterdir():
+        about = path.lstat()
+        if path.name.startswith(needed):
+            _require_ours(path, about)
+        if about.st_mode & _OTHERS and about.st_uid == os.geteuid() and not stat.S_ISLNK(about.st_mode):
+            path.chmod(stat.S_IMODE(about.st_mode) & ~_OTHERS)
+
+
+def _require_ours(path: Path, about: os.stat_result) -> None:
+    if about.st_uid != os.geteuid():
+        raise ForeignOwnerError(
+            f"{path} belongs to {_name_of(about.st_uid)}, and the service runs as {_name_of(os.geteuid())}: "
+            "it keeps data in a folder of its own user only."
+        )
+
+
+def _name_of(user: int) -> str:
+    try:
+        return f"the user {pwd.getpwuid(user).pw_name}"
+    except KeyError:
+        return f"the user with the id {user}"
