@@ -89,10 +89,11 @@ def _workflow(tx: Tx, manifest: Manifest, present: PresentPins, now: int) -> App
 def _workflows_that_use(tx: Tx, manifests: list[Manifest], present: PresentPins, now: int) -> Iterator[Applied]:
     """Gives the workflows whose agents or environments the manifests changed a version with these."""
     applied = {(RESOURCE_KINDS.get(manifest.kind, ""), manifest.name) for manifest in manifests}
-    for workflow_id, before in versions_store.newest_pins(tx).items():
+    pins_before = versions_store.newest_pins(tx)
+    for row in store.all_workflows(tx):
+        before = pins_before.get(row.workflow_id, {})
         pins = before if applied.isdisjoint(before) else present.of(before, before)
         if pins != before:
-            row = store.get(tx, workflow_id)
             yield _add_version(tx, row, before, pins, now, status=row.status)
 
 

@@ -60,13 +60,11 @@ _OF_VERSION = (
 _ADD_PIN = sql(insert(workflow_version_resources), [column.name for column in workflow_version_resources.columns])
 _PINS = sql(select(*_PIN).where(*_OF_VERSION).order_by(*_PIN[:2]))
 _NEWEST_PINS = sql(
-    select(workflows.c.workflow_id, *_PIN)
-    .join(
+    select(workflows.c.workflow_id, *_PIN).join(
         workflow_version_resources,
         (workflow_version_resources.c.workflow_id == workflows.c.workflow_id)
         & (workflow_version_resources.c.version == workflows.c.newest_version),
     )
-    .order_by(workflows.c.name)
 )
 _PRESENT_PINS = sql(
     select(resources.c.kind, resources.c.name, resources.c.resource_id, resources.c.version).where(
@@ -151,7 +149,7 @@ def pins_of(tx: Tx, workflow_id: str, version: int) -> Pins:
 
 
 def newest_pins(tx: Tx) -> dict[str, Pins]:
-    """Those of every workflow's newest version, by workflow id, in the order of the workflows' names."""
+    """Those of every workflow's newest version, by workflow id."""
     found: dict[str, Pins] = {}
     for workflow_id, *columns in tx.all(_NEWEST_PINS):
         pin = Pin(*columns)

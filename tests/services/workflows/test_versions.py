@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from backend.audit import store as audit
+from backend.storage.database import Tx
+from backend.workflows import store, versions_store
 from tests.services.calls import RefusedError
 from tests.services.workflows.conftest import READY, RESOURCES, Workflows
 from workflow_api.v1 import workflows_pb2
@@ -198,3 +200,22 @@ def test_a_version_that_an_agent_made_is_audited_with_what_changed(workflows: Wo
     )
     details = {"name": "Ready", "version": 2, "outcome": "updated", "changed_resources": ["Agent counter"]}
     assert (newest.action, json.loads(newest.details)) == ("workflow.applied", details)
+
+
+def test_a_version_that_a_process_of_the_former_release_made_is_followed_by_one_with_its_agents(
+    workflows: Workflows,
+) -> None:
+    *_, made = workflows.apply(RESOURCES, READY)
+    agent = workflows.resource("agent", "counter")
+
+    def former(tx: Tx) -> None:
+        store.change_resource(tx, agent, agent.definition.replace("return 1", "return 2"), 1)
+        store.change_workflow(tx, store.get(tx, made.id), 1, status="active", newest_version=2)
+        versions_store.add_version(
+            tx, made.id, 2, definition=versions_store.definition_text(tx, made.id, 1), pins=(), now=1
+        )
+
+    workflows.services.database.write(former)
+    assert new_versions(workflows.apply(CHANGED_AGENT)) == []
+    assert new_versions(workflows.apply(READY)) == [("Ready", 3, [])]
+    assert "return 2" in code(workflows, made.id)
