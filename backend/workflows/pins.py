@@ -23,7 +23,7 @@ class PresentPins:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
         self._present = versions_store.present_pins(tx)
-        self._alike: dict[tuple[Pin, Pin], bool] = {}
+        self._equivalent: dict[tuple[Pin, Pin], bool] = {}
 
     def of(self, names: Iterable[ResourceKey], before: Pins) -> Pins:
         """The pins of these names; one of `before` stays where its resource still does the same."""
@@ -39,10 +39,10 @@ class PresentPins:
         if before.kind != "environment" or before.version is None or present.version is None:
             return False
         both = before, present
-        if both not in self._alike:
+        if both not in self._equivalent:
             one, other = (json.loads(versions_store.resource_definition(self._tx, pin)) for pin in both)
-            self._alike[both] = {**one, "status": None} == {**other, "status": None}
-        return self._alike[both]
+            self._equivalent[both] = {**one, "status": None} == {**other, "status": None}
+        return self._equivalent[both]
 
 
 def pinned_names(definition: Definition) -> set[ResourceKey]:

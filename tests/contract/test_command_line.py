@@ -129,7 +129,7 @@ def test_runs_create_brings_workflows_read_with_it(command: CommandLine) -> None
 
 
 @pytest.mark.parametrize("name", [" ", "two\nlines", "\x1b[31mred"])
-def test_a_name_that_a_key_cannot_have_is_told(command: CommandLine, name: str) -> None:
+def test_a_name_that_a_key_cannot_have_is_refused(command: CommandLine, name: str) -> None:
     (problem,) = command.error("keys", "create", "--name", name, "--scopes", "runs:read")["details"]
     assert problem == {"name": "name", "reason": "must be text without control characters and not blank alone"}
 

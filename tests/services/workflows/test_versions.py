@@ -169,13 +169,13 @@ def test_a_version_tells_the_agents_and_environments_that_it_uses(workflows: Wor
     _, agent, *_ = workflows.apply(RESOURCES)
     workflows.apply(CHANGED_AGENT)
 
-    def told(version: int) -> list[tuple[str, str, int | None]]:
+    def used_by(version: int) -> list[tuple[str, str, int | None]]:
         resources = definition(workflows, "Ready", version=version).resources
         return [(each.kind, each.name, each.version if each.HasField("version") else None) for each in resources]
 
-    assert told(1) == [("Agent", "counter", None), ("Environment", "standard", None)]
-    assert told(2) == [("Agent", "counter", 1), ("Environment", "standard", 1)]
-    assert told(3) == [("Agent", "counter", 2), ("Environment", "standard", 1)]
+    assert used_by(1) == [("Agent", "counter", None), ("Environment", "standard", None)]
+    assert used_by(2) == [("Agent", "counter", 1), ("Environment", "standard", 1)]
+    assert used_by(3) == [("Agent", "counter", 2), ("Environment", "standard", 1)]
     assert definition(workflows, "Ready").resources[0].id == agent.id
 
 

@@ -161,8 +161,8 @@ def test_apply_names_the_workflows_that_have_a_new_version_and_why(backend: Fake
     assert agent.split() == ["Agent", "counter", "2", "updated", "agt_1"]
     assert " ".join(workflow.split()) == "Workflow Digest 5 updated (Agent counter, Environment large changed) wf_1"
 
-    told = command("apply", str(file), "--grpc", backend.address, "--json").json["items"]
-    assert [item["changed_resources"] for item in told] == [[], ["Agent counter", "Environment large"]]
+    listed = command("apply", str(file), "--grpc", backend.address, "--json").json["items"]
+    assert [item["changed_resources"] for item in listed] == [[], ["Agent counter", "Environment large"]]
 
 
 def test_apply_tells_every_problem_of_a_manifest(backend: FakeBackend, tmp_path: Path) -> None:
