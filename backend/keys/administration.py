@@ -63,7 +63,7 @@ class KeyAdministration:
             "previous_secret_sha256": None,
             "previous_secret_expires_at": None,
             "external_id_sha256": sha256_hex(external_id),
-            "scopes": json.dumps(rules.scope_spellings(request.scopes)),
+            "scopes": json.dumps(rules.granted_scopes(request.scopes)),
             "source_allow_list": json.dumps(list(request.source_allow_list)),
             "start_hour": request.allowed_hours.start_hour if request.HasField("allowed_hours") else None,
             "end_hour": request.allowed_hours.end_hour if request.HasField("allowed_hours") else None,
@@ -200,7 +200,7 @@ def _edited_columns(request: keys_pb2.EditKeyRequest, row: Any) -> dict[str, obj
         if field.name in {"name", "description", "rate_limit_rpm", "daily_run_quota", "max_concurrent_runs"}
     }
     if request.HasField("scopes"):
-        columns["scopes"] = json.dumps(rules.scope_spellings(request.scopes.scopes))
+        columns["scopes"] = json.dumps(rules.granted_scopes(request.scopes.scopes))
     if request.HasField("workflow_access"):
         columns |= _access_columns(request.workflow_access)
     if request.HasField("source_allow_list"):

@@ -21,10 +21,15 @@ _SCOPES: Final = {
 _SCOPE_NUMBERS: Final = {spelling: number for number, spelling in _SCOPES.items()}
 
 
-def scope_spellings(scopes: Iterable[int]) -> list[str]:
-    """Scopes as SPEC.md spells them, each once, in the order of its list."""
-    wanted = set(scopes)
-    return [spelling for number, spelling in _SCOPES.items() if number in wanted]
+def granted_scopes(scopes: Iterable[int]) -> list[str]:
+    """Spellings of the scopes that a key gets who is given these, each once, in the order of SPEC.md's list.
+
+    `runs:create` includes `workflows:read` (SPEC.md, Key properties).
+    """
+    granted = set(scopes)
+    if options_pb2.SCOPE_RUNS_CREATE in granted:
+        granted.add(options_pb2.SCOPE_WORKFLOWS_READ)
+    return [spelling for number, spelling in _SCOPES.items() if number in granted]
 
 
 def scope_numbers(spellings: Iterable[str]) -> list[options_pb2.Scope.ValueType]:
@@ -39,8 +44,6 @@ def scope_problems(scopes: Sequence[int]) -> Iterator[Problem]:
         yield "scopes", f"must name at least one of: {allowed}"
     if any(scope not in _SCOPES for scope in scopes):
         yield "scopes", f"must be among: {allowed}"
-    if options_pb2.SCOPE_RUNS_CREATE in scopes and options_pb2.SCOPE_WORKFLOWS_READ not in scopes:
-        yield "scopes", "runs:create must be granted together with workflows:read"
 
 
 def access_problems(access: keys_pb2.WorkflowAccess) -> Iterator[Problem]:

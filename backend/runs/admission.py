@@ -105,8 +105,9 @@ def _slot_free(case: Case) -> ApiError | None:
     active, most = case.facts.active_runs, case.facts.max_concurrent_runs
     if most is None or active < most:
         return None
+    # They differ where the limit was lowered below what was in flight.
     count = "1 run is" if active == 1 else f"{active} runs are"
-    message = f"{count} in flight, the most this key may have; wait for one to finish."
+    message = f"{count} in flight and the limit of this key is {most}; wait for one to finish."
     return ApiError(errors_pb2.ERROR_REASON_TOO_MANY_ACTIVE_RUNS, message)
 
 

@@ -2,81 +2,115 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 from backend.audit import store as audit
 from backend.storage.database import Tx
-from backend.workflows import store
-from backend.workflows.manifests.kinds import MOST_OF_A_KIND
+from backend.workflows import store, versions_store
+from backend.workflows.manifests.kinds import MANIFEST_KINDS, MOST_OF_A_KIND, RESOURCE_KINDS
 from backend.workflows.manifests.loader import Manifest, refused
-
-_RESOURCE_KINDS: Final = {
-    "Environment": "environment",
-    "Connector": "connector",
-    "Agent": "agent",
-    "KnowledgeGraph": "knowledge_graph",
-}
+from backend.workflows.pins import PresentPins, changed_pins, pinned_names
+from backend.workflows.versions_store import Pins
 
 
 class Applied(NamedTuple):
-    """What became of one document; `outcome` is `created`, `updated` or `unchanged`."""
+    """What became of one resource; `outcome` is `created`, `updated` or `unchanged`.
+
+    `changed_resources` are the agents and environments, each as `Agent counter`, whose change made the new version.
+    """
 
     kind: str
     name: str
     id: str
     version: int
     outcome: str
+    changed_resources: tuple[str, ...] = ()
 
 
 def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: str) -> list[Applied]:
     """Writes what the manifests change, with an audit record for each change.
 
+    Gives what became of each document, then of each other workflow that has a new version because of them.
+
     Raises:
         ApiError: `invalid_request`, when there would be more than 256 of a kind.
     """
     manifests = list(manifests)
+    resources = {
+        number: _resource(tx, manifest, now) for number, manifest in enumerate(manifests) if manifest.kind != "Workflow"
+    }
+    # Read after the resources, for a workflow may stand before the agents that it names.
+    present = PresentPins(tx)
     applied = [
-        _workflow(tx, manifest, now) if manifest.kind == "Workflow" else _resource(tx, manifest, now)
-        for manifest in manifests
+        resources.get(number) or _workflow(tx, manifest, present, now) for number, manifest in enumerate(manifests)
     ]
     _refuse_too_many(tx, manifests, applied)
+    applied += _workflows_that_use(tx, manifests, present, now)
     for one in applied:
         if one.outcome != "unchanged":
-            audit.record(
-                tx,
-                at=now,
-                actor=actor,
-                action=f"{_RESOURCE_KINDS.get(one.kind, 'workflow')}.applied",
-                target=one.id,
-                details={"name": one.name, "version": one.version, "outcome": one.outcome},
-            )
+            details = {"name": one.name, "version": one.version, "outcome": one.outcome}
+            if one.changed_resources:
+                details["changed_resources"] = one.changed_resources
+            action = f"{RESOURCE_KINDS.get(one.kind, 'workflow')}.applied"
+            audit.record(tx, at=now, actor=actor, action=action, target=one.id, details=details)
     return applied
 
 
-def _workflow(tx: Tx, manifest: Manifest, now: int) -> Applied:
+def _workflow(tx: Tx, manifest: Manifest, present: PresentPins, now: int) -> Applied:
+    content = json.loads(manifest.definition)
+    names = pinned_names(content)
     row = store.get_by_name(tx, manifest.name)
     if row is None:
         workflow_id = store.add_workflow(
             tx,
             name=manifest.name,
-            description=json.loads(manifest.definition)["description"],
+            description=content["description"],
             status=manifest.status or "draft",
-            definition=manifest.definition,
             now=now,
         )
+        pins = present.of(names, {})
+        versions_store.add_version(tx, workflow_id, 1, definition=manifest.definition, pins=pins.values(), now=now)
         return Applied("Workflow", manifest.name, workflow_id, 1, "created")
-    changed = store.definition_text(tx, row.workflow_id, row.newest_version) != manifest.definition
+    before = versions_store.pins_of(tx, row.workflow_id, row.newest_version)
+    pins = present.of(names, before)
+    redefined = versions_store.definition_text(tx, row.workflow_id, row.newest_version) != manifest.definition
     # A document that says nothing of the status leaves it as an administrator has set it.
     status = manifest.status or row.status
-    if changed or status != row.status:
-        store.change_workflow(tx, row, now, status=status, definition=manifest.definition if changed else None)
-    outcome = "updated" if changed or status != row.status else "unchanged"
-    return Applied("Workflow", manifest.name, row.workflow_id, row.newest_version + changed, outcome)
+    if redefined or pins != before:
+        definition = manifest.definition if redefined else None
+        return _add_version(tx, row, before, pins, now, status=status, definition=definition)
+    if status == row.status:
+        return Applied("Workflow", manifest.name, row.workflow_id, row.newest_version, "unchanged")
+    store.change_workflow(tx, row, now, status=status)
+    return Applied("Workflow", manifest.name, row.workflow_id, row.newest_version, "updated")
+
+
+def _workflows_that_use(tx: Tx, manifests: list[Manifest], present: PresentPins, now: int) -> Iterator[Applied]:
+    """Gives the workflows whose agents or environments the manifests changed a version with these."""
+    applied = {(RESOURCE_KINDS.get(manifest.kind, ""), manifest.name) for manifest in manifests}
+    pins_before = versions_store.newest_pins(tx)
+    for row in store.all_workflows(tx):
+        before = pins_before.get(row.workflow_id, {})
+        pins = before if applied.isdisjoint(before) else present.of(before, before)
+        if pins != before:
+            yield _add_version(tx, row, before, pins, now, status=row.status)
+
+
+def _add_version(
+    tx: Tx, row: Any, before: Pins, pins: Pins, now: int, *, status: str, definition: str | None = None
+) -> Applied:
+    """Writes a workflow's next version; without a definition it shares that of the version before."""
+    version = row.newest_version + 1
+    versions_store.add_version(tx, row.workflow_id, version, definition=definition, pins=pins.values(), now=now)
+    description = None if definition is None else json.loads(definition)["description"]
+    store.change_workflow(tx, row, now, status=status, newest_version=version, description=description)
+    changed = tuple(f"{MANIFEST_KINDS[kind]} {name}" for kind, name in changed_pins(before, pins))
+    return Applied("Workflow", row.name, row.workflow_id, version, "updated", changed)
 
 
 def _resource(tx: Tx, manifest: Manifest, now: int) -> Applied:
-    kind = _RESOURCE_KINDS[manifest.kind]
+    kind = RESOURCE_KINDS[manifest.kind]
     row = store.resource(tx, kind, manifest.name)
     if row is None:
         made = store.add_resource(tx, kind=kind, name=manifest.name, definition=manifest.definition, now=now)
@@ -93,7 +127,7 @@ def _refuse_too_many(tx: Tx, manifests: list[Manifest], applied: list[Applied]) 
     problems = [
         (f"{manifest.file}:{manifest.line}: kind", f"must not become more than {MOST_OF_A_KIND} of {manifest.kind}")
         for manifest, one in zip(manifests, applied, strict=True)
-        if one.outcome == "created" and counts[_RESOURCE_KINDS.get(manifest.kind, "workflow")] > MOST_OF_A_KIND
+        if one.outcome == "created" and counts[RESOURCE_KINDS.get(manifest.kind, "workflow")] > MOST_OF_A_KIND
     ]
     if problems:
         raise refused(problems)

@@ -6,8 +6,9 @@ from collections.abc import Set as AbstractSet
 from backend.kept import Kept
 from backend.storage.database import Tx
 from backend.workflows import store
-from backend.workflows.readiness import referred_resources
+from backend.workflows.pins import resources_of_version
 from backend.workflows.terms import WorkflowTerms, resolve
+from backend.workflows.versions_store import definition_text
 
 
 def load_terms(
@@ -34,11 +35,11 @@ def load_terms(
     if row is None:
         return None
     wanted = row.active_version or row.newest_version if version is None else version
-    text = store.definition_text(tx, workflow_id, wanted)
+    text = definition_text(tx, workflow_id, wanted)
     if text is None:
         return WorkflowTerms(workflow_id, row.name, row.status, None)
     definition = json.loads(text)
-    found = store.resources_of(tx, referred_resources(definition))
+    found = resources_of_version(tx, workflow_id, wanted, definition)
     terms = resolve(workflow_id, row.name, row.status, wanted, definition, found, providers)
     size = len(text) + sum(resource.size for resource in found.values())
     kept.put((workflow_id, version), revision, terms, size)

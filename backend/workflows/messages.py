@@ -4,8 +4,10 @@ from typing import Any, Final
 
 from backend import json_text
 from backend.clock import to_timestamp
+from backend.workflows.manifests.kinds import MANIFEST_KINDS
 from backend.workflows.readiness import Definition
 from backend.workflows.terms import WorkflowTerms
+from backend.workflows.versions_store import Pin
 from workflow_api.v1 import workflows_pb2
 
 STATUSES: Final = {
@@ -45,6 +47,12 @@ def workflow_message(row: Any, terms: WorkflowTerms) -> workflows_pb2.Workflow:
         created_at=to_timestamp(row.created_at),
         updated_at=to_timestamp(row.updated_at),
     )
+
+
+def version_resource_message(pin: Pin) -> workflows_pb2.VersionResource:
+    """An agent or environment of a workflow version."""
+    kind = MANIFEST_KINDS[pin.kind]
+    return workflows_pb2.VersionResource(kind=kind, name=pin.name, id=pin.resource_id, version=pin.version)
 
 
 def parameter_message(declaration: Definition) -> workflows_pb2.Parameter:

@@ -16,11 +16,12 @@ _OF_STATUS: Final[Mapping[str, tuple[str, ...]]] = {
     "draft": ("The workflow is a draft.",),
     "inactive": ("The workflow is inactive.",),
 }
+_AT_THAT_TIME: Final = "when this version was saved"
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """The newest version of a resource, with what is known of its connection tests.
+    """One version of a resource, the newest of a connector, with what is known of its connection tests.
 
     `newest_passed` is the outcome of the last test of this version, None when it had none; `ever_passed` tells whether
     any version's recorded test passed; `size` is that of the definition as text, in characters.
@@ -85,7 +86,7 @@ def _of_steps(definition: Definition, resources: Resources) -> Iterator[str]:
         if step["agent"] is None:
             yield f"Step '{step['step']}' has no agent."
         elif ("agent", step["agent"]) not in resources:
-            yield f"Step '{step['step']}' has no agent: there is no agent named '{step['agent']}'."
+            yield f"Step '{step['step']}' has no agent: there was no agent named '{step['agent']}' {_AT_THAT_TIME}."
 
 
 def _of_connectors(definition: Definition, resources: Resources) -> Iterator[str]:
@@ -103,7 +104,7 @@ def _of_environments(definition: Definition, resources: Resources) -> Iterator[s
     for name in environments(definition):
         environment = resources.get(("environment", name))
         if environment is None:
-            yield f"Environment '{name}' is not active: it does not exist."
+            yield f"Environment '{name}' is not active: it did not exist {_AT_THAT_TIME}."
         elif environment.definition["status"] != "active":
             yield f"Environment '{name}' is not active."
 

@@ -14,12 +14,12 @@ from backend.graphs.graphs import Graphs
 from backend.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
-from backend.workflows import store
+from backend.workflows import store, versions_store
 from backend.workflows.applying import apply_manifests
 from backend.workflows.graph_queries import answer, knowledge_graph_message
 from backend.workflows.known_terms import load_terms
 from backend.workflows.manifests.loader import load_manifests
-from backend.workflows.messages import STATUSES, parameter_message, workflow_message
+from backend.workflows.messages import STATUSES, parameter_message, version_resource_message, workflow_message
 from backend.workflows.object_storage import try_connection
 from backend.workflows.reach import reach_of
 from backend.workflows.terms import WorkflowTerms
@@ -128,10 +128,16 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
             row = _found(store.find(tx, request.workflow))
             message = workflow_message(row, self._terms(tx, row))
             version = request.version if request.HasField("version") else message.version
-            definition = store.definition_text(tx, row.workflow_id, version)
+            definition = versions_store.definition_text(tx, row.workflow_id, version)
             if definition is None:
                 raise ApiError(errors_pb2.ERROR_REASON_VERSION_NOT_FOUND)
-            return workflows_pb2.WorkflowDefinition(workflow=message, version=version, definition=definition)
+            pins = versions_store.pins_of(tx, row.workflow_id, version).values()
+            return workflows_pb2.WorkflowDefinition(
+                workflow=message,
+                version=version,
+                definition=definition,
+                resources=[version_resource_message(pin) for pin in pins],
+            )
 
         return self._services.database.snapshot(work)
 

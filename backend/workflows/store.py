@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, ScalarSelect, bindparam, func, insert, literal_column, select, update
+from sqlalchemy import ScalarSelect, bindparam, func, insert, literal_column, select, update
 
 from backend.ids import new_id
 from backend.storage.database import Tx
@@ -16,7 +16,6 @@ from backend.storage.tables.workflows import (
     resource_revision,
     resource_versions,
     resources,
-    workflow_versions,
     workflows,
 )
 from backend.workflows.readiness import Resource, ResourceKey
@@ -33,14 +32,7 @@ _WORKFLOW = select(workflows)
 _ALL = sql(_WORKFLOW)
 _BY_ID = sql(_WORKFLOW.where(workflows.c.workflow_id == bindparam("workflow_id")))
 _BY_NAME = sql(_WORKFLOW.where(workflows.c.name == bindparam("name")))
-_DEFINITION = sql(
-    select(workflow_versions.c.definition).where(
-        workflow_versions.c.workflow_id == bindparam("workflow_id"),
-        workflow_versions.c.version == bindparam("version", type_=BigInteger),
-    )
-)
 _ADD_WORKFLOW = sql(insert(workflows), [column.name for column in workflows.columns])
-_ADD_WORKFLOW_VERSION = sql(insert(workflow_versions), [column.name for column in workflow_versions.columns])
 _CHANGE_WORKFLOW = sql(
     update(workflows)
     .where(workflows.c.workflow_id == bindparam("of_workflow_id"))
@@ -132,16 +124,8 @@ def all_workflows(tx: Tx) -> list[Any]:
     return sorted(tx.all(_ALL), key=lambda row: (row.name, row.workflow_id))
 
 
-def definition_text(tx: Tx, workflow_id: str, version: int) -> str | None:
-    """The canonical JSON of a version, or None when there is no such version."""
-    if version >= 2**31:
-        return None
-    row = tx.one(_DEFINITION, workflow_id=workflow_id, version=version)
-    return None if row is None else str(row.definition)
-
-
-def add_workflow(tx: Tx, *, name: str, description: str, status: str, definition: str, now: int) -> str:
-    """Writes a new workflow with its version 1 and returns its id."""
+def add_workflow(tx: Tx, *, name: str, description: str, status: str, now: int) -> str:
+    """Writes a new workflow, whose version 1 is still to be added, and returns its id."""
     workflow_id = new_id("wf")
     tx.later(
         _ADD_WORKFLOW,
@@ -155,28 +139,22 @@ def add_workflow(tx: Tx, *, name: str, description: str, status: str, definition
         created_at=now,
         updated_at=now,
     )
-    tx.later(_ADD_WORKFLOW_VERSION, workflow_id=workflow_id, version=1, definition=definition, created_at=now)
     _touch(tx)
     return workflow_id
 
 
-def change_workflow(tx: Tx, row: Any, now: int, *, status: str, definition: str | None = None) -> None:
-    """Writes a workflow's status and, where a definition is given, a new version; the newest version is the active one.
+def change_workflow(
+    tx: Tx, row: Any, now: int, *, status: str, newest_version: int | None = None, description: str | None = None
+) -> None:
+    """Writes a workflow's status, its newest version, which is the active one, and description; None leaves them.
 
     A workflow that was never active has no active version yet.
     """
-    newest = row.newest_version
-    description = row.description
-    if definition is not None:
-        newest += 1
-        description = json.loads(definition)["description"]
-        tx.later(
-            _ADD_WORKFLOW_VERSION, workflow_id=row.workflow_id, version=newest, definition=definition, created_at=now
-        )
+    newest = row.newest_version if newest_version is None else newest_version
     tx.later(
         _CHANGE_WORKFLOW,
         of_workflow_id=row.workflow_id,
-        new_description=description,
+        new_description=row.description if description is None else description,
         new_status=status,
         new_active_version=newest if status == "active" or row.active_version is not None else None,
         new_newest_version=newest,

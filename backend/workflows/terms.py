@@ -66,7 +66,9 @@ class PublicationTerms:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowTerms:
-    """One version of a workflow, resolved against the newest resources; shared between calls, so never changed.
+    """One version of a workflow with its agents and environments, and the newest of the other resources.
+
+    It is shared between calls, so never changed.
 
     `version` is None when the version asked for does not exist; then everything after `reasons` is empty. `parameters`
     are declarations with `connector_id`, `bucket` and `prefixes` in those of type `s3_prefix`. `result` has step,

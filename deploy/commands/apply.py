@@ -9,7 +9,7 @@ import typer
 from deploy.client import connected
 from deploy.commands.options import DEFAULT_GRPC, Grpc, Json
 from deploy.failures import CommandFailed
-from deploy.printing import Column, print_json, print_table
+from deploy.printing import Column, Record, print_json, print_table
 from deploy.records import record_of
 from workflow_api.v1 import workflows_pb2
 
@@ -21,7 +21,10 @@ def command(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Apply manifests, all of them or nothing; a new version becomes the active one."""
+    """Apply manifests, all of them or nothing; a new version becomes the active one.
+
+    An agent or environment that changes makes a new version of each workflow that uses it.
+    """
     manifests = read_manifests(files)
     with connected(grpc) as backend:
         request = workflows_pb2.ApplyManifestsRequest(files=manifests)
@@ -54,10 +57,15 @@ def _read_manifest(name: str) -> workflows_pb2.ManifestFile:
     return workflows_pb2.ManifestFile(name=name, content=Path(name).read_bytes().decode())
 
 
+def _outcome(item: Record) -> str:
+    changed = ", ".join(item["changed_resources"])
+    return f"{item['outcome']} ({changed} changed)" if changed else str(item["outcome"])
+
+
 APPLIED_COLUMNS: Final = (
     Column("KIND", "kind"),
     Column("NAME", "name"),
     Column("VERSION", "version"),
-    Column("OUTCOME", "outcome"),
+    Column("OUTCOME", _outcome),
     Column("ID", "id"),
 )

@@ -26,11 +26,13 @@ SCOPES: Final[Mapping[str, options_pb2.Scope.ValueType]] = {
     if (spelling := value.GetOptions().Extensions[options_pb2.spelling])
 }
 
+SCOPES_HELP: Final = f"Comma-separated: {', '.join(SCOPES)}. runs:create brings workflows:read with it."
+
 command = typer.Typer()
 
 Name = Annotated[str | None, typer.Option("--name", help="Name, at most 100 characters.")]
 Description = Annotated[str | None, typer.Option("--description", help="Description, at most 500 characters.")]
-Scopes = Annotated[str | None, typer.Option("--scopes", metavar="A,B", help=f"Comma-separated: {', '.join(SCOPES)}.")]
+Scopes = Annotated[str | None, typer.Option("--scopes", metavar="A,B", help=SCOPES_HELP)]
 Workflows = Annotated[
     str | None,
     typer.Option("--workflows", metavar="all|ID,ID", help="All active workflows, now and later, or at most 50 ids."),
@@ -58,7 +60,7 @@ Overlap = Annotated[
 @command.command("create")
 def create(
     name: Annotated[str, typer.Option("--name", help="Name, at most 100 characters.")],
-    scopes: Annotated[str, typer.Option("--scopes", metavar="A,B", help=f"Comma-separated: {', '.join(SCOPES)}.")],
+    scopes: Annotated[str, typer.Option("--scopes", metavar="A,B", help=SCOPES_HELP)],
     workflows: Workflows = None,
     cidr: Cidr = None,
     hours: Hours = None,

@@ -6,7 +6,7 @@ import typer
 
 from deploy.client import connected
 from deploy.commands.options import DEFAULT_GRPC, Grpc, Json, Workflow
-from deploy.printing import Column, print_json, print_sheet, print_table
+from deploy.printing import Column, Record, print_json, print_sheet, print_table
 from deploy.raw_json import RawJson
 from deploy.records import record_of
 from deploy.terminal import printable
@@ -53,7 +53,8 @@ def show(
     if as_json:
         print_json(record)
         return
-    print_sheet({**record["workflow"], "shown": record["version"]}, WORKFLOW_SHEET)
+    shown = {"shown": record["version"], "resources": record["resources"]}
+    print_sheet({**record["workflow"], **shown}, (*WORKFLOW_SHEET, *VERSION_SHEET))
     print()
     print(printable(definition_text(record["definition"]), lines=True))
 
@@ -88,7 +89,7 @@ def set_status(workflow: str, status: workflows_pb2.WorkflowStatus.ValueType, gr
     if as_json:
         print_json(record)
     else:
-        print_sheet(record, WORKFLOW_SHEET[:-1])
+        print_sheet(record, WORKFLOW_SHEET)
 
 
 WORKFLOW_COLUMNS: Final = (
@@ -113,5 +114,14 @@ WORKFLOW_SHEET: Final = (
     Column("pii_policy", "pii_policy"),
     Column("created_at", "created_at"),
     Column("updated_at", "updated_at"),
-    Column("version shown", "shown"),
 )
+
+
+def _resources(record: Record) -> str:
+    return "\n".join(
+        f"{each['kind']} {each['name']}: " + ("none" if each["version"] is None else f"version {each['version']}")
+        for each in record["resources"]
+    )
+
+
+VERSION_SHEET: Final = (Column("version shown", "shown"), Column("uses", _resources))

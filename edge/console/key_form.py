@@ -15,7 +15,7 @@ from workflow_api.v1.keys_pb2 import (
     SourceAllowList,
     WorkflowAccess,
 )
-from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE, SCOPE_WORKFLOWS_READ, Scope, field, spelling
+from workflow_api.v1.options_pb2 import Scope, field, spelling
 
 SCOPES: Final[Mapping[str, Scope.ValueType]] = {
     text: Scope.Value(value.name)
@@ -149,7 +149,7 @@ def read(form: KeyForm) -> Properties:
     return Properties(
         name=form.name,
         description=form.description,
-        scopes=_with_implied({SCOPES[text] for text in form.scopes}),
+        scopes=sorted({SCOPES[text] for text in form.scopes}),
         # What was ticked before all workflows were chosen is out of sight, and means nothing.
         workflow_access=WorkflowAccess(mode=mode, workflow_ids=form.workflow_ids if listed else ()),
         source_allow_list=[line.strip() for line in form.source_allow_list.splitlines() if line.strip()],
@@ -166,12 +166,6 @@ def _hours(form: KeyForm, problems: dict[str, str]) -> AllowedHours | None:
         problems["allowed_hours"] = "must have both hours from 0 to 23, or neither"
         return None
     return AllowedHours(start_hour=start, end_hour=end)
-
-
-def _with_implied(scopes: set[Scope.ValueType]) -> list[Scope.ValueType]:
-    """Return scopes in their order; whoever may start runs may read workflows. (SPEC.md, Resources)."""
-    implied = {SCOPE_WORKFLOWS_READ} if SCOPE_RUNS_CREATE in scopes else set()
-    return sorted(scopes | implied)
 
 
 def _days(record: KeyRecord) -> int:

@@ -121,6 +121,19 @@ def test_bounds_of_a_key_are_told_all_at_once(command: CommandLine) -> None:
     assert {problem["name"] for problem in error["details"]} == {"name", "rate_limit_rpm", "daily_run_quota"}
 
 
+def test_runs_create_brings_workflows_read_with_it(command: CommandLine) -> None:
+    made = command.json("keys", "create", "--name", "starter", "--scopes", "runs:create")
+    assert made["scopes"] == ["workflows:read", "runs:create"]
+    edited = command.json("keys", "edit", made["key_id"], "--scopes", "runs:create,runs:read")
+    assert edited["scopes"] == ["workflows:read", "runs:create", "runs:read"]
+
+
+@pytest.mark.parametrize("name", [" ", "two\nlines", "\x1b[31mred"])
+def test_a_name_that_a_key_cannot_have_is_refused(command: CommandLine, name: str) -> None:
+    (problem,) = command.error("keys", "create", "--name", name, "--scopes", "runs:read")["details"]
+    assert problem == {"name": "name", "reason": "must be text without control characters and not blank alone"}
+
+
 def test_an_unknown_key_is_not_found(command: CommandLine) -> None:
     assert command.error("keys", "show", "ak_000000000000")["code"] == "not_found"
 

@@ -19,6 +19,22 @@ steps:
   - {{step: hush, agent: nothing, environment: standard}}
 """
 
+NUMBER = """
+kind: Agent
+name: {name}
+type: python
+code: |
+  def run(context):
+      return {number}
+---
+kind: Workflow
+name: {name}
+status: active
+steps:
+  - {{step: number, agent: {name}, environment: standard}}
+result: {{step: number}}
+"""
+
 
 @pytest.fixture
 def maker(changing_service: Service) -> Caller:
@@ -55,6 +71,20 @@ def test_a_run_uses_the_active_version_unless_another_is_asked_for(maker: Caller
     invalid(maker.start(twice_saved, **old), "old", code="invalid_parameters")
     invalid(maker.start(twice_saved, version=1, **new), "new", code="invalid_parameters")
     refused(maker.start(twice_saved, version=3, **new), 422, "version_not_found")
+
+
+def test_a_changed_agent_makes_a_version_and_runs_of_the_one_before_keep_theirs(
+    changing_service: Service, maker: Caller
+) -> None:
+    name = f"number-{uuid.uuid4().hex}"
+    [workflow_id] = changing_service.admin.apply(NUMBER.format(name=name, number=1)).values()
+    first = maker.start(workflow_id).json()["run_id"]
+    changing_service.admin.apply(NUMBER.format(name=name, number=2).partition("---")[0])
+    assert maker.get(f"/workflows/{workflow_id}").json()["version"] == 2
+    second = maker.start(workflow_id).json()["run_id"]
+    again = maker.start(workflow_id, version=1).json()["run_id"]
+    runs = [maker.wait(run_id) for run_id in (first, second, again)]
+    assert [(run["version"], run["result"]) for run in runs] == [(1, 1), (2, 2), (1, 1)]
 
 
 def test_a_replay_answers_though_the_workflow_is_now_inactive(

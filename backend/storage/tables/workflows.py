@@ -1,6 +1,16 @@
 """Tables of workflows and of the resources that their steps use."""
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    Table,
+    Text,
+    UniqueConstraint,
+)
 
 from backend.storage.tables.metadata import METADATA
 
@@ -26,9 +36,11 @@ workflow_versions = Table(
     METADATA,
     Column("workflow_id", Text, ForeignKey(workflows.c.workflow_id, ondelete="CASCADE"), primary_key=True),
     Column("version", Integer, primary_key=True),
-    # The manifest with its defaults, as canonical JSON.
+    # The manifest with its defaults, as canonical JSON; empty where it is another version's.
     Column("definition", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    # The version that has the definition, where it is not this one: only an agent or environment changed since.
+    Column("definition_version", Integer),
 )
 
 # Agents, connectors, environments and knowledge graphs, as they are now.
@@ -53,6 +65,29 @@ resource_versions = Table(
     Column("version", Integer, primary_key=True),
     Column("definition", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+)
+
+# The agents and environments that a workflow version uses, each at the version that it had when that was made.
+workflow_version_resources = Table(
+    "workflow_version_resources",
+    METADATA,
+    Column("workflow_id", Text, primary_key=True),
+    Column("version", Integer, primary_key=True),
+    # `agent` or `environment`.
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    # Null where none of the name existed.
+    Column("resource_id", Text),
+    Column("resource_version", Integer),
+    ForeignKeyConstraint(
+        ["workflow_id", "version"],
+        [workflow_versions.c.workflow_id, workflow_versions.c.version],
+        ondelete="CASCADE",
+    ),
+    # Without a cascade: what a workflow version uses cannot be removed.
+    ForeignKeyConstraint(
+        ["resource_id", "resource_version"], [resource_versions.c.resource_id, resource_versions.c.version]
+    ),
 )
 
 # The last test of each version of a connector.

@@ -226,3 +226,14 @@ KINDS: Final[Mapping[str, Record | Variant]] = {
 }
 
 DOCUMENT: Final = Variant("kind", KINDS)
+
+RESOURCE_KINDS: Final[Mapping[str, str]] = {
+    "Environment": "environment",
+    "Connector": "connector",
+    "Agent": "agent",
+    "KnowledgeGraph": "knowledge_graph",
+}
+"""Kinds of resources as the table has them, by their kinds in manifests."""
+
+MANIFEST_KINDS: Final[Mapping[str, str]] = {kind: manifest_kind for manifest_kind, kind in RESOURCE_KINDS.items()}
+"""The other way round."""

@@ -75,6 +75,7 @@ async def show_one(visit: Visit) -> Answered:
             "version": answer.version,
             "parameters": [_parameter(parameter) for parameter in definition.get("parameters") or ()],
             "drawing": dag.draw(_nodes(definition.get("steps") or ())),
+            "resources": answer.resources,
             "definition": shown.json_lines(answer.definition),
             "administrator": visit.user.role in ADMINISTRATORS,
         },

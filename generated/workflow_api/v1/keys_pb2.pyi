@@ -289,7 +289,7 @@ class CreateKeyRequest(_message.Message):
     """The deployment; absent means this one."""
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_options_pb2.Scope.ValueType]:
-        """At least one scope; `runs:create` only together with `workflows:read`."""
+        """At least one scope; `runs:create` brings `workflows:read` with it."""
 
     @_builtins.property
     def workflow_access(self) -> Global___WorkflowAccess:
@@ -484,7 +484,7 @@ class ScopeList(_message.Message):
     SCOPES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scopes(self) -> _containers.RepeatedScalarFieldContainer[_options_pb2.Scope.ValueType]:
-        """The scopes."""
+        """The scopes; `runs:create` brings `workflows:read` with it."""
 
     def __init__(
         self,

@@ -511,6 +511,7 @@ class AppliedResource(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
+    CHANGED_RESOURCES_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """`Environment`, `Connector`, `Agent`, `KnowledgeGraph` or `Workflow`."""
     name: _builtins.str
@@ -521,6 +522,10 @@ class AppliedResource(_message.Message):
     """Version now."""
     outcome: _builtins.str
     """`created`, `updated` or `unchanged`."""
+    @_builtins.property
+    def changed_resources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The agents and environments whose change made this version of a workflow, each as `Agent counter`."""
+
     def __init__(
         self,
         *,
@@ -529,10 +534,11 @@ class AppliedResource(_message.Message):
         id: _builtins.str = ...,
         version: _builtins.int = ...,
         outcome: _builtins.str = ...,
+        changed_resources: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "kind", b"kind", "name", b"name", "outcome", b"outcome", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_resources", b"changed_resources", "id", b"id", "kind", b"kind", "name", b"name", "outcome", b"outcome", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -547,7 +553,7 @@ class ApplyManifestsResponse(_message.Message):
     ITEMS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___AppliedResource]:
-        """One entry a document."""
+        """One entry a document, then one for each other workflow that has a new version because of them."""
 
     def __init__(
         self,
@@ -625,6 +631,7 @@ class WorkflowDefinition(_message.Message):
     WORKFLOW_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     DEFINITION_FIELD_NUMBER: _builtins.int
+    RESOURCES_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """Number of the version."""
     definition: _builtins.str
@@ -633,20 +640,66 @@ class WorkflowDefinition(_message.Message):
     def workflow(self) -> Global___Workflow:
         """The workflow."""
 
+    @_builtins.property
+    def resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___VersionResource]:
+        """The agents and environments that the version uses, by kind, then name."""
+
     def __init__(
         self,
         *,
         workflow: Global___Workflow | None = ...,
         version: _builtins.int = ...,
         definition: _builtins.str = ...,
+        resources: _abc.Iterable[Global___VersionResource] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["workflow", b"workflow"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["definition", b"definition", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["definition", b"definition", "resources", b"resources", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WorkflowDefinition: _TypeAlias = WorkflowDefinition  # noqa: Y015
+
+@_typing.final
+class VersionResource(_message.Message):
+    """An agent or environment of a workflow version, as it was when that was saved."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """`Agent` or `Environment`."""
+    name: _builtins.str
+    """Name."""
+    id: _builtins.str
+    """Id; absent where none of the name existed."""
+    version: _builtins.int
+    """Its version; absent where none of the name existed."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        name: _builtins.str = ...,
+        id: _builtins.str | None = ...,
+        version: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_id", b"_id", "_version", b"_version", "id", b"id", "version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_id", b"_id", "_version", b"_version", "id", b"id", "kind", b"kind", "name", b"name", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__id: _TypeAlias = _typing.Literal["id"]  # noqa: Y015
+    _WhichOneofArgType__id: _TypeAlias = _typing.Literal["_id", b"_id"]  # noqa: Y015
+    _WhichOneofReturnType__version: _TypeAlias = _typing.Literal["version"]  # noqa: Y015
+    _WhichOneofArgType__version: _TypeAlias = _typing.Literal["_version", b"_version"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__id) -> _WhichOneofReturnType__id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__version) -> _WhichOneofReturnType__version | None: ...
+
+Global___VersionResource: _TypeAlias = VersionResource  # noqa: Y015
 
 @_typing.final
 class TestConnectorRequest(_message.Message):

@@ -108,7 +108,8 @@ class WorkflowsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ApplyManifests(self, request, context):
-        """Applies resource manifests: all of them, or nothing. Every problem is told at once with file, line and field.
+        """Applies resource manifests: all of them, or nothing. Every problem is told at once with file, line and field. An
+        agent or environment that changes makes a new version of each workflow that uses it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -40,7 +40,9 @@ class WorkflowsServiceStub:
     ListParameters: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ListParametersRequest, _workflows_pb2.ListParametersResponse]
     """The declared run inputs of the workflow's active version."""
     ApplyManifests: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ApplyManifestsRequest, _workflows_pb2.ApplyManifestsResponse]
-    """Applies resource manifests: all of them, or nothing. Every problem is told at once with file, line and field."""
+    """Applies resource manifests: all of them, or nothing. Every problem is told at once with file, line and field. An
+    agent or environment that changes makes a new version of each workflow that uses it.
+    """
     SetWorkflowStatus: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.SetWorkflowStatusRequest, _workflows_pb2.Workflow]
     """Makes a workflow active or inactive."""
     GetWorkflowDefinition: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowDefinitionRequest, _workflows_pb2.WorkflowDefinition]
@@ -66,7 +68,9 @@ class WorkflowsServiceAsyncStub(WorkflowsServiceStub):
     ListParameters: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ListParametersRequest, _workflows_pb2.ListParametersResponse]  # type: ignore[assignment]
     """The declared run inputs of the workflow's active version."""
     ApplyManifests: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ApplyManifestsRequest, _workflows_pb2.ApplyManifestsResponse]  # type: ignore[assignment]
-    """Applies resource manifests: all of them, or nothing. Every problem is told at once with file, line and field."""
+    """Applies resource manifests: all of them, or nothing. Every problem is told at once with file, line and field. An
+    agent or environment that changes makes a new version of each workflow that uses it.
+    """
     SetWorkflowStatus: _aio.UnaryUnaryMultiCallable[_workflows_pb2.SetWorkflowStatusRequest, _workflows_pb2.Workflow]  # type: ignore[assignment]
     """Makes a workflow active or inactive."""
     GetWorkflowDefinition: _aio.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowDefinitionRequest, _workflows_pb2.WorkflowDefinition]  # type: ignore[assignment]
@@ -113,7 +117,9 @@ class WorkflowsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _workflows_pb2.ApplyManifestsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_workflows_pb2.ApplyManifestsResponse, _abc.Awaitable[_workflows_pb2.ApplyManifestsResponse]]:
-        """Applies resource manifests: all of them, or nothing. Every problem is told at once with file, line and field."""
+        """Applies resource manifests: all of them, or nothing. Every problem is told at once with file, line and field. An
+        agent or environment that changes makes a new version of each workflow that uses it.
+        """
 
     @_abc_1.abstractmethod
     def SetWorkflowStatus(

@@ -10,6 +10,7 @@ import pytest
 from backend.clock import utc_day
 from backend.deployment.servicer import DeploymentServicer
 from backend.key_changes import KeyChanges
+from backend.keys import store
 from backend.keys.servicer import KeysServicer
 from backend.runs import start_store
 from backend.services import Services
@@ -19,6 +20,7 @@ from workflow_api.v1 import deployment_pb2, keys_pb2, options_pb2
 
 READ = options_pb2.SCOPE_WORKFLOWS_READ
 CREATE = options_pb2.SCOPE_RUNS_CREATE
+DELETE = options_pb2.SCOPE_RUNS_DELETE
 EXPLICIT = keys_pb2.WorkflowAccess.MODE_EXPLICIT
 DAY_MS = 86_400_000
 
@@ -111,9 +113,12 @@ def test_defaults_of_a_key_are_the_contracts(keys: Caller, clock: TestClock) -> 
     [
         ({"name": ""}, "name"),
         ({"name": "n" * 101}, "name"),
+        ({"name": " \u00a0\u200b"}, "name"),
+        ({"name": "two\nlines"}, "name"),
+        ({"name": "\x1b[31mred"}, "name"),
+        ({"name": "next\x85line"}, "name"),
         ({"description": "d" * 501}, "description"),
         ({"scopes": []}, "scopes"),
-        ({"scopes": [CREATE]}, "scopes"),
         ({"expires_days": 31}, "expires_days"),
         ({"expires_days": 366}, "expires_days"),
         ({"rate_limit_rpm": 0}, "rate_limit_rpm"),
@@ -151,6 +156,7 @@ def test_a_property_out_of_bounds_is_refused_by_name_and_makes_no_key(
     "fields",
     [
         {"name": "n" * 100, "description": "d" * 500},
+        {"name": "é \u2713 \U0001f511"},
         {"expires_days": 365},
         {"rate_limit_rpm": 10_000, "daily_run_quota": 100_000, "max_concurrent_runs": 100},
         {"source_allow_list": [f"10.0.{n}.0/24" for n in range(31)] + ["2001:db8::/32"]},
@@ -160,6 +166,42 @@ def test_a_property_out_of_bounds_is_refused_by_name_and_makes_no_key(
 )
 def test_a_property_at_its_bound_is_accepted(keys: Caller, fields: dict[str, Any]) -> None:
     assert create(keys, **fields).record.state == "active"
+
+
+def test_runs_create_brings_workflows_read_with_it_to_a_new_key(keys: Caller) -> None:
+    made = create(keys, scopes=[CREATE])
+    assert list(made.record.key.scopes) == [READ, CREATE]
+    assert list(mirrored(keys, made.record.key.key_id).scopes) == [READ, CREATE]
+
+
+def test_workflows_read_stays_with_an_edited_key_for_as_long_as_runs_create_does(keys: Caller) -> None:
+    key_id = create(keys, scopes=[READ]).record.key.key_id
+
+    def edited(*scopes: options_pb2.Scope.ValueType) -> list[int]:
+        asked = keys_pb2.EditKeyRequest(key_id=key_id, scopes=keys_pb2.ScopeList(scopes=scopes))
+        return list(keys("EditKey", asked).key.scopes)
+
+    assert edited(CREATE) == [READ, CREATE]
+    assert edited(DELETE, CREATE) == [READ, CREATE, DELETE]
+    assert edited(DELETE) == [DELETE]
+
+
+@pytest.mark.parametrize("name", ["", " ", "two\nlines", "\x7f"])
+def test_an_edit_to_a_name_out_of_bounds_changes_nothing(keys: Caller, name: str) -> None:
+    key_id = create(keys, name="before").record.key.key_id
+    with pytest.raises(RefusedError) as refused:
+        keys("EditKey", keys_pb2.EditKeyRequest(key_id=key_id, name=name))
+    assert "name" in refused.value.problems
+    assert keys("GetKey", keys_pb2.GetKeyRequest(key_id=key_id)).key.name == "before"
+
+
+def test_a_key_named_before_names_were_bounded_keeps_working(keys: Caller, services: Services) -> None:
+    key_id = create(keys).record.key.key_id
+    name = "two\nlines"
+    services.database.write(lambda tx: store.edit(tx, store.get(tx, key_id, 0), {"name": name}))
+    edited = keys("EditKey", keys_pb2.EditKeyRequest(key_id=key_id, rate_limit_rpm=7))
+    assert (edited.key.name, edited.key.rate_limit_rpm) == (name, 7)
+    assert keys("GetMe", keys_pb2.GetMeRequest(), key_id=key_id).name == name
 
 
 def test_rotation_keeps_the_old_secret_for_the_overlap_and_the_ids_for_good(keys: Caller, clock: TestClock) -> None:

@@ -109,8 +109,18 @@ def test_the_slot_is_judged_before_the_quota_and_uses_none_of_it(world: World) -
     world.start(key=key)
     refused = refusal(world, key=key)
     assert (refused.reason, refused.retry_after) == ("too_many_active_runs", 5)
-    assert refused.message == "1 run is in flight, the most this key may have; wait for one to finish."
+    assert refused.message == "1 run is in flight and the limit of this key is 1; wait for one to finish."
     assert world.count("daily_usage", f"key_id = '{key}' AND runs_started = 1") == 1
+
+
+def test_full_slots_name_the_runs_in_flight_and_the_limit_though_it_was_lowered(world: World) -> None:
+    key = world.new_key(max_concurrent_runs=3)
+    for _ in range(3):
+        world.start(key=key)
+    world.keys("EditKey", keys_pb2.EditKeyRequest(key_id=key, max_concurrent_runs=2))
+    assert refusal(world, key=key).message == (
+        "3 runs are in flight and the limit of this key is 2; wait for one to finish."
+    )
 
 
 def test_a_run_that_ended_frees_its_slot(world: World) -> None:

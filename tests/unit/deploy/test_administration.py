@@ -71,13 +71,22 @@ def test_names_are_shown_as_they_are(backend: FakeBackend) -> None:
 
 
 def test_show_prints_the_definition(backend: FakeBackend) -> None:
-    definition = workflows_pb2.WorkflowDefinition(workflow=WORKFLOW, version=2, definition='{"name": "Digest"}')
+    resources = [
+        workflows_pb2.VersionResource(kind="Agent", name="counter", id="agt_1", version=7),
+        workflows_pb2.VersionResource(kind="Environment", name="large"),
+    ]
+    definition = workflows_pb2.WorkflowDefinition(
+        workflow=WORKFLOW, version=2, definition='{"name": "Digest"}', resources=resources
+    )
     backend.answers["GetWorkflowDefinition"] = [definition, definition]
 
     shown = command("workflows", "show", "Digest", "--version", "2", "--grpc", backend.address)
     as_json = command("workflows", "show", "Digest", "--version", "2", "--grpc", backend.address, "--json")
 
     assert shown.out.endswith("name: Digest\n")
+    assert "Agent counter: version 7" in shown.out
+    assert "Environment large: none" in shown.out
+    assert [each["version"] for each in as_json.json["resources"]] == [7, None]
     assert as_json.json["definition"] == {"name": "Digest"}
     assert backend.requests[0][1] == workflows_pb2.GetWorkflowDefinitionRequest(workflow="Digest", version=2)
 
@@ -130,6 +139,30 @@ def test_apply_sends_files_under_their_names(backend: FakeBackend, tmp_path: Pat
     (sent,) = backend.request("ApplyManifests").files
     assert (sent.name, sent.content) == (str(file), "kind: Agent\nname: Zähler\n")
     assert outcome.out.splitlines()[1].split() == ["Agent", "Zähler", "1", "created", "-"]
+
+
+def test_apply_names_the_workflows_that_have_a_new_version_and_why(backend: FakeBackend, tmp_path: Path) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text("kind: Agent\n")
+    items = [
+        workflows_pb2.AppliedResource(kind="Agent", name="counter", id="agt_1", version=2, outcome="updated"),
+        workflows_pb2.AppliedResource(
+            kind="Workflow",
+            name="Digest",
+            id="wf_1",
+            version=5,
+            outcome="updated",
+            changed_resources=["Agent counter", "Environment large"],
+        ),
+    ]
+    backend.answers["ApplyManifests"] = [workflows_pb2.ApplyManifestsResponse(items=items)] * 2
+
+    agent, workflow = command("apply", str(file), "--grpc", backend.address).out.splitlines()[1:]
+    assert agent.split() == ["Agent", "counter", "2", "updated", "agt_1"]
+    assert " ".join(workflow.split()) == "Workflow Digest 5 updated (Agent counter, Environment large changed) wf_1"
+
+    listed = command("apply", str(file), "--grpc", backend.address, "--json").json["items"]
+    assert [item["changed_resources"] for item in listed] == [[], ["Agent counter", "Environment large"]]
 
 
 def test_apply_tells_every_problem_of_a_manifest(backend: FakeBackend, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import json
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from alembic.command import downgrade
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, create_engine, inspect, text
+from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.event import listen
 
 import backend.storage.migrate
@@ -114,6 +115,57 @@ def test_a_process_of_the_former_release_goes_on_while_another_migrates(engine: 
                 rf"|CREATE UNIQUE INDEX \w+ ON (?:{tables})\b"
             )
             assert [statement for statement in said if changes.match(statement)] == [], revision.revision
+
+
+def insert(connection: Connection, table: str, **columns: object) -> None:
+    names = ", ".join(columns)
+    connection.execute(text(f"INSERT INTO {table} ({names}) VALUES (:{names.replace(', ', ', :')})"), columns)
+
+
+def add_workflow(connection: Connection, *definitions: dict[str, object]) -> None:
+    """Adds a workflow with these versions, from 1 on."""
+    times = {"created_at": 0, "updated_at": 0}
+    newest = {"active_version": len(definitions), "newest_version": len(definitions)}
+    named = {"workflow_id": "wf_1", "name": "W", "name_folded": "w", "description": "", "status": "active"}
+    insert(connection, "workflows", **named, **newest, **times)
+    for version, columns in enumerate(definitions, 1):
+        insert(connection, "workflow_versions", workflow_id="wf_1", version=version, created_at=0, **columns)
+
+
+def test_versions_from_before_get_the_agents_and_environments_of_the_moment(engine: Engine) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(backend.storage.migrate.__file__).parent / "migrations"))
+    steps = [
+        {"agent": "counter", "environment": "gone"},
+        {"agent": "counter", "environment": None},
+        {"agent": None, "environment": None},
+    ]
+    agent = {"resource_id": "agt_1", "version": 3, "definition": "{}", "created_at": 0}
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        alembic.command.upgrade(config, "0007")
+        insert(connection, "resources", kind="agent", name="counter", updated_at=0, **agent)
+        insert(connection, "resource_versions", **agent)
+        add_workflow(connection, {"definition": '{"steps": []}'}, {"definition": json.dumps({"steps": steps})})
+    upgrade(engine)
+    with engine.connect() as connection:
+        rows = connection.execute(text("SELECT * FROM workflow_version_resources ORDER BY kind")).all()
+    assert [tuple(row) for row in rows] == [
+        ("wf_1", 2, "agent", "counter", "agt_1", 3),
+        ("wf_1", 2, "environment", "gone", None, None),
+    ]
+
+
+def test_a_shared_definition_is_copied_where_the_migration_is_taken_back(engine: Engine) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(backend.storage.migrate.__file__).parent / "migrations"))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        alembic.command.upgrade(config, "0009")
+        add_workflow(connection, {"definition": "one"}, {"definition": "", "definition_version": 1})
+        downgrade(config, "0007")
+        rows = connection.execute(text("SELECT version, definition FROM workflow_versions ORDER BY version")).all()
+    assert [tuple(row) for row in rows] == [(1, "one"), (2, "one")]
 
 
 def test_a_database_of_a_newer_release_is_left_alone(engine: Engine) -> None:

@@ -35,12 +35,12 @@ def test_a_workflow_with_all_it_needs_is_ready() -> None:
         ({"steps": [{"step": "count"}]}, "Step 'count' has no agent."),
         (
             {"steps": [{"step": "count", "agent": "nobody"}]},
-            "Step 'count' has no agent: there is no agent named 'nobody'.",
+            "Step 'count' has no agent: there was no agent named 'nobody' when this version was saved.",
         ),
         ({"steps": []}, "The workflow has no steps."),
         (
             {"steps": [{"step": "a", "agent": "counter", "environment": "big"}]},
-            "Environment 'big' is not active: it does not exist.",
+            "Environment 'big' is not active: it did not exist when this version was saved.",
         ),
         ({"steps": [{"step": "a", "agent": "counter", "connectors": ["box"]}]}, "Connector 'box' is missing."),
         ({"parameters": [{"name": "p", "type": "s3_prefix", "connector": "box"}]}, "Connector 'box' is missing."),

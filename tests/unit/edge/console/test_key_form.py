@@ -31,9 +31,9 @@ def test_a_new_key_has_the_defaults_of_the_contract() -> None:
     )
 
 
-def test_starting_runs_brings_reading_workflows_along() -> None:
+def test_scopes_are_sent_as_they_were_chosen_for_the_backend_to_complete() -> None:
     asked = create_request(blank_form()._replace(scopes=["runs:read", "runs:create"]))
-    assert list(asked.scopes) == [SCOPE_WORKFLOWS_READ, SCOPE_RUNS_CREATE, SCOPE_RUNS_READ]
+    assert list(asked.scopes) == [SCOPE_RUNS_CREATE, SCOPE_RUNS_READ]
 
 
 def test_workflows_are_listed_only_where_the_choice_says_so() -> None:

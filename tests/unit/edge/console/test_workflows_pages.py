@@ -1,4 +1,5 @@
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from workflow_api.v1.workflows_pb2 import (
     ListWorkflowsRequest,
     ListWorkflowsResponse,
     Readiness,
+    VersionResource,
     Workflow,
     WorkflowDefinition,
     WorkflowStatus,
@@ -37,9 +39,9 @@ def workflow(**other: Any) -> Workflow:
     return Workflow(**{**fields, **other})
 
 
-def services(found: Any = None, **definition: Any) -> MemoryServices:
+def services(found: Any = None, resources: Sequence[VersionResource] = (), **definition: Any) -> MemoryServices:
     one = workflow() if found is None else found
-    answer = WorkflowDefinition(workflow=one, version=3, definition=json.dumps(definition))
+    answer = WorkflowDefinition(workflow=one, version=3, definition=json.dumps(definition), resources=resources)
     return MemoryServices(
         {
             "WorkflowsService/GetWorkflowDefinition": answer,
@@ -79,9 +81,20 @@ def test_nothing_that_a_workflow_holds_is_markup() -> None:
     found = workflow(name=EVIL, description=EVIL, readiness=Readiness(reasons=[EVIL]))
     steps = [{"step": EVIL, "name": EVIL, "agent": EVIL, "needs": []}, {"step": "b", "agent": None, "needs": [EVIL]}]
     parameters = [{"name": EVIL, "type": EVIL, "description": EVIL, "default": EVIL, "enum": [EVIL]}]
-    page = html(answered(services(found, steps=steps, parameters=parameters), "GET", ONE, HERE))
+    resources = [VersionResource(kind=EVIL, name=EVIL)]
+    page = html(answered(services(found, resources, steps=steps, parameters=parameters), "GET", ONE, HERE))
     assert "alert(1)" in page
     assert EVIL not in page
+
+
+def test_the_agents_and_environments_of_the_version_are_shown() -> None:
+    resources = [
+        VersionResource(kind="Agent", name="counter", id="agt_1", version=7),
+        VersionResource(kind="Environment", name="standard"),
+    ]
+    page = html(answered(services(resources=resources), "GET", ONE, HERE))
+    assert "<tr><td>Agent</td><td>counter</td>\n<td>7</td></tr>" in page
+    assert "missing" in page[page.index("<td>Environment</td>") :]
 
 
 def test_why_a_workflow_is_not_ready_is_told() -> None:
