@@ -4,6 +4,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+NO_DOMAIN: Final = "localhost"
+"""The `app_domain` of a deployment that has not set one."""
+
 _HEADER: Final = re.compile(r"header:([A-Za-z0-9-]+)")
 
 
@@ -40,7 +43,7 @@ class EdgeSettings:
     host: str = "127.0.0.1"
     port: int = 8080
     shared_port: bool = False
-    app_domain: str = "localhost"
+    app_domain: str = NO_DOMAIN
     client_address: str = "peer"
     connections: int = 4_000
     buffer_mb: int = 128

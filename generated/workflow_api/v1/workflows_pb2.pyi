@@ -140,7 +140,7 @@ class Workflow(_message.Message):
     parallel_steps: _builtins.int
     """Steps that run at once, 1 to 10."""
     pii_policy: _builtins.str
-    """The PII policy: `{mode, categories, stages, min_confidence, model, max_model_calls, parquet_sample_rows}`."""
+    """The PII policy."""
     result_schema_version: _builtins.str
     """Version label of the result schema."""
     @_builtins.property
