@@ -573,7 +573,7 @@ class Run(_message.Message):
     input_text: _builtins.str
     """Text given at the start."""
     inputs_manifest: _builtins.str
-    """What was copied in, one entry per `s3_prefix` parameter; null before."""
+    """What was copied in, one entry per `s3_prefix` parameter with a value; null before, and where there is none."""
     max_run_hours: _builtins.float
     """Time limit in hours, time spent waiting for approvals included; null means none."""
     triggered_by: Global___TriggeredBy.ValueType

@@ -288,9 +288,7 @@ def test_enums_have_the_values_of_the_contract() -> None:
 def test_everything_is_described_by_its_comment() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     assert all(schema["description"] for schema in schemas.values())
-    assert all(
-        field["description"] for schema in schemas.values() for field in schema.get("properties", {}).values()
-    )
+    assert all(field["description"] for schema in schemas.values() for field in schema.get("properties", {}).values())
     assert all(operation_of(route)["summary"] and operation_of(route)["description"] for route in ROUTES)
 
 
