@@ -43,8 +43,13 @@ def generated(description: Any, folder: Path) -> Iterator[GeneratedClient]:
     # Nobody reads the code here, so it need not be formatted.
     config.write_text(json.dumps({"post_hooks": []}))
     target = folder / PACKAGE
-    command = [GENERATOR, "generate", "--path", document, "--config", config, "--meta", "none", "--output-path", target]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [GENERATOR, "generate", "--path", document, "--config", config, "--meta", "none", "--output-path", target],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     sys.path.insert(0, str(folder))
     try:
