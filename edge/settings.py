@@ -18,7 +18,7 @@ class EdgeSettings:
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, which `Edge.port` names.
         shared_port: Whether other edge processes of this machine listen at the same port.
-        app_domain: The deployment's domain, for the machine-readable description.
+        app_domain: The deployment's domain, for the machine-readable description; `NO_DOMAIN` where it has none.
         client_address: Where the source address comes from: `peer`, `load_balancer` or `header:<Name>`.
         connections: Most callers at once; beyond it who keeps the edge waiting longest is sent away.
         buffer_mb: Most memory in megabytes for requests and answers that are under way; beyond it the same.

@@ -98,6 +98,8 @@ def test_a_run_is_started_with_parameters_and_a_policy_override(session: Session
     assert (run.pii_policy.mode, run.pii_policy.categories) == ("detect", "all")
     assert [stage.stage for stage in run.pii_redaction.stages] == run.pii_policy.stages
     assert session("outputs", "get_pii_redaction", run.run_id).counts["values"] == 0
+    narrowed = {**run.pii_policy.to_dict(), "categories": ["PERSON"]}
+    assert session.model("PiiPolicy").from_dict(narrowed).categories == ["PERSON"]
 
 
 def test_runs_are_listed_by_their_filters(session: Session, caller: Caller, flows: dict[str, str]) -> None:

@@ -107,7 +107,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_TOO_MANY_ACTIVE_RUNS: _ErrorReason.ValueType  # 31
     """The key's concurrent-run bound is reached. Example: the 11th run in flight of a key with 10."""
     ERROR_REASON_LICENSE_UNAVAILABLE: _ErrorReason.ValueType  # 32
-    """The deployment's licence is on hold.
+    """The deployment's licence is on hold, so no run is started. Runs that have begun go on, also past an approval.
     Example: details {"state": "hold", "reason": "invoice overdue", "enforcement_status": "blocked", "license_id": "lic_7"}.
     """
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 33
@@ -199,7 +199,7 @@ ERROR_REASON_QUOTA_EXCEEDED: ErrorReason.ValueType  # 30
 ERROR_REASON_TOO_MANY_ACTIVE_RUNS: ErrorReason.ValueType  # 31
 """The key's concurrent-run bound is reached. Example: the 11th run in flight of a key with 10."""
 ERROR_REASON_LICENSE_UNAVAILABLE: ErrorReason.ValueType  # 32
-"""The deployment's licence is on hold.
+"""The deployment's licence is on hold, so no run is started. Runs that have begun go on, also past an approval.
 Example: details {"state": "hold", "reason": "invoice overdue", "enforcement_status": "blocked", "license_id": "lic_7"}.
 """
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 33

@@ -275,7 +275,7 @@ Global___StepStartedData: _TypeAlias = StepStartedData  # noqa: Y015
 
 @_typing.final
 class StepProgressData(_message.Message):
-    """Data of `step.progress`: what the agent gave, at most 65,536 bytes and 100 levels of nesting."""
+    """Data of `step.progress`: what the agent gave."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -335,7 +335,10 @@ class RunSummary(_message.Message):
 
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Each names an optional stage that did not land while the run still completed."""
+        """Each names an optional stage that did not land while the run still completed, or something that was left out: files
+        past the bounds of a step, files withheld because they could not be swept for personal data, a summary that was too
+        long.
+        """
 
     @_builtins.property
     def links(self) -> Global___RunLinks:
@@ -393,8 +396,8 @@ class RunError(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     code: _builtins.str
     """Of a run that failed: `input_materialisation_failed`, `node_failed`, `wall_clock_limit_reached`,
-    `invariant_blocked`, `launch_failed`, `orphaned` or `license_unavailable`. Of a step: `node_failed` or
-    `invariant_blocked`. Of a result: `result_schema_mismatch`.
+    `invariant_blocked`, `launch_failed`, `orphaned` or `license_unavailable`. Of a step: `node_failed`, also where it
+    went past a bound of steps, which the message names, or `invariant_blocked`. Of a result: `result_schema_mismatch`.
     """
     message: _builtins.str
     """For a person; null once the run's data has been erased."""
@@ -581,12 +584,13 @@ class Run(_message.Message):
     key_id: _builtins.str
     """The key that started it; null where none did."""
     summary_markdown: _builtins.str
-    """Summary written by the result step, in Markdown, up to 262,144 bytes (a longer one is null, and in the result);
-    null until the final redaction sweep is done.
+    """Summary written by the result step, in Markdown, up to 262,144 bytes; a longer one is null, and a warning says so.
+    Null until the final redaction sweep is done.
     """
     result: _builtins.str
-    """The result step's value, up to 262,144 bytes of JSON; a larger one is fetched through
-    `result_json.download.path`. Null until the final redaction sweep is done.
+    """The result step's return value, JSON of any kind up to 262,144 bytes; a larger one, of up to 8 MiB, is fetched
+    through `result_json.download.path`. It has at most 100 levels of nesting. Null until the final redaction sweep is
+    done.
     """
     result_schema_version: _builtins.str
     """Version label of the result schema."""
@@ -604,7 +608,8 @@ class Run(_message.Message):
 
     @_builtins.property
     def result_error(self) -> Global___RunError:
-        """Why `result` is null although there is one: it does not fit the version's schema. The run still completed, and the
+        """Why `result` is null although there is one: it does not fit the version's schema, or could not be judged by it
+        within 5 seconds of processor time and 256 MB of memory, which the message says. The run still completed, and the
         value stays available as the output `result.json`.
         """
 
@@ -737,7 +742,7 @@ class StartRunRequest(_message.Message):
     corrected body needs a new one.
     """
     parameters: _builtins.str
-    """Values of the parameters that the workflow version declares, by name."""
+    """Values of the parameters that the workflow version declares, by name. A declared pattern matches the whole value."""
     input_text: _builtins.str
     """Free text for the run."""
     client_reference: _builtins.str
@@ -1218,7 +1223,7 @@ class Event(_message.Message):
     step: _builtins.str
     """Handle of the step, where it is about one."""
     data: _builtins.str
-    """Particulars of the type, at most 65,536 bytes."""
+    """Particulars of the type, at most 65,536 bytes with at most 100 levels of nesting."""
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp:
         """When it happened."""

@@ -342,7 +342,7 @@ class Parameter(_message.Message):
     max_length: _builtins.int
     """Most characters."""
     pattern: _builtins.str
-    """Regular expression that the whole value matches."""
+    """Regular expression in the syntax of RE2 that the whole value matches, as if it stood between `^` and `$`."""
     connector_id: _builtins.str
     """Connector that reads an `s3_prefix`; its value is `s3://bucket/prefix/`."""
     max_objects: _builtins.int
