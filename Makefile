@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/installed-run
 DEV := $(VENV)/installed-dev
 FUZZ := $(VENV)/installed-fuzz
+GENERATOR := $(VENV)/generator/installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
@@ -24,16 +25,16 @@ BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse 
 help: ## Say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
-venv: $(DEV) ## Set up .venv with everything for development
+venv: $(DEV) $(GENERATOR) ## Set up .venv with everything for development
 
 run: $(RUN) ## Start the whole service with example workflows and print calls to paste
 	@exec $(BIN)/workflow-api serve --demo $(ARGS)
 
-test: $(DEV) ## Run every test; under CI none may be left out
+test: $(DEV) $(GENERATOR) ## Run every test; under CI none may be left out
 	$(PYTEST) $(ARGS)
 	$(if $(ARGS),,$(PYTEST) --database postgresql $(STORES))
 
-test-postgresql: $(DEV) ## Run what keeps data on PostgreSQL instead of the embedded database
+test-postgresql: $(DEV) $(GENERATOR) ## Run what keeps data on PostgreSQL instead of the embedded database
 	$(PYTEST) --database postgresql $(or $(ARGS),tests/services tests/contract)
 
 lint: lint-python lint-protos lint-breaking lint-generated ## Run every check that executes nothing of ours
@@ -83,6 +84,7 @@ lock: $(DEV) ## Pin dependencies again after a change of pyproject.toml; ARGS=--
 	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build -c requirements/run.txt -o requirements/image.txt
 	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/image.txt -o requirements/dev.txt
 	$(COMPILE) $(ARGS) --group fuzz -o requirements/fuzz.txt
+	$(COMPILE) $(ARGS) --group generator -o requirements/generator.txt
 
 clean: ## Remove .venv and what tools cached, not your data
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz
@@ -104,4 +106,9 @@ $(DEV): requirements/dev.txt pyproject.toml | $(BIN)/python
 
 $(FUZZ): requirements/fuzz.txt $(DEV)
 	$(INSTALL) --require-hashes -r $<
+	@touch $@
+
+$(GENERATOR): requirements/generator.txt | $(BIN)/python
+	$(BIN)/python -m venv --clear --without-pip $(@D)
+	$(BIN)/python -m pip --python $(@D) install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
 	@touch $@

@@ -53,8 +53,7 @@ def _contents(document: Json) -> Iterator[str]:
 
 
 def _main(document: Json) -> Iterator[str]:
-    info, server = document["info"], document["servers"][0]
-    base = server["url"].format(app_domain=server["variables"]["app_domain"]["default"])
+    info, base = document["info"], document["servers"][0]["url"]
     yield f'<h1 id="top">{escape(info["title"])}</h1>'
     yield f'<p class="soft">Contract of {escape(info["version"])} · <code>{escape(base)}</code> · '
     yield '<a href="/openapi.json">OpenAPI description</a></p>'
@@ -68,7 +67,10 @@ def _main(document: Json) -> Iterator[str]:
     for name, schema in document["components"]["schemas"].items():
         yield f'<h3 id="{_SCHEMA}{name}">{escape(name)}</h3>'
         yield _prose(schema["description"])
-        yield _fields(schema)
+        if "oneOf" in schema:
+            yield f"<p>{_kind(schema)}</p>"
+        else:
+            yield _fields(schema)
 
 
 def _operations(document: Json, tag: str) -> Iterator[tuple[str, str, Json]]:
@@ -176,8 +178,11 @@ def _kind(schema: Json) -> str:
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f'<a href="#{_SCHEMA}{name}">{escape(name)}</a>'
-    if "anyOf" in schema:
-        return " or ".join(map(_kind, schema["anyOf"]))
+    for alternatives in ("anyOf", "oneOf"):
+        if alternatives in schema:
+            return " or ".join(map(_kind, schema[alternatives]))
+    if "const" in schema:
+        return _code(schema["const"])
     kinds = schema.get("type", "any JSON")
     kinds = list(kinds) if isinstance(kinds, list) else [kinds]
     if "array" in kinds and "items" in schema:

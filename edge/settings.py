@@ -4,6 +4,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+NO_DOMAIN: Final = "localhost"
+"""The `app_domain` of a deployment that has not set one."""
+
 _HEADER: Final = re.compile(r"header:([A-Za-z0-9-]+)")
 
 
@@ -15,7 +18,7 @@ class EdgeSettings:
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, which `Edge.port` names.
         shared_port: Whether other edge processes of this machine listen at the same port.
-        app_domain: The deployment's domain, for the machine-readable description.
+        app_domain: The deployment's domain, for the machine-readable description; `NO_DOMAIN` where it has none.
         client_address: Where the source address comes from: `peer`, `load_balancer` or `header:<Name>`.
         connections: Most callers at once; beyond it who keeps the edge waiting longest is sent away.
         buffer_mb: Most memory in megabytes for requests and answers that are under way; beyond it the same.
@@ -40,7 +43,7 @@ class EdgeSettings:
     host: str = "127.0.0.1"
     port: int = 8080
     shared_port: bool = False
-    app_domain: str = "localhost"
+    app_domain: str = NO_DOMAIN
     client_address: str = "peer"
     connections: int = 4_000
     buffer_mb: int = 128

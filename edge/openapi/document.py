@@ -5,10 +5,12 @@ from typing import Any, Final
 
 import orjson
 
-from edge.openapi.failures import REQUEST_ID_EXAMPLE, envelope_schema
-from edge.openapi.operations import body_component, body_name, operation
+from edge.openapi.failures import REQUEST_ID_EXAMPLE, envelope_schemas
+from edge.openapi.operations import operation
+from edge.openapi.request_schemas import RequestSchemas
 from edge.openapi.schemas import ResponseSchemas
 from edge.routes import API_VERSION, BASE, RouteTable
+from edge.settings import NO_DOMAIN
 
 _DESCRIPTION: Final = """\
 Starts and observes workflows in one governed deployment on behalf of an external system.
@@ -56,21 +58,15 @@ def openapi_document(app_domain: str) -> bytes:
 
 def _document(app_domain: str) -> dict[str, Any]:
     routes = RouteTable().routes
-    schemas = ResponseSchemas()
+    requests, responses = RequestSchemas(), ResponseSchemas()
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         path = paths.setdefault(route.template.removeprefix(BASE), {})
-        path[route.method.lower()] = operation(route, schemas, routes)
-    bodies = {body_name(route): body_component(route) for route in routes if route.takes_body}
+        path[route.method.lower()] = operation(route, requests, responses, routes)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Programmatic Workflow API", "version": API_VERSION, "description": _DESCRIPTION},
-        "servers": [
-            {
-                "url": f"https://{{app_domain}}{BASE}",
-                "variables": {"app_domain": {"default": app_domain, "description": "The deployment's domain."}},
-            }
-        ],
+        "servers": _servers(app_domain),
         "security": [{"bearerKey": [], "keyExternalId": []}],
         "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "paths": paths,
@@ -82,9 +78,22 @@ def _document(app_domain: str) -> dict[str, Any]:
                 name: {"description": text, "required": name != "Retry-After", "schema": schema}
                 for name, (text, schema) in _HEADERS.items()
             },
-            "schemas": {**schemas.components, **bodies, "Error": envelope_schema()},
+            "schemas": {**responses.components, **requests.components, **envelope_schemas()},
         },
     }
+
+
+def _servers(app_domain: str) -> list[dict[str, Any]]:
+    """Return where the API is served: on the deployment's domain, or where there is none beside this document."""
+    served = BASE if app_domain == NO_DOMAIN else f"https://{app_domain}{BASE}"
+    return [
+        {"url": served, "description": "The address that is served."},
+        {
+            "url": f"https://{{app_domain}}{BASE}",
+            "description": "The deployment by its domain.",
+            "variables": {"app_domain": {"default": app_domain, "description": "The deployment's domain."}},
+        },
+    ]
 
 
 def _security_schemes() -> dict[str, Any]:

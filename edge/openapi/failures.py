@@ -9,7 +9,7 @@ import orjson
 
 from edge.errors import RULES, ErrorRule
 from edge.openapi.comments import comments
-from edge.openapi.schemas import Schema
+from edge.openapi.schemas import ANY_OBJECT, Schema
 from edge.routes import Route
 from workflow_api.v1.errors_pb2 import ErrorReason
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
@@ -47,9 +47,18 @@ def meaning(code: str) -> str:
     return _EXAMPLE.sub("", _comment(code))
 
 
-def envelope_schema() -> Schema:
-    """Return the schema of the error envelope."""
-    return {
+def envelope_schemas() -> dict[str, Schema]:
+    """Return the component schemas of the error envelope."""
+    problem = {
+        "type": "object",
+        "description": "What is wrong with one field, parameter or header.",
+        "required": ["name", "reason"],
+        "properties": {
+            "name": {"type": "string", "description": "The field, parameter or header; `body` for the whole body."},
+            "reason": {"type": "string", "description": "For a person: what is allowed."},
+        },
+    }
+    envelope = {
         "type": "object",
         "description": "The body of every refusal.",
         "required": ["error"],
@@ -57,6 +66,7 @@ def envelope_schema() -> Schema:
         "properties": {
             "error": {
                 "type": "object",
+                "description": "Why the call was refused.",
                 "required": ["code", "message", "request_id"],
                 "additionalProperties": False,
                 "properties": {
@@ -64,13 +74,18 @@ def envelope_schema() -> Schema:
                     "message": {"type": "string", "description": "For a person."},
                     "request_id": {"type": "string", "description": "The same as the header `X-Request-Id`."},
                     "details": {
-                        "type": ["object", "array"],
-                        "description": "Only where there is structured information; its shape belongs to the code.",
+                        "description": "Only where there is structured information: a list of problems, or an object "
+                        "whose members belong to the code.",
+                        "anyOf": [
+                            dict(ANY_OBJECT),
+                            {"type": "array", "items": {"$ref": "#/components/schemas/Problem"}},
+                        ],
                     },
                 },
             }
         },
     }
+    return {"Problem": problem, "Error": envelope}
 
 
 def _response(status: int, rules: Sequence[ErrorRule]) -> dict[str, Any]:
@@ -84,10 +99,7 @@ def _response(status: int, rules: Sequence[ErrorRule]) -> dict[str, Any]:
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
         "content": {
             "application/json": {
-                "schema": {
-                    "allOf": [{"$ref": "#/components/schemas/Error"}],
-                    "properties": {"error": {"properties": {"code": {"enum": codes}}}},
-                },
+                "schema": {"$ref": "#/components/schemas/Error"},
                 "examples": {rule.code: {"value": _example(rule)} for rule in rules},
             }
         },

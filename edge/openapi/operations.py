@@ -12,8 +12,9 @@ from edge.codec.text_fields import DATE_TIMES, EMPTY_IS_ABSENT
 from edge.openapi.comments import comments
 from edge.openapi.failures import refusals
 from edge.openapi.links import links, operation_id
+from edge.openapi.request_schemas import RequestSchemas, bounded
 from edge.openapi.samples import BODIES, sample
-from edge.openapi.schemas import ResponseSchemas, Schema, body_schema, bounded
+from edge.openapi.schemas import ResponseSchemas, Schema
 from edge.routes import Route
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE, FieldRules, Scope
 
@@ -28,12 +29,16 @@ _CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
         "If-None-Match": "Entity tags that the caller has already.",
     }
 )
+# Generators know it as bytes; the answer itself has the type of the zip, or of the output.
+_OCTET_STREAM: Final = "application/octet-stream"
 _FILE_HEADERS: Final = ("Content-Disposition", "Content-Length")
 _OUTPUT_HEADERS: Final = (*_FILE_HEADERS, "ETag", "Accept-Ranges")
 
 
-def operation(route: Route, schemas: ResponseSchemas, routes: Sequence[Route]) -> dict[str, Any]:
-    """Return the OpenAPI operation of a route, linked to others; the schemas of its answers are added to `schemas`."""
+def operation(
+    route: Route, requests: RequestSchemas, responses: ResponseSchemas, routes: Sequence[Route]
+) -> dict[str, Any]:
+    """Return the OpenAPI operation of a route, linked to others; adds its schemas to `requests` and `responses`."""
     rpc = route.descriptor
     assert rpc.containing_service is not None
     text = comments()[rpc.full_name]
@@ -50,29 +55,23 @@ def operation(route: Route, schemas: ResponseSchemas, routes: Sequence[Route]) -
             "description": "A body of no bytes counts as `{}`.",
             "content": {
                 "application/json": {
-                    "schema": {"$ref": f"#/components/schemas/{body_name(route)}"},
+                    "schema": _body(route, requests),
                     "example": BODIES[rpc.name],
                 }
             },
         }
-    operation["responses"] = {**_successes(route, schemas, links(route, routes)), **refusals(route)}
+    operation["responses"] = {**_successes(route, responses, links(route, routes)), **refusals(route)}
     if route.access == ACCESS_PUBLIC:
         operation["security"] = []
     return operation
 
 
-def body_name(route: Route) -> str:
-    """Return the name of the component that describes a route's body."""
-    return f"{route.descriptor.input_type.name.removesuffix('Request')}Body"
-
-
-def body_component(route: Route) -> Schema:
-    """Return the schema of a route's body."""
+def _body(route: Route, requests: RequestSchemas) -> Schema:
     message = route.descriptor.input_type
-    in_body = [
+    names = [
         field.name for field, rules in public_fields(message) if field.name not in route.path_names and not rules.header
     ]
-    return body_schema(message, in_body)
+    return requests.reference(f"{message.name.removesuffix('Request')}Body", message, names)
 
 
 def _access(route: Route) -> str:
@@ -125,8 +124,7 @@ def _successes(route: Route, schemas: ResponseSchemas, linked: dict[str, Any]) -
     if route.descriptor.name == "GetOutputContent":
         return _content_responses()
     if route.streaming:
-        zip_type = {"application/zip": {"schema": {"contentMediaType": "application/zip"}}}
-        return {"200": _success("The zip.", zip_type, _FILE_HEADERS)}
+        return {"200": _success("The zip.", _bytes("application/zip", _OCTET_STREAM), _FILE_HEADERS)}
     message = route.descriptor.output_type
     media: dict[str, Any] = {"schema": schemas.reference(message)}
     assert route.response_codec is not None
@@ -142,12 +140,16 @@ def _successes(route: Route, schemas: ResponseSchemas, linked: dict[str, Any]) -
 
 
 def _content_responses() -> dict[str, Any]:
-    content: dict[str, Any] = {"*/*": {"schema": {"contentMediaType": "application/octet-stream"}}}
+    content = _bytes(_OCTET_STREAM, "*/*")
     return {
         "200": _success("The whole output, in its own media type.", content, _OUTPUT_HEADERS),
         "206": _success("The range asked for.", content, (*_OUTPUT_HEADERS, "Content-Range")),
         "304": _success("The caller has these bytes already.", None, ("ETag",)),
     }
+
+
+def _bytes(*media_types: str) -> dict[str, Any]:
+    return {media_type: {"schema": {"type": "string", "format": "binary"}} for media_type in media_types}
 
 
 def _success(

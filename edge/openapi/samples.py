@@ -72,7 +72,7 @@ _VALUES: Final[Mapping[str, Any]] = MappingProxyType(
         "Event.seq": 1,
         "Event.type": "step.started",
         "Event.step": "count",
-        "Event.data": "{}",
+        "Event.data": '{"attempt":1}',
         "ordinal": 1,
         "last_seq": 1,
         "next_after_seq": 1,

@@ -1,22 +1,39 @@
-"""JSON Schemas of messages and fields, in the form that the codecs give them."""
+"""JSON Schemas of the messages that answers consist of, in the form that the codecs give them."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from edge.codec.rules import INTEGERS, TIMESTAMP, enum_of, is_links, is_map, message_of, public_fields, spellings
+from edge.codec.rules import TIMESTAMP, enum_of, is_links, is_map, message_of, public_fields, rules_of, spellings
 from edge.openapi.comments import comments
+from workflow_api.v1.event_data_pb2 import EventData
 from workflow_api.v1.options_pb2 import FieldRules
+from workflow_api.v1.outputs_pb2 import PiiRedaction
+from workflow_api.v1.pii_policy_pb2 import PiiPolicy
+from workflow_api.v1.runs_pb2 import InputsManifestEntry
 
 Schema = dict[str, Any]
 
-_PLAIN: Final[dict[int, Schema]] = {
-    FieldDescriptor.CPPTYPE_STRING: {"type": "string"},
-    FieldDescriptor.CPPTYPE_BOOL: {"type": "boolean"},
-    FieldDescriptor.CPPTYPE_DOUBLE: {"type": "number", "format": "double"},
-    FieldDescriptor.CPPTYPE_INT32: {"type": "integer", "format": "int32"},
-    FieldDescriptor.CPPTYPE_INT64: {"type": "integer", "format": "int64"},
-}
+ANY_OBJECT: Final[Mapping[str, Any]] = MappingProxyType({"type": "object", "additionalProperties": True})
+PLAIN: Final[Mapping[int, Schema]] = MappingProxyType(
+    {
+        FieldDescriptor.CPPTYPE_STRING: {"type": "string"},
+        FieldDescriptor.CPPTYPE_BOOL: {"type": "boolean"},
+        FieldDescriptor.CPPTYPE_DOUBLE: {"type": "number", "format": "double"},
+        FieldDescriptor.CPPTYPE_INT32: {"type": "integer", "format": "int32"},
+        FieldDescriptor.CPPTYPE_INT64: {"type": "integer", "format": "int64"},
+    }
+)
+"""Schemas by the C++ type of a field."""
+
+_JSON_TYPES: Final[Mapping[str, Descriptor]] = MappingProxyType(
+    {
+        message.DESCRIPTOR.full_name: message.DESCRIPTOR
+        for message in (EventData, InputsManifestEntry, PiiPolicy, PiiRedaction)
+    }
+)
 
 
 class ResponseSchemas:
@@ -31,19 +48,48 @@ class ResponseSchemas:
         if len(shown) == 1 and shown[0][1].inline:
             return self.reference(message_of(shown[0][0]))
         if message.name not in self.components:
-            schema: Schema = {"type": "object", "description": comments()[message.full_name]}
+            self.components[message.name] = {}
+            tagged = [(field, rules) for field, rules in shown if rules.tagged_by]
+            schema = self._union(message, *tagged[0]) if tagged else self._record(message)
             self.components[message.name] = schema
-            schema["properties"] = properties = self._properties(message)
-            schema["required"] = [name for name in properties if name not in _omitted(message)]
         return {"$ref": f"#/components/schemas/{message.name}"}
+
+    def _record(self, message: Descriptor) -> Schema:
+        properties = self._properties(message)
+        return {
+            "type": "object",
+            "description": comments()[message.full_name],
+            "properties": properties,
+            "required": [name for name in properties if name not in _omitted(message)],
+            **({"additionalProperties": True} if _is_open(message) else {}),
+        }
+
+    def _union(self, message: Descriptor, field: FieldDescriptor, rules: FieldRules) -> Schema:
+        """Return one component for each type of a message's tagged field, and the schema that one of them fits."""
+        mapping: dict[str, str] = {}
+        for member in json_type(rules).fields:
+            tag = rules_of(member).tag
+            schema = self._record(message)
+            schema["description"] = comments()[member.full_name]
+            schema["properties"][rules.tagged_by] = {"type": "string", "const": tag, "description": f"`{tag}`."}
+            data = {**self.reference(message_of(member)), "description": described(field)}
+            schema["properties"][field.name] = data
+            name = f"{_camel_case(member.name)}{message.name}"
+            self.components[name] = schema
+            mapping[tag] = f"#/components/schemas/{name}"
+        return {
+            "description": comments()[message.full_name],
+            "oneOf": [{"$ref": reference} for reference in mapping.values()],
+            "discriminator": {"propertyName": rules.tagged_by, "mapping": mapping},
+        }
 
     def _properties(self, message: Descriptor) -> dict[str, Schema]:
         properties: dict[str, Schema] = {}
         for field, rules in public_fields(message):
-            if rules.inline:
-                properties |= self._properties(message_of(field))
-            else:
+            if not rules.inline:
                 properties[field.name] = self._field(field, rules)
+            elif not rules.raw_json:
+                properties |= self._properties(message_of(field))
         return properties
 
     def _field(self, field: FieldDescriptor, rules: FieldRules) -> Schema:
@@ -51,90 +97,82 @@ class ResponseSchemas:
             value = message_of(field).fields_by_name["value"]
             schema: Schema = {"type": "object", "additionalProperties": self._single(value, FieldRules())}
         elif field.is_repeated:
-            schema = {"type": "array", "items": self._single(field, rules)}
+            schema = array(self._single(field, rules), rules)
         else:
             schema = self._single(field, rules)
             if _nullable(field, rules):
                 schema = or_null(schema)
-        return {**schema, "description": _described(field)}
+        return {**schema, "description": described(field)}
 
     def _single(self, field: FieldDescriptor, rules: FieldRules) -> Schema:
         if rules.raw_json:
-            return {}
+            return self._json(rules)
         if rules.link:
-            return {"type": "string", "format": "uri-reference", "examples": [rules.link]}
+            return {"type": "string", "format": "uri-reference"}
         if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
-            return {"type": "string", "enum": [text for text in spellings(enum_of(field)).values() if text]}
+            return one_of(field)
         if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
             message = message_of(field)
             if message.full_name == TIMESTAMP:
                 return {"type": "string", "format": "date-time"}
             return self.reference(message)
-        return _PLAIN[field.cpp_type]
+        return PLAIN[field.cpp_type]
+
+    def _json(self, rules: FieldRules) -> Schema:
+        if rules.json_type and not rules.tagged_by:
+            reference = self.reference(json_type(rules))
+            return {"type": "array", "items": reference} if rules.json_list else reference
+        return any_json(rules.raw_json_kind)
 
 
-def body_schema(message: Descriptor, names: list[str]) -> Schema:
-    """Return the schema of a JSON body with the fields `names`; null counts as absent, and other fields are refused."""
-    fields = {field.name: (field, rules) for field, rules in public_fields(message)}
-    properties = {
-        name: {**or_null(bounded(*fields[name])), "description": _described(fields[name][0])} for name in names
-    }
-    required = [name for name in names if fields[name][1].required]
-    return {
-        "type": "object",
-        "description": comments()[message.full_name],
-        "properties": properties,
-        "additionalProperties": False,
-        **({"required": required} if required else {}),
-    }
+def json_type(rules: FieldRules) -> Descriptor:
+    """Return the message whose JSON a field holds."""
+    return _JSON_TYPES[rules.json_type]
 
 
-def bounded(field: FieldDescriptor, rules: FieldRules) -> Schema:
-    """Return the schema of a request field with its bounds."""
-    if is_map(field):
-        return {
-            "type": "object",
-            "maxProperties": rules.max_items,
-            "propertyNames": _text(rules.keys),
-            "additionalProperties": _text(rules.values),
-        }
-    if rules.raw_json:
-        return {"type": rules.raw_json_kind} if rules.raw_json_kind else {}
-    return _number(field, rules) if field.cpp_type in INTEGERS else _text(rules)
+def any_json(kind: str) -> Schema:
+    """Return the schema of JSON of one kind, `object` or `array`, or of any where the kind is empty."""
+    if kind == "object":
+        return dict(ANY_OBJECT)
+    return {"type": "array", "items": {}} if kind == "array" else {}
+
+
+def array(items: Schema, rules: FieldRules) -> Schema:
+    """Return the schema of a repeated field, which may be a text instead where its rules name one."""
+    schema = {"type": "array", "items": items}
+    if rules.or_text:
+        # In this order: openapi-python-client tries nothing after a constant that does not fit.
+        return {"anyOf": [schema, {"type": "string", "const": rules.or_text}]}
+    return schema
+
+
+def one_of(field: FieldDescriptor) -> Schema:
+    """Return the schema of an enum field: its spellings."""
+    return {"type": "string", "enum": [text for text in spellings(enum_of(field)).values() if text]}
 
 
 def or_null(schema: Schema) -> Schema:
     """Return a schema that allows null beside what it allowed."""
-    if "$ref" in schema:
-        return {"anyOf": [schema, {"type": "null"}]}
-    if "type" not in schema:
-        return schema
-    widened = {**schema, "type": [schema["type"], "null"]}
-    if "enum" in schema:
-        widened["enum"] = [*schema["enum"], None]
-    return widened
+    null = {"type": "null"}
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [*schema["anyOf"], null]}
+    if "$ref" in schema or "enum" in schema:
+        return {"anyOf": [schema, null]}
+    return {**schema, "type": [schema["type"], "null"]} if "type" in schema else schema
 
 
-def _text(rules: FieldRules) -> Schema:
-    schema: Schema = {"type": "string"}
-    if rules.min_length:
-        schema["minLength"] = rules.min_length
-    if rules.HasField("max_length"):
-        schema["maxLength"] = rules.max_length
-    # U+0000 is refused in every string.
-    schema["pattern"] = f"^{rules.pattern}$" if rules.pattern else "^[^\\u0000]*$"
-    return schema
-
-
-def _number(field: FieldDescriptor, rules: FieldRules) -> Schema:
-    schema = dict(_PLAIN[field.cpp_type])
-    if rules.HasField("minimum"):
-        schema["minimum"] = rules.minimum
-    if rules.HasField("maximum"):
-        schema["maximum"] = rules.maximum
-    if rules.HasField("default_value"):
-        schema["default"] = rules.default_value
-    return schema
+def described(field: FieldDescriptor) -> str:
+    """Return what a field is, and what each value of an enum means, as Markdown."""
+    text = comments()[field.full_name]
+    if field.cpp_type != FieldDescriptor.CPPTYPE_ENUM:
+        return text
+    enum = enum_of(field)
+    meanings = (
+        f"- `{spelling}`: {comments()[f'{enum.full_name}.{enum.values_by_number[number].name}']}"
+        for number, spelling in spellings(enum).items()
+        if spelling
+    )
+    return "\n".join([text, "", *meanings])
 
 
 def _nullable(field: FieldDescriptor, rules: FieldRules) -> bool:
@@ -147,21 +185,16 @@ def _nullable(field: FieldDescriptor, rules: FieldRules) -> bool:
 def _omitted(message: Descriptor) -> set[str]:
     omitted: set[str] = set()
     for field, rules in public_fields(message):
-        if rules.inline:
+        if rules.inline and not rules.raw_json:
             omitted |= _omitted(message_of(field))
-        elif rules.omit_when_unset:
+        elif rules.omit_when_unset or rules.may_be_absent:
             omitted.add(field.name)
     return omitted
 
 
-def _described(field: FieldDescriptor) -> str:
-    text = comments()[field.full_name]
-    if field.cpp_type != FieldDescriptor.CPPTYPE_ENUM:
-        return text
-    enum = enum_of(field)
-    meanings = (
-        f"- `{spelling}`: {comments()[f'{enum.full_name}.{enum.values_by_number[number].name}']}"
-        for number, spelling in spellings(enum).items()
-        if spelling
-    )
-    return "\n".join([text, "", *meanings])
+def _is_open(message: Descriptor) -> bool:
+    return any(rules.inline and rules.raw_json for _, rules in public_fields(message))
+
+
+def _camel_case(name: str) -> str:
+    return "".join(map(str.capitalize, name.split("_")))

@@ -55,10 +55,13 @@ def test_its_version_is_the_contract_date_of_health(description: Any, service: S
     assert service.call("GET", "/health").json()["api_version"] == "2026-09-24"
 
 
-def test_its_server_is_the_domain_of_the_deployment(description: Any) -> None:
-    [server] = description["servers"]
-    assert server["url"] == "https://{app_domain}/api/v1"
-    assert set(server["variables"]) == {"app_domain"}
+def test_its_servers_are_the_address_that_is_served_and_the_domain_of_the_deployment(
+    description: Any, service: Service
+) -> None:
+    served, by_domain = description["servers"]
+    assert call(service.address, "GET", f"{served['url']}/health").json()["status"] == "ok"
+    assert by_domain["url"] == "https://{app_domain}/api/v1"
+    assert set(by_domain["variables"]) == {"app_domain"}
 
 
 def test_both_security_schemes_are_required_on_every_path_but_health(description: Any) -> None:

@@ -89,7 +89,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_ALREADY_PURGED: _ErrorReason.ValueType  # 23
     """Erasure of an already erased run. Example: details {"data_purged_at": "2026-09-24T10:15:30.123+00:00"}."""
     ERROR_REASON_USE_BUNDLE: _ErrorReason.ValueType  # 24
-    """One output over 25,000,000 bytes. Example: details {"bundle": "/api/v1/runs/run_…/outputs.zip"}."""
+    """One output over 25,000,000 bytes.
+    Example: details {"bundle": "/api/v1/runs/run_01k5xg3v8m2r7d9w4h6t1c0bqz/outputs.zip"}.
+    """
     ERROR_REASON_BUNDLE_TOO_LARGE: _ErrorReason.ValueType  # 25
     """The zip would exceed 500,000,000 bytes of content or 2,000 files. Example: a run with 2,001 outputs."""
     ERROR_REASON_PAYLOAD_TOO_LARGE: _ErrorReason.ValueType  # 26
@@ -105,8 +107,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_TOO_MANY_ACTIVE_RUNS: _ErrorReason.ValueType  # 31
     """The key's concurrent-run bound is reached. Example: the 11th run in flight of a key with 10."""
     ERROR_REASON_LICENSE_UNAVAILABLE: _ErrorReason.ValueType  # 32
-    """The deployment's licence is on hold.
-    Example: details {"state": "hold", "reason": "…", "enforcement_status": "…", "license_id": "…"}.
+    """The deployment's licence is on hold, so no run is started. Runs that have begun go on, also past an approval.
+    Example: details {"state": "hold", "reason": "invoice overdue", "enforcement_status": "blocked", "license_id": "lic_7"}.
     """
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 33
     """Unexpected failure. Example: a defect of the service."""
@@ -179,7 +181,9 @@ ERROR_REASON_ALREADY_TERMINAL: ErrorReason.ValueType  # 22
 ERROR_REASON_ALREADY_PURGED: ErrorReason.ValueType  # 23
 """Erasure of an already erased run. Example: details {"data_purged_at": "2026-09-24T10:15:30.123+00:00"}."""
 ERROR_REASON_USE_BUNDLE: ErrorReason.ValueType  # 24
-"""One output over 25,000,000 bytes. Example: details {"bundle": "/api/v1/runs/run_…/outputs.zip"}."""
+"""One output over 25,000,000 bytes.
+Example: details {"bundle": "/api/v1/runs/run_01k5xg3v8m2r7d9w4h6t1c0bqz/outputs.zip"}.
+"""
 ERROR_REASON_BUNDLE_TOO_LARGE: ErrorReason.ValueType  # 25
 """The zip would exceed 500,000,000 bytes of content or 2,000 files. Example: a run with 2,001 outputs."""
 ERROR_REASON_PAYLOAD_TOO_LARGE: ErrorReason.ValueType  # 26
@@ -195,8 +199,8 @@ ERROR_REASON_QUOTA_EXCEEDED: ErrorReason.ValueType  # 30
 ERROR_REASON_TOO_MANY_ACTIVE_RUNS: ErrorReason.ValueType  # 31
 """The key's concurrent-run bound is reached. Example: the 11th run in flight of a key with 10."""
 ERROR_REASON_LICENSE_UNAVAILABLE: ErrorReason.ValueType  # 32
-"""The deployment's licence is on hold.
-Example: details {"state": "hold", "reason": "…", "enforcement_status": "…", "license_id": "…"}.
+"""The deployment's licence is on hold, so no run is started. Runs that have begun go on, also past an approval.
+Example: details {"state": "hold", "reason": "invoice overdue", "enforcement_status": "blocked", "license_id": "lic_7"}.
 """
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 33
 """Unexpected failure. Example: a defect of the service."""

@@ -165,6 +165,12 @@ class FieldRules(_message.Message):
     INLINE_FIELD_NUMBER: _builtins.int
     LINK_FIELD_NUMBER: _builtins.int
     OMIT_WHEN_UNSET_FIELD_NUMBER: _builtins.int
+    JSON_TYPE_FIELD_NUMBER: _builtins.int
+    JSON_LIST_FIELD_NUMBER: _builtins.int
+    TAGGED_BY_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    OR_TEXT_FIELD_NUMBER: _builtins.int
+    MAY_BE_ABSENT_FIELD_NUMBER: _builtins.int
     required: _builtins.bool
     """The field must be given."""
     min_length: _builtins.int
@@ -186,7 +192,7 @@ class FieldRules(_message.Message):
     raw_json: _builtins.bool
     """The string holds JSON text, which is a value of any kind in the JSON API."""
     raw_json_kind: _builtins.str
-    """The only JSON kind a raw_json request field may have: `object`; empty for any."""
+    """The only JSON kind a raw_json field may have: `object`, or in an answer `array`; empty for any."""
     header: _builtins.str
     """The edge fills the field from this HTTP request header."""
     internal: _builtins.bool
@@ -199,6 +205,18 @@ class FieldRules(_message.Message):
     """In JSON the field is this path, filled from fields of the same or an enclosing message."""
     omit_when_unset: _builtins.bool
     """Absent instead of null in JSON when it is not set."""
+    json_type: _builtins.str
+    """Full name of the message whose JSON a raw_json field holds. It describes the field for callers and checks nothing."""
+    json_list: _builtins.bool
+    """The raw_json field holds an array of `json_type`."""
+    tagged_by: _builtins.str
+    """Name of the sibling field that says which member of `json_type`, a message of one oneof, the raw_json field holds."""
+    tag: _builtins.str
+    """Value of the `tagged_by` field for which this member of a oneof holds."""
+    or_text: _builtins.str
+    """A repeated field may be this text instead of an array."""
+    may_be_absent: _builtins.bool
+    """Null or absent in JSON when it is not set."""
     @_builtins.property
     def keys(self) -> Global___FieldRules:
         """Bounds of a map's keys."""
@@ -229,10 +247,16 @@ class FieldRules(_message.Message):
         inline: _builtins.bool = ...,
         link: _builtins.str = ...,
         omit_when_unset: _builtins.bool = ...,
+        json_type: _builtins.str = ...,
+        json_list: _builtins.bool = ...,
+        tagged_by: _builtins.str = ...,
+        tag: _builtins.str = ...,
+        or_text: _builtins.str = ...,
+        may_be_absent: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "default_value", b"default_value", "keys", b"keys", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "min_length", b"min_length", "minimum", b"minimum", "values", b"values"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "default_value", b"default_value", "header", b"header", "inline", b"inline", "internal", b"internal", "keys", b"keys", "link", b"link", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "min_length", b"min_length", "minimum", b"minimum", "omit_when_unset", b"omit_when_unset", "pattern", b"pattern", "pattern_text", b"pattern_text", "raw_json", b"raw_json", "raw_json_kind", b"raw_json_kind", "required", b"required", "values", b"values", "violation", b"violation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "default_value", b"default_value", "header", b"header", "inline", b"inline", "internal", b"internal", "json_list", b"json_list", "json_type", b"json_type", "keys", b"keys", "link", b"link", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "may_be_absent", b"may_be_absent", "min_length", b"min_length", "minimum", b"minimum", "omit_when_unset", b"omit_when_unset", "or_text", b"or_text", "pattern", b"pattern", "pattern_text", b"pattern_text", "raw_json", b"raw_json", "raw_json_kind", b"raw_json_kind", "required", b"required", "tag", b"tag", "tagged_by", b"tagged_by", "values", b"values", "violation", b"violation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__default_value: _TypeAlias = _typing.Literal["default_value"]  # noqa: Y015
     _WhichOneofArgType__default_value: _TypeAlias = _typing.Literal["_default_value", b"_default_value"]  # noqa: Y015

@@ -83,7 +83,9 @@ class Output(_message.Message):
     name: _builtins.str
     """Last part of the path."""
     path: _builtins.str
-    """`<step>/<relative path>`, also the entry's name in the zip."""
+    """`<step>/<relative path>`, also the entry's name in the zip. Backslashes, control characters, drive prefixes, and dots
+    and blanks at the end of a part are percent-encoded.
+    """
     step: _builtins.str
     """The step that made it; null for `result.json`."""
     media_type: _builtins.str

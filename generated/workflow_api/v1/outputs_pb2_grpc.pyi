@@ -34,7 +34,9 @@ class OutputsServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> OutputsServiceAsyncStub: ...
     ListOutputs: _grpc.UnaryUnaryMultiCallable[_outputs_pb2.ListOutputsRequest, _outputs_pb2.ListOutputsResponse]
-    """The promoted outputs of a finished run."""
+    """The promoted outputs of a finished run. A step leaves at most 10,000 files in 10,000 directories, 32 levels deep; what
+    is beyond, and what is no plain file, is not promoted, and a warning of the run counts it.
+    """
     GetOutputsZip: _grpc.UnaryStreamMultiCallable[_outputs_pb2.GetOutputsZipRequest, _outputs_pb2.GetOutputsZipResponse]
     """All outputs as one zip of at most 500,000,000 bytes of content and 2,000 files."""
     GetOutputContent: _grpc.UnaryStreamMultiCallable[_outputs_pb2.GetOutputContentRequest, _outputs_pb2.GetOutputContentResponse]
@@ -48,7 +50,9 @@ class OutputsServiceAsyncStub(OutputsServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListOutputs: _aio.UnaryUnaryMultiCallable[_outputs_pb2.ListOutputsRequest, _outputs_pb2.ListOutputsResponse]  # type: ignore[assignment]
-    """The promoted outputs of a finished run."""
+    """The promoted outputs of a finished run. A step leaves at most 10,000 files in 10,000 directories, 32 levels deep; what
+    is beyond, and what is no plain file, is not promoted, and a warning of the run counts it.
+    """
     GetOutputsZip: _aio.UnaryStreamMultiCallable[_outputs_pb2.GetOutputsZipRequest, _outputs_pb2.GetOutputsZipResponse]  # type: ignore[assignment]
     """All outputs as one zip of at most 500,000,000 bytes of content and 2,000 files."""
     GetOutputContent: _aio.UnaryStreamMultiCallable[_outputs_pb2.GetOutputContentRequest, _outputs_pb2.GetOutputContentResponse]  # type: ignore[assignment]
@@ -65,7 +69,9 @@ class OutputsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _outputs_pb2.ListOutputsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_outputs_pb2.ListOutputsResponse, _abc.Awaitable[_outputs_pb2.ListOutputsResponse]]:
-        """The promoted outputs of a finished run."""
+        """The promoted outputs of a finished run. A step leaves at most 10,000 files in 10,000 directories, 32 levels deep; what
+        is beyond, and what is no plain file, is not promoted, and a warning of the run counts it.
+        """
 
     @_abc_1.abstractmethod
     def GetOutputsZip(

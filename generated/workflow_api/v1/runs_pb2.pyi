@@ -335,7 +335,10 @@ class RunSummary(_message.Message):
 
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Each names an optional stage that did not land while the run still completed."""
+        """Each names an optional stage that did not land while the run still completed, or something that was left out: files
+        past the bounds of a step, files withheld because they could not be swept for personal data, a summary that was too
+        long.
+        """
 
     @_builtins.property
     def links(self) -> Global___RunLinks:
@@ -393,8 +396,8 @@ class RunError(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     code: _builtins.str
     """Of a run that failed: `input_materialisation_failed`, `node_failed`, `wall_clock_limit_reached`,
-    `invariant_blocked`, `launch_failed`, `orphaned` or `license_unavailable`. Of a step: `node_failed` or
-    `invariant_blocked`. Of a result: `result_schema_mismatch`.
+    `invariant_blocked`, `launch_failed`, `orphaned` or `license_unavailable`. Of a step: `node_failed`, also where it
+    went past a bound of steps, which the message names, or `invariant_blocked`. Of a result: `result_schema_mismatch`.
     """
     message: _builtins.str
     """For a person; null once the run's data has been erased."""
@@ -473,6 +476,80 @@ class ResultJson(_message.Message):
 Global___ResultJson: _TypeAlias = ResultJson  # noqa: Y015
 
 @_typing.final
+class InputObject(_message.Message):
+    """An object that was copied in."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """Its key in the bucket."""
+    size_bytes: _builtins.int
+    """Bytes."""
+    etag: _builtins.str
+    """Entity tag of the object, without quotes."""
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        size_bytes: _builtins.int = ...,
+        etag: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["etag", b"etag", "key", b"key", "size_bytes", b"size_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InputObject: _TypeAlias = InputObject  # noqa: Y015
+
+@_typing.final
+class InputsManifestEntry(_message.Message):
+    """What was copied in for one `s3_prefix` parameter."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARAMETER_FIELD_NUMBER: _builtins.int
+    CONNECTOR_ID_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    OBJECTS_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    ITEMS_FIELD_NUMBER: _builtins.int
+    parameter: _builtins.str
+    """The parameter."""
+    connector_id: _builtins.str
+    """The connector that read it."""
+    uri: _builtins.str
+    """Its value, `s3://bucket/prefix/`."""
+    objects: _builtins.int
+    """Objects copied in."""
+    bytes: _builtins.int
+    """Their bytes."""
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputObject]:
+        """The first 1,000 of the objects."""
+
+    def __init__(
+        self,
+        *,
+        parameter: _builtins.str = ...,
+        connector_id: _builtins.str = ...,
+        uri: _builtins.str = ...,
+        objects: _builtins.int = ...,
+        bytes: _builtins.int = ...,
+        items: _abc.Iterable[Global___InputObject] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "connector_id", b"connector_id", "items", b"items", "objects", b"objects", "parameter", b"parameter", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InputsManifestEntry: _TypeAlias = InputsManifestEntry  # noqa: Y015
+
+@_typing.final
 class Run(_message.Message):
     """A run in full. (SPEC.md, Run detail)"""
 
@@ -495,13 +572,11 @@ class Run(_message.Message):
     PII_REDACTION_FIELD_NUMBER: _builtins.int
     PII_POLICY_FIELD_NUMBER: _builtins.int
     parameters: _builtins.str
-    """Effective parameter values, defaults included."""
+    """Effective parameter values by name, defaults included."""
     input_text: _builtins.str
     """Text given at the start."""
     inputs_manifest: _builtins.str
-    """One entry per `s3_prefix` parameter, once copied in: `{parameter, connector_id, uri, objects, bytes, items}`, where
-    `items` holds `{key, size_bytes, etag}` of the first 1,000 objects.
-    """
+    """What was copied in, one entry per `s3_prefix` parameter with a value; null before, and where there is none."""
     max_run_hours: _builtins.float
     """Time limit in hours, time spent waiting for approvals included; null means none."""
     triggered_by: Global___TriggeredBy.ValueType
@@ -509,21 +584,20 @@ class Run(_message.Message):
     key_id: _builtins.str
     """The key that started it; null where none did."""
     summary_markdown: _builtins.str
-    """Summary written by the result step, in Markdown, up to 262,144 bytes (a longer one is null, and in the result);
-    null until the final redaction sweep is done.
+    """Summary written by the result step, in Markdown, up to 262,144 bytes; a longer one is null, and a warning says so.
+    Null until the final redaction sweep is done.
     """
     result: _builtins.str
-    """The result step's value, up to 262,144 bytes of JSON; a larger one is fetched through
-    `result_json.download.path`. Null until the final redaction sweep is done.
+    """The result step's return value, JSON of any kind up to 262,144 bytes; a larger one, of up to 8 MiB, is fetched
+    through `result_json.download.path`. It has at most 100 levels of nesting. Null until the final redaction sweep is
+    done.
     """
     result_schema_version: _builtins.str
     """Version label of the result schema."""
     pii_redaction: _builtins.str
     """The redaction manifest, as `GET /runs/{run_id}/pii-redaction` gives it; null when the policy was off."""
     pii_policy: _builtins.str
-    """The effective PII policy, the override included: `{mode, categories, stages, min_confidence, model,
-    max_model_calls, parquet_sample_rows}`.
-    """
+    """The effective PII policy, the override included."""
     @_builtins.property
     def summary(self) -> Global___RunSummary:
         """The summary's fields."""
@@ -534,7 +608,8 @@ class Run(_message.Message):
 
     @_builtins.property
     def result_error(self) -> Global___RunError:
-        """Why `result` is null although there is one: it does not fit the version's schema. The run still completed, and the
+        """Why `result` is null although there is one: it does not fit the version's schema, or could not be judged by it
+        within 5 seconds of processor time and 256 MB of memory, which the message says. The run still completed, and the
         value stays available as the output `result.json`.
         """
 
@@ -667,7 +742,7 @@ class StartRunRequest(_message.Message):
     corrected body needs a new one.
     """
     parameters: _builtins.str
-    """Values of the parameters that the workflow version declares, by name."""
+    """Values of the parameters that the workflow version declares, by name. A declared pattern matches the whole value."""
     input_text: _builtins.str
     """Free text for the run."""
     client_reference: _builtins.str
@@ -675,8 +750,7 @@ class StartRunRequest(_message.Message):
     pii_policy_override: _builtins.str
     """For maintainers: judged after the parameters, so of any JSON kind on the wire. (DECISIONS.md, 4)
 
-    Fields of the workflow's PII policy that this run tightens: an object with any of `mode`, `categories`, `stages`,
-    `min_confidence`, `model`, `max_model_calls` and `parquet_sample_rows`.
+    Fields of the workflow's PII policy that this run tightens.
     """
     version: _builtins.int
     """For maintainers: what is beyond 64 bits arrives as a version that cannot exist.
@@ -1149,7 +1223,7 @@ class Event(_message.Message):
     step: _builtins.str
     """Handle of the step, where it is about one."""
     data: _builtins.str
-    """Particulars of the type, an object."""
+    """Particulars of the type, at most 65,536 bytes with at most 100 levels of nesting."""
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp:
         """When it happened."""

@@ -119,7 +119,8 @@ class RunsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListRunApprovals(self, request, context):
-        """The nodes parked on a human gate now.
+        """The nodes parked on a human gate now. While the deployment's licence is on hold they can still be decided, and a run
+        that has begun goes on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -142,7 +143,8 @@ class RunsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListRunEvents(self, request, context):
-        """Replays the durable event log of one runtime segment.
+        """Replays the durable event log of one runtime segment. An attempt of a step writes at most 10,000 events with 8 MB of
+        data together; then one `warning` event follows, and what comes after it is dropped and counted there.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

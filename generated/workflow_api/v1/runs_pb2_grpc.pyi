@@ -42,7 +42,9 @@ class RunsServiceStub:
     GetRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.GetRunRequest, _runs_pb2.Run]
     """One run in full."""
     ListRunApprovals: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunApprovalsRequest, _runs_pb2.ListRunApprovalsResponse]
-    """The nodes parked on a human gate now."""
+    """The nodes parked on a human gate now. While the deployment's licence is on hold they can still be decided, and a run
+    that has begun goes on.
+    """
     CancelRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]
     """Asks for the end of a run; asking again before it took effect is accepted again."""
     EraseRunData: _grpc.UnaryUnaryMultiCallable[_runs_pb2.EraseRunDataRequest, _runs_pb2.EraseRunDataResponse]
@@ -51,7 +53,9 @@ class RunsServiceStub:
     /runs/{run_id}/data)
     """
     ListRunEvents: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunEventsRequest, _runs_pb2.ListRunEventsResponse]
-    """Replays the durable event log of one runtime segment."""
+    """Replays the durable event log of one runtime segment. An attempt of a step writes at most 10,000 events with 8 MB of
+    data together; then one `warning` event follows, and what comes after it is dropped and counted there.
+    """
     ListRunSteps: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunStepsRequest, _runs_pb2.ListRunStepsResponse]
     """The state of every step, read from the run's board."""
     ListPendingApprovals: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListPendingApprovalsRequest, _runs_pb2.ListPendingApprovalsResponse]
@@ -77,7 +81,9 @@ class RunsServiceAsyncStub(RunsServiceStub):
     GetRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.GetRunRequest, _runs_pb2.Run]  # type: ignore[assignment]
     """One run in full."""
     ListRunApprovals: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunApprovalsRequest, _runs_pb2.ListRunApprovalsResponse]  # type: ignore[assignment]
-    """The nodes parked on a human gate now."""
+    """The nodes parked on a human gate now. While the deployment's licence is on hold they can still be decided, and a run
+    that has begun goes on.
+    """
     CancelRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Asks for the end of a run; asking again before it took effect is accepted again."""
     EraseRunData: _aio.UnaryUnaryMultiCallable[_runs_pb2.EraseRunDataRequest, _runs_pb2.EraseRunDataResponse]  # type: ignore[assignment]
@@ -86,7 +92,9 @@ class RunsServiceAsyncStub(RunsServiceStub):
     /runs/{run_id}/data)
     """
     ListRunEvents: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunEventsRequest, _runs_pb2.ListRunEventsResponse]  # type: ignore[assignment]
-    """Replays the durable event log of one runtime segment."""
+    """Replays the durable event log of one runtime segment. An attempt of a step writes at most 10,000 events with 8 MB of
+    data together; then one `warning` event follows, and what comes after it is dropped and counted there.
+    """
     ListRunSteps: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunStepsRequest, _runs_pb2.ListRunStepsResponse]  # type: ignore[assignment]
     """The state of every step, read from the run's board."""
     ListPendingApprovals: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListPendingApprovalsRequest, _runs_pb2.ListPendingApprovalsResponse]  # type: ignore[assignment]
@@ -133,7 +141,9 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.ListRunApprovalsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.ListRunApprovalsResponse, _abc.Awaitable[_runs_pb2.ListRunApprovalsResponse]]:
-        """The nodes parked on a human gate now."""
+        """The nodes parked on a human gate now. While the deployment's licence is on hold they can still be decided, and a run
+        that has begun goes on.
+        """
 
     @_abc_1.abstractmethod
     def CancelRun(
@@ -160,7 +170,9 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _runs_pb2.ListRunEventsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.ListRunEventsResponse, _abc.Awaitable[_runs_pb2.ListRunEventsResponse]]:
-        """Replays the durable event log of one runtime segment."""
+        """Replays the durable event log of one runtime segment. An attempt of a step writes at most 10,000 events with 8 MB of
+        data together; then one `warning` event follows, and what comes after it is dropped and counted there.
+        """
 
     @_abc_1.abstractmethod
     def ListRunSteps(

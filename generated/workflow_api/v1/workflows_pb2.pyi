@@ -140,7 +140,7 @@ class Workflow(_message.Message):
     parallel_steps: _builtins.int
     """Steps that run at once, 1 to 10."""
     pii_policy: _builtins.str
-    """The PII policy: `{mode, categories, stages, min_confidence, model, max_model_calls, parquet_sample_rows}`."""
+    """The PII policy."""
     result_schema_version: _builtins.str
     """Version label of the result schema."""
     @_builtins.property
@@ -342,7 +342,7 @@ class Parameter(_message.Message):
     max_length: _builtins.int
     """Most characters."""
     pattern: _builtins.str
-    """Regular expression that the whole value matches."""
+    """Regular expression in the syntax of RE2 that the whole value matches, as if it stood between `^` and `$`."""
     connector_id: _builtins.str
     """Connector that reads an `s3_prefix`; its value is `s3://bucket/prefix/`."""
     max_objects: _builtins.int

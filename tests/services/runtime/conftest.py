@@ -22,6 +22,7 @@ from backend.services import Services
 from backend.settings import BackendSettings
 from tests.services.calls import Caller
 from tests.services.conftest import TestClock
+from tests.services.described import assert_described
 from tests.services.runs.world import World
 from tests.support.poll import until
 from workflow_api.v1 import deployment_pb2, runs_pb2
@@ -174,6 +175,12 @@ class Live(World):
         """Step to approval id of what waits for a person."""
         answer = self.runs("ListRunApprovals", runs_pb2.ListRunApprovalsRequest(run_id=run_id), self.key)
         return {item.step: item.approval_id for item in answer.items}
+
+    def get(self, run_id: str, key: str | None = "") -> runs_pb2.Run:
+        return assert_described(super().get(run_id, key))
+
+    def events(self, run_id: str, **fields: Any) -> runs_pb2.ListRunEventsResponse:
+        return assert_described(super().events(run_id, **fields))
 
     def all_events(self, run_id: str) -> list[list[runs_pb2.Event]]:
         """The events of each segment."""

@@ -9,7 +9,10 @@ from openapi_spec_validator import validate
 from edge.errors import RULES
 from edge.openapi import openapi_document
 from edge.openapi.comments import comments
+from edge.openapi.failures import meaning
 from edge.routes import BASE, Route, RouteTable
+from edge.settings import EdgeSettings
+from tests.support.schemas import differences
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
 
 DOCUMENT: dict[str, Any] = json.loads(openapi_document("workflows.example.org"))
@@ -35,6 +38,28 @@ FAILURE_CODES = (
     "orphaned",
     "license_unavailable",
 )
+EVENT_DATA: dict[str, dict[str, Any]] = {
+    "segment.started": {"ordinal": 1},
+    "segment.ended": {},
+    "run.started": {},
+    "run.completed": {},
+    "run.failed": {"code": "node_failed", "message": "Step 'main' failed."},
+    "run.cancelled": {},
+    "inputs.materialised": {"objects": 2, "bytes": 10},
+    "step.started": {"attempt": 1},
+    "step.progress": {"message": "half"},
+    "step.completed": {"outputs": 1},
+    "step.failed": {"code": "node_failed", "type": "ValueError", "message": "no", "attempt": 1, "retry_at": None},
+    "step.skipped": {"reason": "It needs step 'extra', which is failed."},
+    "approval.requested": {"approval_id": "apr_1", "title": "Check"},
+    "approval.decided": {"approval_id": "apr_1", "decision": "approved", "comment": None},
+    "output.promoted": {"output_id": "out_1", "path": "main/a.txt", "size_bytes": 1},
+    "redaction.started": {"stage": "inputs"},
+    "redaction.completed": {"stage": "inputs", "files": 1, "values": 2},
+    "publish.started": {"knowledge_graph": "contracts"},
+    "publish.completed": {"knowledge_graph": "contracts", "graph": "urn:run", "triples": 3},
+    "warning": {"message": "late", "knowledge_graph": "contracts"},
+}
 WITHOUT_KEY = {"invalid_request", "payload_too_large", "internal"}
 
 by_operation = pytest.mark.parametrize("route", ROUTES, ids=[route.descriptor.name for route in ROUTES])
@@ -63,7 +88,7 @@ def parameters(name: str) -> dict[str, dict[str, Any]]:
 
 
 def assert_fits(value: Any, schema: dict[str, Any]) -> None:
-    Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(value)
+    assert differences(DOCUMENT, schema, value) == []
 
 
 def fits(value: Any, schema: dict[str, Any]) -> bool:
@@ -75,9 +100,7 @@ def refusals(route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def codes(response: dict[str, Any]) -> list[str]:
-    schema = response["content"]["application/json"]["schema"]
-    listed: list[str] = schema["properties"]["error"]["properties"]["code"]["enum"]
-    return listed
+    return list(response["content"]["application/json"]["examples"])
 
 
 def test_the_description_is_valid_openapi_3_1() -> None:
@@ -89,10 +112,16 @@ def test_its_version_is_the_contract_date() -> None:
     assert DOCUMENT["info"]["version"] == "2026-09-24"
 
 
-def test_the_server_variable_is_the_deployments_domain() -> None:
-    [server] = DOCUMENT["servers"]
-    assert server["url"] == "https://{app_domain}/api/v1"
-    assert server["variables"]["app_domain"]["default"] == "workflows.example.org"
+@pytest.mark.parametrize(
+    ("app_domain", "served"),
+    [("workflows.example.org", "https://workflows.example.org/api/v1"), (EdgeSettings().app_domain, "/api/v1")],
+)
+def test_the_first_server_is_the_served_address_and_the_second_has_the_domain(app_domain: str, served: str) -> None:
+    first, second = json.loads(openapi_document(app_domain))["servers"]
+    assert first["url"] == served
+    assert "variables" not in first
+    assert second["url"] == "https://{app_domain}/api/v1"
+    assert second["variables"]["app_domain"]["default"] == app_domain
 
 
 def test_it_declares_the_17_routes_each_with_an_id_of_its_own() -> None:
@@ -126,7 +155,8 @@ def test_the_codes_of_every_operation_stand_under_their_status(route: Route) -> 
 def test_examples_of_refusals_are_envelopes_with_the_details_of_their_code(route: Route) -> None:
     for _, response in refusals(route):
         media = response["content"]["application/json"]
-        assert list(media["examples"]) == codes(response)
+        assert media["schema"] == {"$ref": "#/components/schemas/Error"}
+        assert [line.split("`")[1] for line in response["description"].splitlines()] == codes(response)
         for code, example in media["examples"].items():
             assert_fits(example["value"], media["schema"])
             error = example["value"]["error"]
@@ -211,7 +241,13 @@ def test_the_idempotency_key_is_required_on_the_start_and_on_no_other_route() ->
         ({}, True),
         ({"parameters": {"a": [1]}, "labels": {"a": ""}, "version": 1, "input_text": "é"}, True),
         ({"parameters": None, "labels": None, "version": None, "input_text": None, "client_reference": None}, True),
-        ({"pii_policy_override": "anything"}, True),
+        ({"pii_policy_override": {"mode": "redact", "categories": ["PERSON"], "stages": ["inputs"]}}, True),
+        ({"pii_policy_override": {"categories": "all", "model": None, "max_model_calls": 0}}, True),
+        ({"pii_policy_override": "anything"}, False),
+        ({"pii_policy_override": {"mode": "partly"}}, False),
+        ({"pii_policy_override": {"categories": "some"}}, False),
+        ({"pii_policy_override": {"unknown": 1}}, False),
+        ({"pii_policy_override": {"parquet_sample_rows": 50_001}}, False),
         ({"unknown": 1}, False),
         ({"parameters": []}, False),
         ({"version": 0}, False),
@@ -276,13 +312,71 @@ def test_enums_have_the_values_of_the_contract() -> None:
 def test_everything_is_described_by_its_comment() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     assert all(schema["description"] for schema in schemas.values())
-    assert all(
-        field["description"]
-        for name, schema in schemas.items()
-        if name != "Error"
-        for field in schema["properties"].values()
-    )
+    assert all(field["description"] for schema in schemas.values() for field in schema.get("properties", {}).values())
     assert all(operation_of(route)["summary"] and operation_of(route)["description"] for route in ROUTES)
+
+
+def schema_of(name: str, *fields: str) -> dict[str, Any]:
+    schema: dict[str, Any] = DOCUMENT["components"]["schemas"][name]
+    for field in fields:
+        schema = schema["properties"][field]
+    return schema
+
+
+def test_details_of_an_error_are_an_object_or_a_list_of_problems() -> None:
+    by_members, problems = schema_of("Error", "error", "details")["anyOf"]
+    assert by_members == {"type": "object", "additionalProperties": True}
+    assert problems == {"type": "array", "items": {"$ref": "#/components/schemas/Problem"}}
+    assert schema_of("Problem")["properties"].keys() == {"name", "reason"}
+
+
+@pytest.mark.parametrize(("name", "fields"), [("StartRunBody", ["parameters"]), ("Run", ["parameters"])])
+def test_free_objects_take_any_member(name: str, fields: list[str]) -> None:
+    schema = schema_of(name, *fields)
+    assert (schema["type"], schema["additionalProperties"]) == (["object", "null"], True)
+
+
+def test_only_values_of_any_kind_have_no_shape() -> None:
+    assert {
+        f"{name}.{field}"
+        for name, schema in DOCUMENT["components"]["schemas"].items()
+        for field, described in schema.get("properties", {}).items()
+        if not described.keys() & {"type", "$ref", "anyOf"}
+    } == {"Run.result", "Parameter.default", "Parameter.minimum", "Parameter.maximum"}
+
+
+@pytest.mark.parametrize("event_type", EVENT_DATA)
+def test_the_data_of_an_event_has_the_shape_of_its_type(event_type: str) -> None:
+    event = {"seq": 1, "type": event_type, "at": "2026-09-24T10:15:30.123+00:00", "step": None}
+    schema = {"$ref": "#/components/schemas/Event"}
+    data = EVENT_DATA[event_type]
+    assert_fits({**event, "data": data}, schema)
+    open_ended = event_type in {"step.progress", "warning"}
+    assert (differences(DOCUMENT, schema, {**event, "data": {**data, "other": 1}}) == []) == open_ended
+    assert [name for name in data if fits({**event, "data": {**data, name: []}}, schema)] == []
+
+
+def test_events_are_told_apart_by_their_type() -> None:
+    event = schema_of("Event")
+    mapping = event["discriminator"]["mapping"]
+    assert event["discriminator"]["propertyName"] == "type"
+    assert list(mapping) == list(EVENT_DATA)
+    assert event["oneOf"] == [{"$ref": reference} for reference in mapping.values()]
+    for event_type, reference in mapping.items():
+        assert resolved({"$ref": reference})["properties"]["type"]["const"] == event_type
+
+
+@pytest.mark.parametrize(
+    ("name", "media_types"),
+    [
+        ("GetOutputsZip", ["application/zip", "application/octet-stream"]),
+        ("GetOutputContent", ["application/octet-stream", "*/*"]),
+    ],
+)
+def test_answers_of_bytes_are_binary_strings(name: str, media_types: list[str]) -> None:
+    content = named(name)["responses"]["200"]["content"]
+    assert list(content) == media_types
+    assert all(media["schema"] == {"type": "string", "format": "binary"} for media in content.values())
 
 
 def test_nothing_refers_to_documents_that_callers_do_not_have() -> None:
@@ -296,6 +390,23 @@ def test_failure_codes_and_statuses_are_told_where_a_caller_reads_them() -> None
     filtered = parameters("ListRuns")["status"]["description"]
     statuses = DOCUMENT["components"]["schemas"]["RunSummary"]["properties"]["status"]["enum"]
     assert [status for status in statuses if f"`{status}`" not in filtered] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds"),
+    [
+        (schema_of("Run", "result")["description"], ["262,144 bytes", "8 MiB", "100 levels"]),
+        (schema_of("Run", "result_error")["description"], ["5 seconds of processor time", "256 MB"]),
+        (schema_of("Run", "summary_markdown")["description"], ["262,144 bytes", "a warning says so"]),
+        (schema_of("StepProgressEvent", "data")["description"], ["65,536 bytes", "100 levels"]),
+        (named("ListRunEvents")["description"], ["10,000 events", "8 MB", "`warning` event"]),
+        (named("ListOutputs")["description"], ["10,000 files", "10,000 directories", "32 levels"]),
+        (schema_of("Parameter", "pattern")["description"], ["the whole value"]),
+        (meaning("license_unavailable"), ["Runs that have begun go on, also past an approval"]),
+    ],
+)
+def test_the_bounds_of_a_step_are_told_where_a_caller_meets_them(text: str, bounds: list[str]) -> None:
+    assert [bound for bound in bounds if bound not in text] == []
 
 
 def test_comments_are_known_by_full_name_without_remarks_for_maintainers() -> None:
