@@ -5,10 +5,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from backend.runtime.redaction.rule import tells
-
-# From one place up to another.
-Zone = tuple[int, int]
+from backend.runtime.redaction.rule import Zone, tells
 
 
 class Labelled:

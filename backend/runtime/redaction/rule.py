@@ -5,10 +5,11 @@ crosses a line break. So a long text may be cut anywhere, as long as each piece 
 neighbours; at line breaks what it must keep are the lines above that begin at most ABOVE_REACH characters before.
 """
 
+import bisect
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, NamedTuple, Protocol
@@ -19,6 +20,8 @@ CONTEXT_REACH: Final = 40
 # What is read of the lines above a value.
 ABOVE_REACH: Final = 160
 _WORDS: Final = "0-9A-Za-z"
+# From one place up to another.
+Zone = tuple[int, int]
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
 
@@ -97,51 +100,85 @@ def line_above(text: str, start: int) -> int:
     return text.find("\n", max(start - ABOVE_REACH - 1, 0), start) + 1 if start > ABOVE_REACH else 0
 
 
+class Contexts:
+    """Which places of a text stand beside context words: on the same line behind them, or below a label with them.
+
+    `near` gives the zones outside of which no word can stand before a place; without it every place is looked at.
+    """
+
+    def __init__(
+        self, text: str, labels: Labels | None = None, near: Callable[[str], Sequence[Zone]] | None = None
+    ) -> None:
+        self._text = text
+        self._labels = labels
+        self._near = near
+        self._zones: dict[str, tuple[list[int], Sequence[Zone]]] = {}
+        self._known: dict[tuple[str, int], bool] = {}
+
+    def beside(self, words: str, start: int) -> bool:
+        """Whether one of the words stands at most CONTEXT_REACH characters before a place, or in its label."""
+        if self._labels is not None and tells(words, self._labels.at(start)):
+            return True
+        if self._near is not None and not self._is_near(words, start):
+            return False
+        if (known := self._known.get((words, start))) is None:
+            low = max(start - CONTEXT_REACH, 0)
+            low = max(self._text.rfind("\n", low, start) + 1, low)
+            known = _context_pattern(words).search(self._text, low, start) is not None
+            self._known[words, start] = known
+        return known
+
+    def _is_near(self, words: str, start: int) -> bool:
+        assert self._near is not None
+        if (found := self._zones.get(words)) is None:
+            zones = self._near(words)
+            found = self._zones[words] = [low for low, _ in zones], zones
+        lows, zones = found
+        zone = bisect.bisect_right(lows, start) - 1
+        return zone >= 0 and start <= zones[zone][1]
+
+
 def find(
-    rule: Rule, text: str, floor: float, labels: Labels | None = None, starts: Iterable[int] | None = None
-) -> Iterator[Match]:
+    rule: Rule,
+    text: str,
+    floor: float,
+    labels: Labels | None = None,
+    starts: Iterable[int] | None = None,
+    contexts: Contexts | None = None,
+) -> list[Match]:
     """Every match of at least `floor` in a normalised text, overlapping ones too.
 
     `labels` name the columns or keys whose values the text joins. `starts` are the places where matches can begin;
-    without them the whole text is searched.
+    without them the whole text is searched. `contexts` are those of the text, where the caller has them.
     """
-    whole, ends_well = _compiled(rule)
+    whole, everywhere, ends_well = compiled(rule)
     group = min(whole.groups, 1)
-    for found in _everywhere(whole, text) if starts is None else filter(None, map(whole.match, repeat(text), starts)):
+    contexts = contexts or Contexts(text, labels)
+    if starts is None:
+        starts = [found.start() for found in everywhere.finditer(text)]
+    entity, widen, trim, check = rule.entity, rule.widen, rule.trim, rule.check
+    rises = rule.context_score > rule.score
+    matches = []
+    for found in filter(None, map(whole.match, repeat(text), starts)):
         start, end = found.span(group)
         if group and labels is not None and labels.apart(found.start(), start):
             continue
-        if rule.widen is not None:
-            place, start = start, rule.widen(text, start)
+        if widen is not None:
+            place, start = start, widen(text, start)
             if start == place:
                 continue
         score = rule.score
-        if rule.context_score > score and in_context(rule.context, text, start, labels):
-            score = rule.context_score
-        if score < floor:
+        if score < floor and not contexts.beside(rule.context, start):
             continue
-        if rule.trim is not None:
-            end = start + rule.trim(text[start:end])
+        if trim is not None:
+            end = start + trim(text[start:end])
             if end == start or ends_well.match(text, end) is None:
                 continue
-        if rule.check is None or rule.check(text[start:end]):
-            yield Match(start, end, rule.entity, score)
-
-
-def _everywhere(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    place = 0
-    while (found := pattern.search(text, place)) is not None:
-        place = found.start() + 1
-        yield found
-
-
-def in_context(words: str, text: str, start: int, labels: Labels | None) -> bool:
-    """Whether one of the words stands before a place on its line, or in the label of the place."""
-    if labels is not None and tells(words, labels.at(start)):
-        return True
-    low = max(start - CONTEXT_REACH, 0)
-    line = text.rfind("\n", low, start) + 1
-    return _context_pattern(words).search(text, max(line, low), start) is not None
+        if check is None or check(text[start:end]):
+            if rises and (score < floor or contexts.beside(rule.context, start)):
+                score = rule.context_score
+            matches.append(Match(start, end, entity, score))
+    return matches
 
 
 @functools.lru_cache(maxsize=4096)
@@ -157,11 +194,13 @@ def _context_pattern(words: str) -> re.Pattern[str]:
 
 
 @functools.cache
-def _compiled(rule: Rule) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def compiled(rule: Rule) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """The patterns of a match, of every place where one begins, and of what may follow a value."""
     before = f"(?<![{rule.before}])" if rule.before else ""
     after = f"(?![{rule.after}])" if rule.after else ""
     whole = before + rule.pattern + ("" if rule.trim else after)
-    return re.compile(whole, re.ASCII), re.compile(after, re.ASCII)
+    places = f"{before}(?={rule.opening})" if rule.opening else f"(?={whole})"
+    return re.compile(whole, re.ASCII), re.compile(places, re.ASCII), re.compile(after, re.ASCII)
 
 
 def _plain() -> Mapping[int, str]:

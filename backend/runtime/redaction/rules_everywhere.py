@@ -6,7 +6,8 @@ from typing import Final
 from backend.runtime.redaction import checksums
 from backend.runtime.redaction.rule import Rule
 
-_LOCAL: Final = re.compile(r"[0-9A-Za-z_\x80-\xff][0-9A-Za-z_.%+'&~\x80-\xff-]{0,63}\Z")
+_NOT_LOCAL: Final = re.compile(r"[^0-9A-Za-z_.%+'&~\x80-\xff-]")
+_NOT_FIRST: Final = ".%+'&~-"
 # Letters beyond ASCII, all that are beyond Latin-1 among the small ones.
 _BEYOND: Final = "\u0080-\u00ff"
 _UPPER: Final = "\u00c0-\u00de"
@@ -44,8 +45,9 @@ _STREET: Final = (
 
 
 def _email_start(text: str, at: int) -> int:
-    found = _LOCAL.search(text, max(at - 64, 0), at)
-    return at if found is None else found.start()
+    low = max(at - 64, 0)
+    others = _NOT_LOCAL.split(text[low:at])[-1]
+    return at - len(others.lstrip(_NOT_FIRST))
 
 
 def _url_length(text: str) -> int:
