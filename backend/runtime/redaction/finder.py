@@ -39,23 +39,21 @@ class Finder:
         plain = normalised(text)
         for start, end, low, high in windows(plain):
             labels = None if labelled is None else Part(labelled, low, high - low)
-            found = self._by_rules(plain[low:high], labels)
+            found = self._by_rules(plain[low:high], labels, low)
             if ask is not None:
-                found += find_mentions(ask, text[low:high], self._categories, self._floor)
+                found += find_mentions(ask, text[low:high], self._categories, self._floor, low)
             found.sort()
-            for match in found:
-                if start <= low + match.start < end:
-                    yield Match(low + match.start, low + match.end, match.entity, match.score) if low else match
+            yield from (match for match in found if start <= match.start < end)
 
     def find_unfiltered(self, text: str, labelled: Labelled | None = None) -> list[Match]:
         """What `find` finds, slowly: every rule over the whole text at once, without windows or pre-filter."""
         plain = normalised(text)
         return resolved([match for rule in self.rules for match in find(rule, plain, self._floor, labelled)])
 
-    def _by_rules(self, part: str, labels: Part | None) -> list[Match]:
+    def _by_rules(self, part: str, labels: Part | None, low: int) -> list[Match]:
         openings, contexts = self._prefilter.openings(part, labels)
         return [
             match
             for rule, starts in openings.items()
-            for match in find(rule, part, self._floor, labels, starts, contexts)
+            for match in find(rule, part, self._floor, labels, starts, contexts, low)
         ]

@@ -66,16 +66,21 @@ class _Beside:
         self._found: dict[str, Sequence[Zone]] = {}
 
     def zones(self, words: str) -> Sequence[Zone]:
-        """The zones of some words, in order; they may be too wide, for a word is sought once in CONTEXT_REACH."""
+        """The zones of some words, in order; they may be too wide, for where words are many few are sought."""
         if not self._any_word:
             return ()
         if (zones := self._found.get(words)) is None:
             search, raw = self._searches[words], self._raw
             wide: list[Zone] = []
-            place = search(raw, 0)
+            place, skipped = search(raw, 0), CONTEXT_REACH
             while place >= 0:
-                wide.append((place, place + 2 * CONTEXT_REACH))
-                place = search(raw, place + CONTEXT_REACH)
+                if wide and place <= wide[-1][1]:
+                    skipped = min(2 * skipped, _STRETCH)
+                    wide[-1] = wide[-1][0], place + skipped + CONTEXT_REACH
+                else:
+                    skipped = CONTEXT_REACH
+                    wide.append((place, place + skipped + CONTEXT_REACH))
+                place = search(raw, place + skipped)
             zones = self._found[words] = wide
         return zones
 

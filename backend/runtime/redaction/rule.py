@@ -66,6 +66,9 @@ class Rule:
     check: Callable[[str], bool] | None = None
     # How many characters of a match are the value; 0 for none.
     trim: Callable[[str], int] | None = None
+    # A class of characters, as many of which as there are, up to `longest_tail`, may follow the pattern.
+    tail: str = ""
+    longest_tail: int = 0
     # Where a value begins whose match begins at a place; the place itself for "not a value".
     widen: Callable[[str, int], int] | None = None
     opening: str = ""
@@ -100,6 +103,40 @@ def line_above(text: str, start: int) -> int:
     return text.find("\n", max(start - ABOVE_REACH - 1, 0), start) + 1 if start > ABOVE_REACH else 0
 
 
+class _Tails:
+    """How far the matches of one rule reach in one text, where they may overlap a thousandfold.
+
+    Of several that end together the first holds the others, so no character is read again for each.
+    """
+
+    def __init__(self, rule: Rule, text: str) -> None:
+        assert rule.trim is not None
+        self._trim = rule.trim
+        self._text = text
+        self._most = rule.longest_tail
+        self._run = re.compile(f"{rule.tail}*+", re.ASCII)
+        # How far the characters of the tail go on from the place last asked for, and whether a match reached that far.
+        self._run_end = -1
+        self._ends_seen = False
+
+    def end(self, start: int, head_end: int) -> int:
+        """Where the match ends that begins at `start`, and whose pattern ends at `head_end`.
+
+        `start` for one that is nothing when trimmed, or that an earlier one holds.
+        """
+        if head_end > self._run_end:
+            found = self._run.match(self._text, head_end)
+            self._run_end = found.end() if found is not None else head_end
+            self._ends_seen = False
+        if self._run_end > head_end + self._most:
+            # Nobody sees where it is cut.
+            return head_end + self._most
+        if self._ends_seen:
+            return start
+        self._ends_seen = True
+        return start + self._trim(self._text[start : self._run_end])
+
+
 class Contexts:
     """Which places of a text stand beside context words: on the same line behind them, or below a label with them.
 
@@ -122,9 +159,9 @@ class Contexts:
         if self._near is not None and not self._is_near(words, start):
             return False
         if (known := self._known.get((words, start))) is None:
-            low = max(start - CONTEXT_REACH, 0)
-            low = max(self._text.rfind("\n", low, start) + 1, low)
-            known = _context_pattern(words).search(self._text, low, start) is not None
+            low = start - CONTEXT_REACH if start > CONTEXT_REACH else 0
+            line = self._text.rfind("\n", low, start)
+            known = _context_pattern(words).search(self._text, low if line < 0 else line + 1, start) is not None
             self._known[words, start] = known
         return known
 
@@ -145,11 +182,13 @@ def find(
     labels: Labels | None = None,
     starts: Iterable[int] | None = None,
     contexts: Contexts | None = None,
+    offset: int = 0,
 ) -> list[Match]:
     """Every match of at least `floor` in a normalised text, overlapping ones too.
 
     `labels` name the columns or keys whose values the text joins. `starts` are the places where matches can begin;
-    without them the whole text is searched. `contexts` are those of the text, where the caller has them.
+    without them the whole text is searched. `contexts` are those of the text, where the caller has them. `offset` is
+    added to the places of the matches.
     """
     whole, everywhere, ends_well = compiled(rule)
     group = min(whole.groups, 1)
@@ -158,7 +197,11 @@ def find(
         starts = [found.start() for found in everywhere.finditer(text)]
     entity, widen, trim, check = rule.entity, rule.widen, rule.trim, rule.check
     rises = rule.context_score > rule.score
+    # The same text is often there again.
+    lengths: dict[str, int] = {}
+    passed: dict[str, bool] = {}
     matches = []
+    tails = _Tails(rule, text) if rule.tail else None
     for found in filter(None, map(whole.match, repeat(text), starts)):
         start, end = found.span(group)
         if group and labels is not None and labels.apart(found.start(), start):
@@ -170,14 +213,26 @@ def find(
         score = rule.score
         if score < floor and not contexts.beside(rule.context, start):
             continue
-        if trim is not None:
-            end = start + trim(text[start:end])
+        if tails is not None:
+            if (whole_end := tails.end(start, end)) == start:
+                continue
+            end = whole_end
+        elif trim is not None:
+            value = text[start:end]
+            if (length := lengths.get(value)) is None:
+                length = lengths[value] = trim(value)
+            end = start + length
             if end == start or ends_well.match(text, end) is None:
                 continue
-        if check is None or check(text[start:end]):
-            if rises and (score < floor or contexts.beside(rule.context, start)):
-                score = rule.context_score
-            matches.append(Match(start, end, entity, score))
+        if check is not None:
+            value = text[start:end]
+            if (right := passed.get(value)) is None:
+                right = passed[value] = check(value)
+            if not right:
+                continue
+        if rises and (score < floor or contexts.beside(rule.context, start)):
+            score = rule.context_score
+        matches.append(Match(start + offset, end + offset, entity, score))
     return matches
 
 

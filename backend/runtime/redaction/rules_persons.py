@@ -96,7 +96,7 @@ RULES: Final = (
         opening=f"(?:Dear|Regards,|Hi|Hello) {_BEGIN}",
     ),
     _signed(f"(?:{_CLOSINGS})[,.!]?", _SIGNER, _ROLE, 0.8),
-    _signed(f"(?:{_THANKS}),|-- ", _SIGNER, _LINE_END, 0.8),
-    _signed(f"(?:{_THANKS}),|-- ", _FULL_SIGNER, _ROLE, 0.8),
-    _signed(f"(?:{_THANKS})[.!]?|--", _SIGNER, _LINE_END, 0.6),
+    _signed(f"-- |(?:{_THANKS}),", _SIGNER, _LINE_END, 0.8),
+    _signed(f"-- |(?:{_THANKS}),", _FULL_SIGNER, _ROLE, 0.8),
+    _signed(f"--|(?:{_THANKS})[.!]?", _SIGNER, _LINE_END, 0.6),
 )
