@@ -27,6 +27,7 @@ _IBAN_LENGTHS: Final = {
         "YE30"
     ).split()
 }
+_IBAN: Final = re.compile("[0-9A-Za-z](?:[ -]?[0-9A-Za-z])*")
 _FISCAL_ODD: Final = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
 _VERHOEFF_PRODUCT: Final = (
     "0123456789", "1234067895", "2340178956", "3401289567", "4012395678",
@@ -90,7 +91,8 @@ def iban_length(text: str) -> int:
     written = f"{account}{_IBAN_LETTERS[ord(country[0])]}{_IBAN_LETTERS[ord(country[1])]}{check}"
     if int(written) % 97 != 1:
         return 0
-    return [place for place, character in enumerate(text) if character.isalnum()][wanted - 1] + 1
+    end = [place for place, character in enumerate(text) if character.isalnum()][wanted - 1] + 1
+    return end if _IBAN.fullmatch(text, 0, end) else 0
 
 
 def ipv4(text: str) -> bool:

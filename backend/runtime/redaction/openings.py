@@ -1,20 +1,15 @@
 """The pre-filter: where in a text the matches of each rule can begin, found by RE2 in time linear in the text."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
-
-import re2  # type: ignore[import-untyped]  # ships no types
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
 
 from backend.runtime.redaction.labelled import Part
+from backend.runtime.redaction.linear_search import Search, search_for
 from backend.runtime.redaction.rule import CONTEXT_REACH, REACH, Contexts, Rule, Zone, compiled
 
 Openings = Mapping[Rule, Sequence[int]]
 
-_Search = Callable[[bytes, int], int]
-_OPTIONS = re2.Options()
-_OPTIONS.encoding = re2.Options.Encoding.LATIN1
-_OPTIONS.log_errors = False
 # Where the last few places are closer than this on average, `re` reads a stretch of the text sooner than a call of RE2
 # finds the next of them.
 _FEW: Final = 8
@@ -26,12 +21,13 @@ class Prefilter:
     """The openings of some rules, compiled; a rule that only its context lifts to `floor` is sought only there."""
 
     def __init__(self, rules: Collection[Rule], floor: float) -> None:
-        self._begins = {rule: _search(rule.begins) for rule in rules}
+        self._begins = {rule: search_for(rule.begins) for rule in rules}
         self._everywhere = {rule: compiled(rule)[1] for rule in rules}
         self._lifted = {rule for rule in rules if rule.score < floor}
-        self._contexts = {rule.context: _search(f"(?i){rule.context}") for rule in rules if rule.context}
+        self._contexts = {rule.context: search_for(f"(?i){rule.context}") for rule in rules if rule.context}
         self._sought = {rule.context for rule in self._lifted}
-        self._any_context = _search(f"(?i){'|'.join(self._contexts)}")
+        self._any_words = "|".join(self._contexts)
+        self._any_context = search_for(f"(?i){'|'.join(self._contexts)}")
 
     def openings(self, plain: str, labels: Part | None) -> tuple[Openings, Contexts]:
         """For a normalised text: the places, in order, where matches of a rule can begin; there are no others.
@@ -44,7 +40,7 @@ class Prefilter:
         everywhere = [(0, len(plain))]
         zones = {words: beside.zones(words) for words in self._sought}
         if labels is not None:
-            zones = {words: sorted([*near, *labels.told(words)]) for words, near in zones.items()}
+            zones = {words: sorted([*near, *labels.told(words, self._any_words)]) for words, near in zones.items()}
         found: dict[Rule, Sequence[int]] = {}
         for rule, search in self._begins.items():
             where = zones[rule.context] if rule in self._lifted else everywhere
@@ -59,7 +55,7 @@ class Prefilter:
 class _Beside:
     """The zones of one text in which a value can have a context word before it on its line, found when asked for."""
 
-    def __init__(self, raw: bytes, searches: Mapping[str, _Search], *, any_word: bool) -> None:
+    def __init__(self, raw: bytes, searches: Mapping[str, Search], *, any_word: bool) -> None:
         self._raw = raw
         self._searches = searches
         self._any_word = any_word
@@ -86,7 +82,7 @@ class _Beside:
 
 
 def _places(
-    search: _Search, everywhere: re.Pattern[str], plain: str, raw: bytes, zones: Sequence[Zone], shift: int
+    search: Search, everywhere: re.Pattern[str], plain: str, raw: bytes, zones: Sequence[Zone], shift: int
 ) -> list[int]:
     """Where the pattern is found in the zones, which are in order, and may overlap."""
     places: list[int] = []
@@ -112,16 +108,3 @@ def _places_by_re(everywhere: re.Pattern[str], plain: str, start: int, end: int)
         if (place := found.start()) >= end:
             return
         yield place
-
-
-def _search(pattern: str) -> _Search:
-    """Where a pattern is first found from a place on; -1 for nowhere."""
-    compiled = re2.compile(pattern.encode("latin-1"), _OPTIONS)
-    # The wrapper's own search makes three objects to tell one number, in three times the time.
-    match: Any = compiled._regexp.Match  # noqa: SLF001
-    unanchored = re2._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001
-
-    def search(raw: bytes, place: int) -> int:
-        return int(match(unanchored, raw, place, len(raw))[0][0])
-
-    return search

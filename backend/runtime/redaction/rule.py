@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, NamedTuple, Protocol
 
+from backend.runtime.redaction.linear_search import Search, search_for
+
 # A value's longest form, and what is read beside it.
 REACH: Final = 2_200
 CONTEXT_REACH: Final = 40
@@ -160,8 +162,10 @@ class Contexts:
             return False
         if (known := self._known.get((words, start))) is None:
             low = start - CONTEXT_REACH if start > CONTEXT_REACH else 0
-            line = self._text.rfind("\n", low, start)
-            known = _context_pattern(words).search(self._text, low if line < 0 else line + 1, start) is not None
+            low = max(self._text.rfind("\n", low, start) + 1, low)
+            # With the character before it, which tells whether a word begins there.
+            before = self._text[low - 1 : start] if low else "\n" + self._text[:start]
+            known = _search_words(words)(before.encode("latin-1"), 0) >= 0
             self._known[words, start] = known
         return known
 
@@ -195,57 +199,66 @@ def find(
     contexts = contexts or Contexts(text, labels)
     if starts is None:
         starts = [found.start() for found in everywhere.finditer(text)]
-    entity, widen, trim, check = rule.entity, rule.widen, rule.trim, rule.check
+    entity, widen = rule.entity, rule.widen
     rises = rule.context_score > rule.score
-    # The same text is often there again.
-    lengths: dict[str, int] = {}
-    passed: dict[str, bool] = {}
+    values = _Values(rule, text, ends_well)
     matches = []
-    tails = _Tails(rule, text) if rule.tail else None
     for found in filter(None, map(whole.match, repeat(text), starts)):
         start, end = found.span(group)
         if group and labels is not None and labels.apart(found.start(), start):
             continue
-        if widen is not None:
-            place, start = start, widen(text, start)
-            if start == place:
-                continue
+        if widen is not None and (start := widen(text, place := start)) == place:
+            continue
         score = rule.score
         if score < floor and not contexts.beside(rule.context, start):
             continue
-        if tails is not None:
-            if (whole_end := tails.end(start, end)) == start:
-                continue
-            end = whole_end
-        elif trim is not None:
-            value = text[start:end]
-            if (length := lengths.get(value)) is None:
-                length = lengths[value] = trim(value)
-            end = start + length
-            if end == start or ends_well.match(text, end) is None:
-                continue
-        if check is not None:
-            value = text[start:end]
-            if (right := passed.get(value)) is None:
-                right = passed[value] = check(value)
-            if not right:
-                continue
+        if (end := values.end(start, end)) == start:
+            continue
         if rises and (score < floor or contexts.beside(rule.context, start)):
             score = rule.context_score
         matches.append(Match(start + offset, end + offset, entity, score))
     return matches
 
 
+class _Values:
+    """Which matches of one rule in one text are values, and how much of each; the same text is judged once."""
+
+    def __init__(self, rule: Rule, text: str, ends_well: re.Pattern[str]) -> None:
+        self._text = text
+        self._trim = rule.trim
+        self._check = rule.check
+        self._ends_well = ends_well
+        self._tails = _Tails(rule, text) if rule.tail else None
+        self._lengths: dict[str, int] = {}
+
+    def end(self, start: int, end: int) -> int:
+        """Where the value ends whose match is from `start` up to `end`; `start` where it is none."""
+        if self._tails is not None:
+            return self._tails.end(start, end)
+        if self._trim is None and self._check is None:
+            return end
+        found = self._text[start:end]
+        if (length := self._lengths.get(found)) is None:
+            length = self._lengths[found] = self._length(found)
+        if length and self._trim is not None and self._ends_well.match(self._text, start + length) is None:
+            return start
+        return start + length
+
+    def _length(self, found: str) -> int:
+        length = len(found) if self._trim is None else self._trim(found)
+        return length if self._check is None or self._check(found[:length]) else 0
+
+
 @functools.lru_cache(maxsize=4096)
 def tells(words: str, label: str) -> bool:
     """Whether a column's or key's plain name holds one of a rule's context words."""
-    return _context_pattern(words).search(label) is not None
+    return _search_words(words)(b"\n" + label.encode("latin-1", "replace"), 0) >= 0
 
 
 @functools.cache
-def _context_pattern(words: str) -> re.Pattern[str]:
-    """The pattern of a rule's context words, as whole words in any case and in the plural."""
-    return re.compile(rf"(?<![A-Za-z])(?:{words})s?(?![A-Za-z])", re.IGNORECASE | re.ASCII)
+def _search_words(words: str) -> Search:
+    """A search for a rule's context words behind another character, as whole words in any case and in the plural."""
+    return search_for(rf"(?i)[^A-Za-z](?:{words})s?(?:[^A-Za-z]|$)")
 
 
 @functools.cache

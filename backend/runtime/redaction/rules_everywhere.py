@@ -155,7 +155,8 @@ RULES: Final = (
     ),
     Rule(
         "IBAN_CODE",
-        "[A-Za-z]{2}[0-9]{2}(?:[ -]?[0-9A-Za-z]){11,30}",
+        # Its trim refuses what has two separators in a row.
+        "[A-Za-z]{2}[0-9]{2}[ -]?[0-9A-Za-z][0-9A-Za-z -]{10,58}",
         1.0,
         trim=checksums.iban_length,
         opening="[A-Za-z]{2}[0-9]{2}(?:[ -]?[0-9A-Za-z]){11}",

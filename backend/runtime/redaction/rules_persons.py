@@ -51,7 +51,8 @@ _NOBODY: Final = frozenset(
     )
 )
 _MARGIN: Final = '(?m:^)[ \t>"]{0,4}'
-_BREAKS: Final = "[ \t]{0,2}\r?\n(?:[ \t>]{0,4}\r?\n){0,4}[ \t>]{0,4}"
+# Nothing that follows begins with what is taken here, so none of it is given back.
+_BREAKS: Final = "(?>[ \t]{0,2}\r?\n(?:[ \t>]{0,4}\r?\n){0,4}[ \t>]{0,4})"
 _TITLED: Final = f"(?:(?:{_TITLES}|i\\. ?[AV]|ppa)\\.? ){{0,2}}"
 _LINE_END: Final = '[ \t]{0,2}"?\r?(?m:$)'
 _ROLE: Final = f"(?: [-/|(]|[,|]|{_LINE_END})"

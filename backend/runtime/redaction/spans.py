@@ -49,8 +49,7 @@ def resolved(matches: Iterable[Match]) -> list[Match]:
                 joined.append(_spread(best, start, end))
             best, (start, end, _, _) = match, match
             continue
-        if match.end > end:
-            end = match.end
+        end = max(end, match.end)
         if _rank(match) > _rank(best):
             best = match
     if best is not None:
