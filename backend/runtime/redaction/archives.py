@@ -8,7 +8,7 @@ from typing import Final
 
 from backend.output_paths import safe_member
 from backend.runtime.redaction.files import ArchiveBounds, WithheldError, sweep_into
-from backend.runtime.redaction.names import numbered, swept_name
+from backend.runtime.redaction.names import FreeNames, swept_name
 from backend.runtime.redaction.sweep import Sweep
 
 _CHUNK: Final = 256 * 1024
@@ -74,7 +74,7 @@ class _Copy:
         self._folder = folder
         self._bounds = bounds
         self._sample_rows = sample_rows
-        self._taken: set[str] = set()
+        self._names = FreeNames()
 
     def write(self, target: Path) -> None:
         if not self._sweep.redacts:
@@ -132,8 +132,4 @@ class _Copy:
     def _name(self, name: str) -> str:
         swept, entities = swept_name(name, self._sweep.matches)
         self._sweep.counts.categories.update(entities)
-        free, number = swept, 2
-        while free in self._taken:
-            free, number = numbered(swept, number), number + 1
-        self._taken.add(free)
-        return free
+        return self._names.take(swept)

@@ -1,15 +1,22 @@
 """The checks that tell an identifier from other numbers of its length; each takes the text as it was found."""
 
+import functools
 import hashlib
-import ipaddress
 import re
+import socket
 import string
 from collections.abc import Callable, Sequence
 from typing import Final
 
 _NOT_DIGITS: Final = re.compile(r"[^0-9]")
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-_BECH32: Final = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
+_BECH32_VALUES: Final = bytes.maketrans(b"qpzry9x8gf2tvdw0s3jn54khce6mua7l", bytes(range(32)))
+_BECH32_GENERATORS: Final = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
+# What the five highest bits of a checksum add to the next.
+_BECH32_STEPS: Final = tuple(
+    functools.reduce(int.__xor__, (one for bit, one in enumerate(_BECH32_GENERATORS) if top >> bit & 1), 0)
+    for top in range(32)
+)
 _IBAN_LENGTHS: Final = {
     entry[:2]: int(entry[2:])
     for entry in (  # noqa: SIM905 - a table is read more easily as words
@@ -20,12 +27,13 @@ _IBAN_LENGTHS: Final = {
         "YE30"
     ).split()
 }
+_IBAN: Final = re.compile("[0-9A-Za-z](?:[ -]?[0-9A-Za-z])*")
 _FISCAL_ODD: Final = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
 _VERHOEFF_PRODUCT: Final = (
     "0123456789", "1234067895", "2340178956", "3401289567", "4012395678",
     "5987604321", "6598710432", "7659821043", "8765932104", "9876543210",
 )  # fmt: skip
-_LUHN_DOUBLED: Final = str.maketrans("0123456789", "0246813579")
+_LUHN_DOUBLED: Final = bytes.maketrans(b"0123456789", b"0246813579")
 _IBAN_LETTERS: Final = {ord(letter): str(int(letter, 36)) for letter in string.ascii_uppercase}
 _VERHOEFF_ORDER: Final = ("0123456789", "1576283094", "5803796142", "8916043527",
                           "9453126870", "4286573901", "2793806415", "7046913258")  # fmt: skip
@@ -38,23 +46,26 @@ def digits(text: str) -> str:
 
 def luhn(text: str) -> bool:
     """The check digit of cards and many national numbers."""
-    number = digits(text)
-    return sum(map(int, number[-1::-2] + number[-2::-2].translate(_LUHN_DOUBLED))) % 10 == 0
+    return _luhn(digits(text).encode())
+
+
+def _luhn(number: bytes) -> bool:
+    return (sum(number[-1::-2]) + sum(number[-2::-2].translate(_LUHN_DOUBLED)) - 48 * len(number)) % 10 == 0
 
 
 def card_length(text: str) -> int:
     """How much of the text is a payment card's number: a known issuer's prefix, its length, a right check digit."""
-    number = digits(text)
-    places = [place for place, character in enumerate(text) if character.isdigit()]
-    for length in _card_lengths(number):
-        if length <= len(number) and luhn(number[:length]) and len(set(number[:length])) > 1:
-            return places[length - 1] + 1
+    number = text.encode().translate(None, b" -")
+    for length in _card_lengths(number[:4]):
+        if length <= len(number) and _luhn(part := number[:length]) and part.strip(part[:1]):
+            return [place for place, character in enumerate(text) if character.isdigit()][length - 1] + 1
     return 0
 
 
-def _card_lengths(number: str) -> Sequence[int]:
-    two, three, four = int(number[:2]), int(number[:3]), int(number[:4])
-    if number[0] == "4":
+@functools.lru_cache(maxsize=10_000)
+def _card_lengths(prefix: bytes) -> Sequence[int]:
+    two, three, four = int(prefix[:2]), int(prefix[:3]), int(prefix)
+    if prefix[:1] == b"4":
         return 19, 16, 13
     if 51 <= two <= 55 or 2221 <= four <= 2720:
         return (16,)
@@ -70,26 +81,34 @@ def _card_lengths(number: str) -> Sequence[int]:
 def iban_length(text: str) -> int:
     """How much of the text is an IBAN: its country's length, remainder 1 by 97."""
     wanted = _IBAN_LENGTHS.get(text[:2].upper(), 0)
-    places = [place for place, character in enumerate(text) if character.isalnum()]
-    if not wanted or len(places) < wanted:
+    number = text.encode().translate(None, b" -")[:wanted]
+    if not wanted or len(number) < wanted:
         return 0
-    end = places[wanted - 1] + 1
-    number = "".join(filter(str.isalnum, text[:end].upper()))
-    return end if int((number[4:] + number[:4]).translate(_IBAN_LETTERS)) % 97 == 1 else 0
+    account = number[4:].decode()
+    if not account.isdigit():
+        account = account.upper().translate(_IBAN_LETTERS)
+    country, check = number[:2].decode().upper(), number[2:4].decode()
+    written = f"{account}{_IBAN_LETTERS[ord(country[0])]}{_IBAN_LETTERS[ord(country[1])]}{check}"
+    if int(written) % 97 != 1:
+        return 0
+    end = [place for place, character in enumerate(text) if character.isalnum()][wanted - 1] + 1
+    return end if _IBAN.fullmatch(text, 0, end) else 0
 
 
 def ipv4(text: str) -> bool:
     """Four octets without leading zeros."""
-    return all(int(octet) <= 255 and (octet == "0" or octet[0] != "0") for octet in text.split("."))
+    return _is_address(socket.AF_INET, text)
 
 
 def ipv6(text: str) -> bool:
     """An address with at least four hexadecimal digits: shorter ones are mostly code."""
-    if sum(character not in ":." for character in text) < 4:
-        return False
+    return len(text) - text.count(":") - text.count(".") >= 4 and _is_address(socket.AF_INET6, text)
+
+
+def _is_address(family: socket.AddressFamily, text: str) -> bool:
     try:
-        ipaddress.IPv6Address(text)
-    except ValueError:
+        socket.inet_pton(family, text)
+    except OSError:
         return False
     return True
 
@@ -111,11 +130,8 @@ def bech32(text: str) -> bool:
     prefix, _, data = text.lower().rpartition("1")
     check = 1
     spread = [*(ord(one) >> 5 for one in prefix), 0, *(ord(one) & 31 for one in prefix)]
-    for value in [*spread, *(_BECH32.find(one) for one in data)]:
-        top = check >> 25
-        check = (check & 0x1FFFFFF) << 5 ^ (value & 31)
-        for bit, generator in enumerate((0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)):
-            check ^= generator if top >> bit & 1 else 0
+    for value in (*spread, *data.encode().translate(_BECH32_VALUES)):
+        check = (check & 0x1FFFFFF) << 5 ^ value ^ _BECH32_STEPS[check >> 25]
     return check in {1, 0x2BC830A3}
 
 
@@ -181,7 +197,8 @@ def spanish(text: str) -> bool:
 
 def singaporean(text: str) -> bool:
     """The last letter of a Singaporean NRIC or FIN."""
-    total = sum(int(one) * weight for one, weight in zip(text[1:8], (2, 7, 6, 5, 4, 3, 2), strict=True))
+    one, two, three, four, five, six, seven = text[1:8].encode()
+    total = 2 * one + 7 * two + 6 * three + 5 * four + 4 * five + 3 * six + 2 * seven - 29 * 48
     total += {"T": 4, "G": 4, "M": 3}.get(text[0], 0)
     if text[0] == "M":
         return "KLJNPQRTUWX"[10 - total % 11] == text[8]

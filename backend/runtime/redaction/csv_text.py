@@ -116,5 +116,7 @@ class _Table:
         self._column += 1
         if end != self._separator:
             self._named = self._named or any(self._names)
+            if not self._named:
+                self._names.clear()
             self._column = 0
         return label

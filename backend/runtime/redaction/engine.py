@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from backend import json_text
 from backend.runtime.redaction.counts import Counts
-from backend.runtime.redaction.files import ArchiveBounds, FileOutcome, WithheldError, sweep_into, whole_or_nothing
+from backend.runtime.redaction.files import (
+    DEFAULT_EXPANDED_BYTES,
+    ArchiveBounds,
+    FileOutcome,
+    WithheldError,
+    sweep_into,
+    whole_or_nothing,
+)
 from backend.runtime.redaction.model import Mention, ModelRecognizer
-from backend.runtime.redaction.names import numbered, swept_name
+from backend.runtime.redaction.names import FreeNames, swept_name
 from backend.workflows.entity_types import ENTITY_TYPES
 
 if TYPE_CHECKING:
@@ -20,20 +27,28 @@ class RedactionEngine:
     """Sweeps by one policy, as `pii_policy.normalise` gives it; safe to use from several threads at once.
 
     Mode `redact` replaces every value by `[TYPE]`; mode `detect` counts and changes nothing; mode `off` does nothing.
+    A file that expands to more than `expanded_bytes` (zip, parquet) is withheld.
     """
 
-    def __init__(self, policy: Mapping[str, Any], model: ModelRecognizer | None = None) -> None:
+    def __init__(
+        self,
+        policy: Mapping[str, Any],
+        model: ModelRecognizer | None = None,
+        *,
+        expanded_bytes: int = DEFAULT_EXPANDED_BYTES,
+    ) -> None:
         self.redacts = policy["mode"] == "redact"
         self._off = policy["mode"] == "off"
         chosen = ENTITY_TYPES if policy["categories"] == "all" else frozenset(policy["categories"])
         self._categories = chosen if not self._off else frozenset()
         self._floor = float(policy["min_confidence"])
+        self._expanded_bytes = expanded_bytes
         self._sample_rows = int(policy["parquet_sample_rows"])
         self._model = model
         self._calls_left = int(policy["max_model_calls"])
         self._counts = Counts()
         self._names: dict[str, str] = {}
-        self._taken: set[str] = set()
+        self._free_names = FreeNames()
         self._lock = threading.Lock()
         self._first: Sweep | None = None
 
@@ -73,11 +88,7 @@ class RedactionEngine:
             if name in self._names:
                 return self._names[name]
             self._counts.categories.update(entities)
-            free, number = swept if self.redacts else name, 2
-            while free in self._taken:
-                free, number = numbered(swept, number), number + 1
-            self._names[name] = free
-            self._taken.add(free)
+            free = self._names[name] = self._free_names.take(swept if self.redacts else name)
             return free
 
     def sweep_file(self, source: Path, target: Path, name: str) -> FileOutcome:
@@ -96,7 +107,7 @@ class RedactionEngine:
         try:
             kind, done = whole_or_nothing(
                 target,
-                lambda partial: sweep_into(sweep, source, partial, name, ArchiveBounds(), self._sample_rows),
+                lambda partial: sweep_into(sweep, source, partial, name, self._bounds(), self._sample_rows),
             )
         except (WithheldError, MemoryError) as caught:
             error = caught if isinstance(caught, WithheldError) else WithheldError("binary", "too_large")
@@ -109,10 +120,13 @@ class RedactionEngine:
         self._add(done.counts)
         return FileOutcome(kind, done.counts.values)
 
+    def _bounds(self) -> ArchiveBounds:
+        return ArchiveBounds(expanded_bytes=self._expanded_bytes)
+
     def _sweep(self) -> "Sweep":
         with self._lock:
             if self._first is None:
-                # Presidio and spaCy take a second and a half to import.
+                # Compiling the rules takes a while, and most runs need none.
                 from backend.runtime.redaction.finder import Finder
                 from backend.runtime.redaction.sweep import Sweep
 

@@ -15,6 +15,8 @@ from backend.runtime.redaction.media_endings import JSON, TABLES
 if TYPE_CHECKING:
     from backend.runtime.redaction.sweep import Sweep
 
+# Of a zip's members or a parquet file's values, all together.
+DEFAULT_EXPANDED_BYTES: Final = 500_000_000
 _PARQUET_MARK: Final = b"PAR1"
 _ZIP_MARKS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 
@@ -60,7 +62,7 @@ def sweep_into(
     if head == _PARQUET_MARK:
         from backend.runtime.redaction.parquet import sweep_parquet
 
-        sweep_parquet(sweep, source, target, sample_rows)
+        sweep_parquet(sweep, source, target, bounds, sample_rows)
         return "parquet", sweep
     if head in _ZIP_MARKS and ending == ".zip":
         from backend.runtime.redaction.archives import sweep_zip
@@ -111,10 +113,10 @@ def _write(sweep: "Sweep", target: Path, encoding: Encoding, blocks: Iterable[st
 
 @dataclass(slots=True)
 class ArchiveBounds:
-    """What is left of an archive's bounds, shared by the archives inside it."""
+    """What is left of the bounds of a file that expands, shared by the archives and tables inside it."""
 
     members: int = 2_000
-    expanded_bytes: int = 500_000_000
+    expanded_bytes: int = DEFAULT_EXPANDED_BYTES
     depth: int = 4
 
 

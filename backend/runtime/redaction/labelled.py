@@ -5,10 +5,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from backend.runtime.redaction.rule import tells
-
-# From one place up to another.
-Zone = tuple[int, int]
+from backend.runtime.redaction.rule import Zone, tells
 
 
 class Labelled:
@@ -20,6 +17,7 @@ class Labelled:
         self._pieces: dict[str, list[int]] = defaultdict(list)
         for piece, label in enumerate(labels):
             self._pieces[label].append(piece)
+        self._telling: list[tuple[str, list[int]]] | None = None
         self._told: dict[str, list[int]] = {}
 
     def at(self, place: int) -> str:
@@ -38,10 +36,15 @@ class Labelled:
         """Whether two places are in different pieces."""
         return self.piece_at(first) != self.piece_at(second)
 
-    def told(self, words: str, low: int, high: int) -> list[Zone]:
-        """What lies between two places, in order, of the pieces whose label holds one of some context words."""
+    def told(self, words: str, any_words: str, low: int, high: int) -> list[Zone]:
+        """What lies between two places, in order, of the pieces whose label holds one of some context words.
+
+        `any_words` are those of all rules: most labels hold none.
+        """
         if (told := self._told.get(words)) is None:
-            found = [pieces for label, pieces in self._pieces.items() if tells(words, label)]
+            if self._telling is None:
+                self._telling = [(label, pieces) for label, pieces in self._pieces.items() if tells(any_words, label)]
+            found = [pieces for label, pieces in self._telling if tells(words, label)]
             told = self._told[words] = sorted(itertools.chain(*found))
         if not told:
             return []
@@ -67,7 +70,7 @@ class Part:
         """Whether two places of the part are in different pieces."""
         return self._labelled.apart(self._low + first, self._low + second)
 
-    def told(self, words: str) -> list[Zone]:
+    def told(self, words: str, any_words: str) -> list[Zone]:
         """The zones of the part, in order, whose label holds one of some context words."""
         low = self._low
-        return [(start - low, end - low) for start, end in self._labelled.told(words, low, self._high)]
+        return [(start - low, end - low) for start, end in self._labelled.told(words, any_words, low, self._high)]

@@ -36,6 +36,8 @@ TELLING: Final = (
 )
 _PATTERNS: Final = tuple((entity, re.compile(words), score) for entity, words, score in TELLING)
 
+_ANY: Final = re.compile("|".join(words for _, words, _ in TELLING))
+
 
 @functools.lru_cache(maxsize=4096)
 def plain_label(name: str) -> str:
@@ -46,4 +48,6 @@ def plain_label(name: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def telling(label: str) -> tuple[tuple[str, float], ...]:
     """The entity types, with scores, whose values stand under a plain label; the whole value is one."""
+    if _ANY.fullmatch(label) is None:
+        return ()
     return tuple((entity, score) for entity, pattern, score in _PATTERNS if pattern.fullmatch(label))

@@ -54,8 +54,24 @@ def split_ending(name: str) -> tuple[str, str]:
     return stem, more + ending
 
 
-def numbered(path: str, number: int) -> str:
-    """Another name for a file whose own is taken: `a/b.csv` is `a/b-2.csv`."""
+class FreeNames:
+    """Gives each file a name of its own: where `a/b.csv` is taken, `a/b-2.csv`, then `a/b-3.csv`."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._next_number: dict[str, int] = {}
+
+    def take(self, path: str) -> str:
+        """The path, or the next one beside it that nobody has; in constant time on average."""
+        free, number = path, self._next_number.get(path, 2)
+        while free in self._taken:
+            free, number = _numbered(path, number), number + 1
+        self._next_number[path] = number
+        self._taken.add(free)
+        return free
+
+
+def _numbered(path: str, number: int) -> str:
     folder, slash, name = path.rpartition("/")
     stem, ending = split_ending(name)
     return f"{folder}{slash}{stem}-{number}{ending}"

@@ -1,6 +1,7 @@
 """Sweeps parquet files batch by batch: every row of every column, whatever its type."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,35 +10,33 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from backend.runtime.redaction.files import WithheldError
+from backend.runtime.redaction.files import ArchiveBounds, WithheldError
 from backend.runtime.redaction.numbers import plain_number
+from backend.runtime.redaction.parquet_batches import batches, coded_columns
 from backend.runtime.redaction.sweep import Sweep
 
-_BATCH_BYTES: Final = 32_000_000
-_MOST_ROWS: Final = 32_768
-_ROWS_AT_ONCE: Final = 256
 # Below it, every float that is whole fits into 64 bits.
 _WHOLE: Final = 9e18
 
 
-def sweep_parquet(sweep: Sweep, source: Path, target: Path, sample_rows: int) -> None:
+def sweep_parquet(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sample_rows: int) -> None:
     """Writes a copy with every row swept; columns keep their names, and the file's own metadata is left behind.
 
     The first `sample_rows` rows decide which columns of numbers and times become text, because they hold values; in
     the others a value that comes later is emptied, as is what no rule can read (bytes that are no text).
 
     Raises:
-        WithheldError: the file is broken, or takes more memory than there is.
+        WithheldError: the file is broken, over the bounds, or takes more memory than there is.
     """
     try:
-        with pq.ParquetFile(source, pre_buffer=False) as file:
+        with _opened(source) as file:
             if not sweep.redacts:
-                for batch in _batches(file):
-                    _Columns(sweep, file.schema_arrow, set()).swept(batch)
+                for batch in batches(file, bounds):
+                    _Columns(sweep, batch.schema, set()).swept(batch)
                 return
-            columns = _Columns(sweep, file.schema_arrow, _told_by_sample(sweep, file, sample_rows))
+            columns = _Columns(sweep, file.schema_arrow, _told_by_sample(sweep, file, replace(bounds), sample_rows))
             with pq.ParquetWriter(target, columns.schema) as writer:
-                for batch in _batches(file):
+                for batch in batches(file, bounds):
                     writer.write_batch(columns.swept(batch))
     except MemoryError as error:
         raise WithheldError("parquet", "too_large") from error
@@ -50,30 +49,18 @@ def sweep_parquet(sweep: Sweep, source: Path, target: Path, sample_rows: int) ->
         raise
 
 
-def _batches(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """The rows in batches by their size in memory: a file says a value once that many rows have."""
-    size = sum(file.metadata.row_group(index).total_byte_size for index in range(file.metadata.num_row_groups))
-    rows = max(1, min(_ROWS_AT_ONCE, _BATCH_BYTES * file.metadata.num_rows // max(size, 1)))
-    held: list[pa.RecordBatch] = []
-    for batch in map(_decoded, file.iter_batches(batch_size=rows)):
-        held.append(batch)
-        if sum(one.nbytes for one in held) >= _BATCH_BYTES or rows * len(held) >= _MOST_ROWS:
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
-            held.clear()
-    if held:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+def _opened(source: Path) -> pq.ParquetFile:
+    """The file, with columns that say each value once read that way: what they stand for is counted before it is."""
+    with pq.ParquetFile(source, pre_buffer=False) as file:
+        coded = coded_columns(file)
+    return pq.ParquetFile(source, pre_buffer=False, read_dictionary=coded)
 
 
-def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = [column.dictionary_decode() if types.is_dictionary(column.type) else column for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _told_by_sample(sweep: Sweep, file: pq.ParquetFile, rows: int) -> set[str]:
+def _told_by_sample(sweep: Sweep, file: pq.ParquetFile, bounds: ArchiveBounds, rows: int) -> set[str]:
     """The columns of plain values other than text in whose first rows a value stands."""
     told: set[str] = set()
     left = rows
-    for batch in _batches(file):
+    for batch in batches(file, bounds):
         part = batch.slice(0, left)
         for name, column in zip(part.schema.names, part.columns, strict=True):
             if (

@@ -5,13 +5,16 @@ crosses a line break. So a long text may be cut anywhere, as long as each piece 
 neighbours; at line breaks what it must keep are the lines above that begin at most ABOVE_REACH characters before.
 """
 
+import bisect
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, NamedTuple, Protocol
+
+from backend.runtime.redaction.linear_search import Search, search_for
 
 # A value's longest form, and what is read beside it.
 REACH: Final = 2_200
@@ -19,6 +22,8 @@ CONTEXT_REACH: Final = 40
 # What is read of the lines above a value.
 ABOVE_REACH: Final = 160
 _WORDS: Final = "0-9A-Za-z"
+# From one place up to another.
+Zone = tuple[int, int]
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
 
@@ -63,6 +68,9 @@ class Rule:
     check: Callable[[str], bool] | None = None
     # How many characters of a match are the value; 0 for none.
     trim: Callable[[str], int] | None = None
+    # A class of characters, as many of which as there are, up to `longest_tail`, may follow the pattern.
+    tail: str = ""
+    longest_tail: int = 0
     # Where a value begins whose match begins at a place; the place itself for "not a value".
     widen: Callable[[str, int], int] | None = None
     opening: str = ""
@@ -97,71 +105,170 @@ def line_above(text: str, start: int) -> int:
     return text.find("\n", max(start - ABOVE_REACH - 1, 0), start) + 1 if start > ABOVE_REACH else 0
 
 
+class _Tails:
+    """How far the matches of one rule reach in one text, where they may overlap a thousandfold.
+
+    Of several that end together the first holds the others, so no character is read again for each.
+    """
+
+    def __init__(self, rule: Rule, text: str) -> None:
+        assert rule.trim is not None
+        self._trim = rule.trim
+        self._text = text
+        self._most = rule.longest_tail
+        self._run = re.compile(f"{rule.tail}*+", re.ASCII)
+        # How far the characters of the tail go on from the place last asked for, and whether a match reached that far.
+        self._run_end = -1
+        self._ends_seen = False
+
+    def end(self, start: int, head_end: int) -> int:
+        """Where the match ends that begins at `start`, and whose pattern ends at `head_end`.
+
+        `start` for one that is nothing when trimmed, or that an earlier one holds.
+        """
+        if head_end > self._run_end:
+            found = self._run.match(self._text, head_end)
+            self._run_end = found.end() if found is not None else head_end
+            self._ends_seen = False
+        if self._run_end > head_end + self._most:
+            # Nobody sees where it is cut.
+            return head_end + self._most
+        if self._ends_seen:
+            return start
+        self._ends_seen = True
+        return start + self._trim(self._text[start : self._run_end])
+
+
+class Contexts:
+    """Which places of a text stand beside context words: on the same line behind them, or below a label with them.
+
+    `near` gives the zones outside of which no word can stand before a place; without it every place is looked at.
+    """
+
+    def __init__(
+        self, text: str, labels: Labels | None = None, near: Callable[[str], Sequence[Zone]] | None = None
+    ) -> None:
+        self._text = text
+        self._labels = labels
+        self._near = near
+        self._zones: dict[str, tuple[list[int], Sequence[Zone]]] = {}
+        self._known: dict[tuple[str, int], bool] = {}
+
+    def beside(self, words: str, start: int) -> bool:
+        """Whether one of the words stands at most CONTEXT_REACH characters before a place, or in its label."""
+        if self._labels is not None and tells(words, self._labels.at(start)):
+            return True
+        if self._near is not None and not self._is_near(words, start):
+            return False
+        if (known := self._known.get((words, start))) is None:
+            low = start - CONTEXT_REACH if start > CONTEXT_REACH else 0
+            low = max(self._text.rfind("\n", low, start) + 1, low)
+            # With the character before it, which tells whether a word begins there.
+            before = self._text[low - 1 : start] if low else "\n" + self._text[:start]
+            known = _search_words(words)(before.encode("latin-1"), 0) >= 0
+            self._known[words, start] = known
+        return known
+
+    def _is_near(self, words: str, start: int) -> bool:
+        assert self._near is not None
+        if (found := self._zones.get(words)) is None:
+            zones = self._near(words)
+            found = self._zones[words] = [low for low, _ in zones], zones
+        lows, zones = found
+        zone = bisect.bisect_right(lows, start) - 1
+        return zone >= 0 and start <= zones[zone][1]
+
+
 def find(
-    rule: Rule, text: str, floor: float, labels: Labels | None = None, starts: Iterable[int] | None = None
-) -> Iterator[Match]:
+    rule: Rule,
+    text: str,
+    floor: float,
+    labels: Labels | None = None,
+    starts: Iterable[int] | None = None,
+    contexts: Contexts | None = None,
+    offset: int = 0,
+) -> list[Match]:
     """Every match of at least `floor` in a normalised text, overlapping ones too.
 
     `labels` name the columns or keys whose values the text joins. `starts` are the places where matches can begin;
-    without them the whole text is searched.
+    without them the whole text is searched. `contexts` are those of the text, where the caller has them. `offset` is
+    added to the places of the matches.
     """
-    whole, ends_well = _compiled(rule)
+    whole, everywhere, ends_well = compiled(rule)
     group = min(whole.groups, 1)
-    for found in _everywhere(whole, text) if starts is None else filter(None, map(whole.match, repeat(text), starts)):
+    contexts = contexts or Contexts(text, labels)
+    if starts is None:
+        starts = [found.start() for found in everywhere.finditer(text)]
+    entity, widen = rule.entity, rule.widen
+    rises = rule.context_score > rule.score
+    values = _Values(rule, text, ends_well)
+    matches = []
+    for found in filter(None, map(whole.match, repeat(text), starts)):
         start, end = found.span(group)
         if group and labels is not None and labels.apart(found.start(), start):
             continue
-        if rule.widen is not None:
-            place, start = start, rule.widen(text, start)
-            if start == place:
-                continue
-        score = rule.score
-        if rule.context_score > score and in_context(rule.context, text, start, labels):
-            score = rule.context_score
-        if score < floor:
+        if widen is not None and (start := widen(text, place := start)) == place:
             continue
-        if rule.trim is not None:
-            end = start + rule.trim(text[start:end])
-            if end == start or ends_well.match(text, end) is None:
-                continue
-        if rule.check is None or rule.check(text[start:end]):
-            yield Match(start, end, rule.entity, score)
+        score = rule.score
+        if score < floor and not contexts.beside(rule.context, start):
+            continue
+        if (end := values.end(start, end)) == start:
+            continue
+        if rises and (score < floor or contexts.beside(rule.context, start)):
+            score = rule.context_score
+        matches.append(Match(start + offset, end + offset, entity, score))
+    return matches
 
 
-def _everywhere(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
-    place = 0
-    while (found := pattern.search(text, place)) is not None:
-        place = found.start() + 1
-        yield found
+class _Values:
+    """Which matches of one rule in one text are values, and how much of each; the same text is judged once."""
 
+    def __init__(self, rule: Rule, text: str, ends_well: re.Pattern[str]) -> None:
+        self._text = text
+        self._trim = rule.trim
+        self._check = rule.check
+        self._ends_well = ends_well
+        self._tails = _Tails(rule, text) if rule.tail else None
+        self._lengths: dict[str, int] = {}
 
-def in_context(words: str, text: str, start: int, labels: Labels | None) -> bool:
-    """Whether one of the words stands before a place on its line, or in the label of the place."""
-    if labels is not None and tells(words, labels.at(start)):
-        return True
-    low = max(start - CONTEXT_REACH, 0)
-    line = text.rfind("\n", low, start) + 1
-    return _context_pattern(words).search(text, max(line, low), start) is not None
+    def end(self, start: int, end: int) -> int:
+        """Where the value ends whose match is from `start` up to `end`; `start` where it is none."""
+        if self._tails is not None:
+            return self._tails.end(start, end)
+        if self._trim is None and self._check is None:
+            return end
+        found = self._text[start:end]
+        if (length := self._lengths.get(found)) is None:
+            length = self._lengths[found] = self._length(found)
+        if length and self._trim is not None and self._ends_well.match(self._text, start + length) is None:
+            return start
+        return start + length
+
+    def _length(self, found: str) -> int:
+        length = len(found) if self._trim is None else self._trim(found)
+        return length if self._check is None or self._check(found[:length]) else 0
 
 
 @functools.lru_cache(maxsize=4096)
 def tells(words: str, label: str) -> bool:
     """Whether a column's or key's plain name holds one of a rule's context words."""
-    return _context_pattern(words).search(label) is not None
+    return _search_words(words)(b"\n" + label.encode("latin-1", "replace"), 0) >= 0
 
 
 @functools.cache
-def _context_pattern(words: str) -> re.Pattern[str]:
-    """The pattern of a rule's context words, as whole words in any case and in the plural."""
-    return re.compile(rf"(?<![A-Za-z])(?:{words})s?(?![A-Za-z])", re.IGNORECASE | re.ASCII)
+def _search_words(words: str) -> Search:
+    """A search for a rule's context words behind another character, as whole words in any case and in the plural."""
+    return search_for(rf"(?i)[^A-Za-z](?:{words})s?(?:[^A-Za-z]|$)")
 
 
 @functools.cache
-def _compiled(rule: Rule) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def compiled(rule: Rule) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """The patterns of a match, of every place where one begins, and of what may follow a value."""
     before = f"(?<![{rule.before}])" if rule.before else ""
     after = f"(?![{rule.after}])" if rule.after else ""
     whole = before + rule.pattern + ("" if rule.trim else after)
-    return re.compile(whole, re.ASCII), re.compile(after, re.ASCII)
+    places = f"{before}(?={rule.opening})" if rule.opening else f"(?={whole})"
+    return re.compile(whole, re.ASCII), re.compile(places, re.ASCII), re.compile(after, re.ASCII)
 
 
 def _plain() -> Mapping[int, str]:

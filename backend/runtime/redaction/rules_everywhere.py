@@ -6,7 +6,8 @@ from typing import Final
 from backend.runtime.redaction import checksums
 from backend.runtime.redaction.rule import Rule
 
-_LOCAL: Final = re.compile(r"[0-9A-Za-z_\x80-\xff][0-9A-Za-z_.%+'&~\x80-\xff-]{0,63}\Z")
+_LOCAL: Final = re.compile(r"[0-9A-Za-z_.%+'&~\x80-\xff-]*+")
+_NOT_FIRST: Final = ".%+'&~-"
 # Letters beyond ASCII, all that are beyond Latin-1 among the small ones.
 _BEYOND: Final = "\u0080-\u00ff"
 _UPPER: Final = "\u00c0-\u00de"
@@ -44,19 +45,24 @@ _STREET: Final = (
 
 
 def _email_start(text: str, at: int) -> int:
-    found = _LOCAL.search(text, max(at - 64, 0), at)
-    return at if found is None else found.start()
+    backwards = _LOCAL.match(text[at - 64 if at > 64 else 0 : at][::-1])
+    return at if backwards is None else at - len(backwards[0].rstrip(_NOT_FIRST))
 
 
 def _url_length(text: str) -> int:
+    """How much of a text is an address: less what ends a sentence, and brackets that it does not open."""
+    if text[-1] not in _URL_ENDS and text[-1] not in _BRACKETS:
+        return len(text)
+    open_brackets = {one: text.count(other) - text.count(one) for one, other in _BRACKETS.items()}
     end = len(text)
-    while end and (
-        text[end - 1] in _URL_ENDS
-        or (
-            text[end - 1] in _BRACKETS
-            and text.count(_BRACKETS[text[end - 1]], 0, end) < text.count(text[end - 1], 0, end)
-        )
-    ):
+    while end:
+        last = text[end - 1]
+        if last in open_brackets:
+            if open_brackets[last] >= 0:
+                break
+            open_brackets[last] += 1
+        elif last not in _URL_ENDS:
+            break
         end -= 1
     return end
 
@@ -83,7 +89,7 @@ class _Digits:
 
 
 def _strong_ipv4(text: str) -> bool:
-    return checksums.ipv4(text) and any(len(octet) > 1 for octet in text.split("."))
+    return len(text) > len("1.1.1.1") and checksums.ipv4(text)
 
 
 RULES: Final = (
@@ -149,7 +155,8 @@ RULES: Final = (
     ),
     Rule(
         "IBAN_CODE",
-        "[A-Za-z]{2}[0-9]{2}(?:[ -]?[0-9A-Za-z]){11,30}",
+        # Its trim refuses what has two separators in a row.
+        "[A-Za-z]{2}[0-9]{2}[ -]?[0-9A-Za-z][0-9A-Za-z -]{10,58}",
         1.0,
         trim=checksums.iban_length,
         opening="[A-Za-z]{2}[0-9]{2}(?:[ -]?[0-9A-Za-z]){11}",
@@ -186,14 +193,23 @@ RULES: Final = (
     ),
     Rule(
         "URL",
-        f"(?:{_SCHEMES})://{_URL_CHARACTERS}{{1,2000}}",
+        f"(?:{_SCHEMES})://{_URL_CHARACTERS}",
         0.9,
         trim=_url_length,
+        tail=_URL_CHARACTERS,
+        longest_tail=1_999,
         opening=f"(?:{_SCHEMES})://",
         after="",
     ),
     Rule(
-        "URL", rf"[Ww][Ww][Ww]\.{_URL_CHARACTERS}{{3,2000}}", 0.8, trim=_url_length, opening=r"[Ww][Ww][Ww]\.", after=""
+        "URL",
+        rf"[Ww][Ww][Ww]\.{_URL_CHARACTERS}{{3}}",
+        0.8,
+        trim=_url_length,
+        tail=_URL_CHARACTERS,
+        longest_tail=1_997,
+        opening=r"[Ww][Ww][Ww]\.",
+        after="",
     ),
     Rule(
         "URL",

@@ -36,7 +36,7 @@ def _nino(text: str) -> bool:
 
 def _mixed(text: str) -> bool:
     """Whether letters and digits stand side by side, or digits alone."""
-    return any(character.isdigit() for character in text)
+    return not text.isalpha()
 
 
 _abn = checksums.weighted(_ABN_WEIGHTS, 89, first_less=1)

@@ -51,7 +51,8 @@ _NOBODY: Final = frozenset(
     )
 )
 _MARGIN: Final = '(?m:^)[ \t>"]{0,4}'
-_BREAKS: Final = "[ \t]{0,2}\r?\n(?:[ \t>]{0,4}\r?\n){0,4}[ \t>]{0,4}"
+# Nothing that follows begins with what is taken here, so none of it is given back.
+_BREAKS: Final = "(?>[ \t]{0,2}\r?\n(?:[ \t>]{0,4}\r?\n){0,4}[ \t>]{0,4})"
 _TITLED: Final = f"(?:(?:{_TITLES}|i\\. ?[AV]|ppa)\\.? ){{0,2}}"
 _LINE_END: Final = '[ \t]{0,2}"?\r?(?m:$)'
 _ROLE: Final = f"(?: [-/|(]|[,|]|{_LINE_END})"
@@ -96,7 +97,7 @@ RULES: Final = (
         opening=f"(?:Dear|Regards,|Hi|Hello) {_BEGIN}",
     ),
     _signed(f"(?:{_CLOSINGS})[,.!]?", _SIGNER, _ROLE, 0.8),
-    _signed(f"(?:{_THANKS}),|-- ", _SIGNER, _LINE_END, 0.8),
-    _signed(f"(?:{_THANKS}),|-- ", _FULL_SIGNER, _ROLE, 0.8),
-    _signed(f"(?:{_THANKS})[.!]?|--", _SIGNER, _LINE_END, 0.6),
+    _signed(f"-- |(?:{_THANKS}),", _SIGNER, _LINE_END, 0.8),
+    _signed(f"-- |(?:{_THANKS}),", _FULL_SIGNER, _ROLE, 0.8),
+    _signed(f"--|(?:{_THANKS})[.!]?", _SIGNER, _LINE_END, 0.6),
 )

@@ -40,21 +40,27 @@ def resolved(matches: Iterable[Match]) -> list[Match]:
 
     The group is named after the longest in it; among equals the higher score decides, then the name.
     """
-    ordered = sorted(matches)
-    if len(ordered) < 2:
-        return ordered
     joined: list[Match] = []
     best: Match | None = None
-    for match in ordered:
-        if best is None or match.start >= joined[-1].end:
-            joined.append(match)
-            best = match
+    start = end = -1
+    for match in sorted(matches):
+        if best is None or match.start >= end:
+            if best is not None:
+                joined.append(_spread(best, start, end))
+            best, (start, end, _, _) = match, match
             continue
+        end = max(end, match.end)
         if _rank(match) > _rank(best):
             best = match
-        start, end = joined[-1].start, max(joined[-1].end, match.end)
-        joined[-1] = Match(start, end, best.entity, best.score)
+    if best is not None:
+        joined.append(_spread(best, start, end))
     return joined
+
+
+def _spread(match: Match, start: int, end: int) -> Match:
+    if match.start == start and match.end == end:
+        return match
+    return Match(start, end, match.entity, match.score)
 
 
 def _rank(match: Match) -> tuple[int, float, str]:

@@ -5,6 +5,8 @@ import zipfile
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from backend.runtime.redaction import Mention, RedactionEngine, csv_text, json_t
 from backend.runtime.redaction.csv_text import sweep_csv
 from backend.runtime.redaction.files import ArchiveBounds
 from backend.runtime.redaction.json_text import NotJsonError, sweep_json
+from backend.workflows import pii_policy
 from tests.unit.backend.runtime.redaction.conftest import SweepFile, engine_of
 
 
@@ -106,6 +109,45 @@ def test_what_is_no_json_is_swept_as_text(engine: RedactionEngine, sweep_file: S
     assert outcome.kind == "text"
     assert swept == text.replace("jane@example.org", "[EMAIL_ADDRESS]").encode()
     assert engine.counts["values"] == text.count("jane")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '["' + "a " * 500_000 + '"]',
+        '["' + "\\\\" * 500_000 + '"]',
+        '{"' + "a" * 1_000_000 + '": 1}',
+        "[" * 1_000_000,
+        "[" + "1" * 1_000_000 + "]",
+        '["a"' + " " * 1_000_000 + ", 1]",
+    ],
+    ids=["string", "escapes", "key", "brackets", "number", "blanks"],
+)
+def test_json_text_is_read_a_few_times_however_it_grows(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+    cut = json_text._tokens
+
+    def counting(text: str) -> tuple[list[str], str]:
+        nonlocal read
+        read += len(text)
+        return cut(text)
+
+    monkeypatch.setattr(json_text, "_BATCH", 1_000)
+    monkeypatch.setattr(json_text, "_tokens", counting)
+    assert "".join(sweep_json(_pieces(content, 1_000), lambda *_: {})) == content
+    assert read < 3 * len(content)
+
+
+def test_a_first_row_of_nothing_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels: list[str] = []
+
+    def note(_: list[str], more: list[str]) -> dict[int, str]:
+        labels.extend(more)
+        return {}
+
+    text = "\n" * 20_000 + "a,b\n1,2\n"
+    assert "".join(sweep_csv([text], note, ",")) == text
+    assert labels[-2:] == ["a", "b"]
 
 
 @settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -249,10 +291,20 @@ def test_members_that_become_one_name_stay_apart(engine: RedactionEngine, sweep_
 def test_an_archive_beyond_the_bounds_is_withheld(
     engine: RedactionEngine, sweep_file: SweepFile, monkeypatch: pytest.MonkeyPatch, archive: bytes, reason: str | None
 ) -> None:
-    monkeypatch.setattr("backend.runtime.redaction.engine.ArchiveBounds", lambda: ArchiveBounds(20, 100_000))
+    monkeypatch.setattr("backend.runtime.redaction.engine.ArchiveBounds", lambda **_: ArchiveBounds(20, 100_000))
     outcome, swept = sweep_file(engine, "a.zip", archive)
     assert (outcome.kind, outcome.reason) == ("zip", reason)
     assert (swept is None) == outcome.withheld == (reason is not None)
+
+
+def test_archives_share_their_bound_with_the_tables_inside(sweep_file: SweepFile) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"a": ["x" * 6_000] * 10}), buffer)
+    bounded = RedactionEngine(pii_policy.normalise({"mode": "redact"}), expanded_bytes=100_000)
+    table = buffer.getvalue()
+    assert sweep_file(bounded, "a.zip", _zip({"a.parquet": table}))[0].reason is None
+    outcome, swept = sweep_file(bounded, "a.zip", _zip({"a.parquet": table, "b.parquet": table}))
+    assert (outcome.reason, swept) == ("too_large", None)
 
 
 def test_archives_within_archives_end_somewhere(engine: RedactionEngine, sweep_file: SweepFile) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from backend.runtime.redaction import RedactionEngine
 from backend.runtime.redaction.sweep import Sweep
+from backend.workflows import pii_policy
 from tests.unit.backend.runtime.redaction.conftest import SweepFile, engine_of
 
 _CARD = 4111111111111111
@@ -119,6 +120,50 @@ def test_a_value_that_many_rows_share_takes_no_memory_for_each(engine: Redaction
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Sweep, "cells", peak)
         assert sweep_file(engine, "a.parquet", content)[0].kind == "parquet"
+    assert max(peaks) < 300_000_000
+
+
+@pytest.mark.parametrize("compression", ["zstd", "none"])
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.list_(pa.string())])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_file_that_expands_beyond_the_bound_is_withheld(
+    sweep_file: SweepFile, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, compression: str, *, dictionary: bool
+) -> None:
+    rows = ["x" * 10_000] * 1_000
+    columns = {"a": pa.array([[row] for row in rows] if pa.types.is_list(kind) else rows, kind)}
+    content = _file(columns, compression=compression, use_dictionary=dictionary)
+    swept: list[int] = []
+    monkeypatch.setattr(Sweep, "cells", lambda _, texts, __: swept.append(sum(map(len, texts))) or {})
+    policy = pii_policy.normalise({"mode": "redact"})
+    assert not sweep_file(RedactionEngine(policy, expanded_bytes=10_100_000), "a", content)[0].withheld
+    swept.clear()
+    outcome, copy = sweep_file(RedactionEngine(policy, expanded_bytes=9_900_000), "a", content)
+    assert (outcome.kind, outcome.withheld, outcome.reason, copy) == ("parquet", True, "too_large", None)
+    assert sum(swept) <= 2 * 9_900_000
+
+
+def test_rows_of_nothing_count_against_the_bound(sweep_file: SweepFile) -> None:
+    engine = RedactionEngine(pii_policy.normalise({"mode": "redact"}), expanded_bytes=100_000)
+    outcome, _ = sweep_file(engine, "a.parquet", _file({"a": pa.nulls(200_000)}))
+    assert (outcome.withheld, outcome.reason) == (True, "too_large")
+
+
+def test_a_value_that_stands_for_gigabytes_is_withheld_before_it_is_expanded(sweep_file: SweepFile) -> None:
+    engine = engine_of(parquet_sample_rows=1)
+    codes = pa.array([0] * 100_000, pa.int32())
+    column = pa.DictionaryArray.from_arrays(codes, ["x" * 1_000_000])
+    content = _file({"a": column}, compression="zstd")
+    before = pa.total_allocated_bytes()
+    peaks = []
+
+    def peak(*_: object) -> dict[int, str]:
+        peaks.append(pa.total_allocated_bytes() - before)
+        return {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sweep, "cells", peak)
+        outcome, _ = sweep_file(engine, "a.parquet", content)
+    assert (outcome.withheld, outcome.reason) == (True, "too_large")
     assert max(peaks) < 300_000_000
 
 
