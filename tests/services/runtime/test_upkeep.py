@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -365,8 +366,8 @@ def test_the_database_file_shrinks_after_the_erasure_of_a_run_with_many_events(
     run_id = world.started("Plain")
     segment_id = world.begin(run_id)
     for _ in range(17):
-        event = NewEvent("step.progress", "first", {"message": "x" * 64_000})
-        world.services.database.write(lambda tx, event=event: append_events(tx, segment_id, 1, [event] * 32))
+        events = [NewEvent("step.progress", "first", {"message": "x" * 64_000})] * 32
+        world.services.database.write(partial(append_events, segment_id=segment_id, at=1, new=events))
     world.close(run_id, "completed")
     rounds.upkeep.round()
     assert size_of_database(tmp_path) > 34_000_000
