@@ -1,5 +1,6 @@
 """A folder that nobody but the service's own user may enter."""
 
+import contextlib
 import os
 import pwd
 import stat
@@ -35,11 +36,17 @@ def narrow_content(folder: Path, needed: str) -> None:
         OSError: an entry cannot be changed.
     """
     for path in folder.iterdir():
-        about = path.lstat()
-        if path.name.startswith(needed):
-            _require_ours(path, about)
-        if about.st_mode & _OTHERS and about.st_uid == os.geteuid() and not stat.S_ISLNK(about.st_mode):
-            path.chmod(stat.S_IMODE(about.st_mode) & ~_OTHERS)
+        # Another process may be using the folder: only its lock, taken after this, tells.
+        with contextlib.suppress(FileNotFoundError):
+            _narrow(path, required=path.name.startswith(needed))
+
+
+def _narrow(path: Path, *, required: bool) -> None:
+    about = path.lstat()
+    if required:
+        _require_ours(path, about)
+    if about.st_mode & _OTHERS and about.st_uid == os.geteuid() and not stat.S_ISLNK(about.st_mode):
+        path.chmod(stat.S_IMODE(about.st_mode) & ~_OTHERS)
 
 
 def _require_ours(path: Path, about: os.stat_result) -> None:

@@ -27,7 +27,7 @@ type: python
 code: |
   def run(context):
       print("a line of the log")
-      return {"text": next(context.files.rglob("a.txt")).read_text()}
+      return {"text": (context.files / "leave" / "notes" / "a.txt").read_text()}
 ---
 kind: Workflow
 name: Leaves and takes

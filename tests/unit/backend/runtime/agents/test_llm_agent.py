@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from backend.runtime.agents import Limits, run_llm_step
+from backend.settings import StepDataLimits
 from tests.support.openai_server import INPUT_TOKENS, OUTPUT_TOKENS, OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
 from tests.unit.backend.runtime.agents.provider import KEY, Asked
@@ -370,3 +371,21 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+@pytest.mark.parametrize("levels", [101, 150, 1_000])
+def test_an_answer_that_is_nested_too_deep_fails_the_step(once: Asked, levels: int) -> None:
+    """Deeper than some 200 levels the library itself takes it for no answer."""
+    deep: Any = 1
+    for _ in range(levels - 1):
+        deep = [deep]
+    calls = [Reply(calls=(ToolCall("final_result", {"deep": deep}),))] * 3
+    failure = once.failure(*calls, agent={"output_schema": {"type": "object"}})
+    if levels < 200:
+        message = "the model's answer is nested more than 100 levels deep"
+        assert (failure.type, failure.message) == ("InvalidResult", message)
+
+
+def test_an_answer_beyond_the_limit_of_bytes_fails_the_step(once: Asked) -> None:
+    failure = once.failure(Reply("x" * 2_000), data_limits=StepDataLimits(result_bytes=1_024))
+    assert failure.message == "the model's answer is larger than 1024 bytes of JSON"
