@@ -25,6 +25,7 @@ with milliseconds and an offset.
 not exist answers 404 `not_found`, a wrong method 405 `method_not_allowed` with `Allow`.
 - On 429 and 503 wait `Retry-After` seconds and send the same request again; a start of a run with the same \
 `Idempotency-Key`.
+- Bounds of what a step returns, writes and leaves are the defaults; a deployment may set others.
 - Poll `GET /runs/{run_id}` no more often than once every 5 seconds per run."""
 
 # In the order of a caller's work.

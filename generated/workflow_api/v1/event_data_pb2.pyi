@@ -592,26 +592,51 @@ class WarningData(_message.Message):
 
     MESSAGE_FIELD_NUMBER: _builtins.int
     KNOWLEDGE_GRAPH_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    DROPPED_FIELD_NUMBER: _builtins.int
+    EXACT_FIELD_NUMBER: _builtins.int
     PARTICULARS_FIELD_NUMBER: _builtins.int
     message: _builtins.str
     """For a person; most of these stand in the run's `warnings` too."""
     knowledge_graph: _builtins.str
     """Name of the knowledge graph that did not take a publication, where the warning is about one."""
+    attempt: _builtins.int
+    """Number of the attempt, where the warning is about one attempt of a step."""
+    dropped: _builtins.int
+    """Events of the attempt that were dropped, where the warning is about these."""
+    exact: _builtins.bool
+    """Whether `dropped` is final, or what was known when the attempt was ended."""
     particulars: _builtins.str
-    """Whatever else belongs to the warning, as counts of what was left out."""
+    """Whatever else belongs to the warning."""
     def __init__(
         self,
         *,
         message: _builtins.str = ...,
         knowledge_graph: _builtins.str | None = ...,
+        attempt: _builtins.int | None = ...,
+        dropped: _builtins.int | None = ...,
+        exact: _builtins.bool | None = ...,
         particulars: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_knowledge_graph", b"_knowledge_graph", "knowledge_graph", b"knowledge_graph"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_attempt", b"_attempt", "_dropped", b"_dropped", "_exact", b"_exact", "_knowledge_graph", b"_knowledge_graph", "attempt", b"attempt", "dropped", b"dropped", "exact", b"exact", "knowledge_graph", b"knowledge_graph"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_knowledge_graph", b"_knowledge_graph", "knowledge_graph", b"knowledge_graph", "message", b"message", "particulars", b"particulars"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_attempt", b"_attempt", "_dropped", b"_dropped", "_exact", b"_exact", "_knowledge_graph", b"_knowledge_graph", "attempt", b"attempt", "dropped", b"dropped", "exact", b"exact", "knowledge_graph", b"knowledge_graph", "message", b"message", "particulars", b"particulars"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__attempt: _TypeAlias = _typing.Literal["attempt"]  # noqa: Y015
+    _WhichOneofArgType__attempt: _TypeAlias = _typing.Literal["_attempt", b"_attempt"]  # noqa: Y015
+    _WhichOneofReturnType__dropped: _TypeAlias = _typing.Literal["dropped"]  # noqa: Y015
+    _WhichOneofArgType__dropped: _TypeAlias = _typing.Literal["_dropped", b"_dropped"]  # noqa: Y015
+    _WhichOneofReturnType__exact: _TypeAlias = _typing.Literal["exact"]  # noqa: Y015
+    _WhichOneofArgType__exact: _TypeAlias = _typing.Literal["_exact", b"_exact"]  # noqa: Y015
     _WhichOneofReturnType__knowledge_graph: _TypeAlias = _typing.Literal["knowledge_graph"]  # noqa: Y015
     _WhichOneofArgType__knowledge_graph: _TypeAlias = _typing.Literal["_knowledge_graph", b"_knowledge_graph"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__attempt) -> _WhichOneofReturnType__attempt | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__dropped) -> _WhichOneofReturnType__dropped | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__exact) -> _WhichOneofReturnType__exact | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__knowledge_graph) -> _WhichOneofReturnType__knowledge_graph | None: ...
 
 Global___WarningData: _TypeAlias = WarningData  # noqa: Y015

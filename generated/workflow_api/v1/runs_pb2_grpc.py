@@ -144,7 +144,7 @@ class RunsServiceServicer:
 
     def ListRunEvents(self, request, context):
         """Replays the durable event log of one runtime segment. An attempt of a step writes at most 10,000 events with 8 MB of
-        data together; then one `warning` event follows, and what comes after it is dropped and counted there.
+        data together; what is beyond is dropped, and one `warning` event counts it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -54,7 +54,7 @@ class RunsServiceStub:
     """
     ListRunEvents: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunEventsRequest, _runs_pb2.ListRunEventsResponse]
     """Replays the durable event log of one runtime segment. An attempt of a step writes at most 10,000 events with 8 MB of
-    data together; then one `warning` event follows, and what comes after it is dropped and counted there.
+    data together; what is beyond is dropped, and one `warning` event counts it.
     """
     ListRunSteps: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunStepsRequest, _runs_pb2.ListRunStepsResponse]
     """The state of every step, read from the run's board."""
@@ -93,7 +93,7 @@ class RunsServiceAsyncStub(RunsServiceStub):
     """
     ListRunEvents: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunEventsRequest, _runs_pb2.ListRunEventsResponse]  # type: ignore[assignment]
     """Replays the durable event log of one runtime segment. An attempt of a step writes at most 10,000 events with 8 MB of
-    data together; then one `warning` event follows, and what comes after it is dropped and counted there.
+    data together; what is beyond is dropped, and one `warning` event counts it.
     """
     ListRunSteps: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunStepsRequest, _runs_pb2.ListRunStepsResponse]  # type: ignore[assignment]
     """The state of every step, read from the run's board."""
@@ -171,7 +171,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.ListRunEventsResponse, _abc.Awaitable[_runs_pb2.ListRunEventsResponse]]:
         """Replays the durable event log of one runtime segment. An attempt of a step writes at most 10,000 events with 8 MB of
-        data together; then one `warning` event follows, and what comes after it is dropped and counted there.
+        data together; what is beyond is dropped, and one `warning` event counts it.
         """
 
     @_abc_1.abstractmethod

@@ -58,7 +58,7 @@ EVENT_DATA: dict[str, dict[str, Any]] = {
     "redaction.completed": {"stage": "inputs", "files": 1, "values": 2},
     "publish.started": {"knowledge_graph": "contracts"},
     "publish.completed": {"knowledge_graph": "contracts", "graph": "urn:run", "triples": 3},
-    "warning": {"message": "late", "knowledge_graph": "contracts"},
+    "warning": {"message": "late", "knowledge_graph": "contracts", "attempt": 1, "dropped": 3, "exact": True},
 }
 WITHOUT_KEY = {"invalid_request", "payload_too_large", "internal"}
 
