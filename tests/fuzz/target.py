@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-TARGETS: Final = ("json_bodies", "json_values", "byte_ranges", "cursors", "addresses", "manifests", "manifest_fields")
+TARGETS: Final = (
+    "json_bodies",
+    "json_values",
+    "byte_ranges",
+    "cursors",
+    "addresses",
+    "manifests",
+    "manifest_fields",
+    "slow_texts",
+)
 """The modules of this folder that hold a `TARGET`."""
 
 DEEPEST_CALLS: Final = 3_000

@@ -8,7 +8,7 @@
     engine.counts                              # {"categories": {...}, "values": 3, "files": 1, ...}
 
 Counts of several engines are summed as `Counts.from_dict(a).add(Counts.from_dict(b))`. No database, no network, no
-import of Presidio or spaCy before the first sweep.
+rule compiled before the first sweep.
 """
 
 from backend.runtime.redaction.counts import Counts

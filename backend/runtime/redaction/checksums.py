@@ -27,7 +27,7 @@ _IBAN_LENGTHS: Final = {
         "YE30"
     ).split()
 }
-_IBAN: Final = re.compile("[0-9A-Za-z](?:[ -]?[0-9A-Za-z])*")
+_GROUPS: Final = re.compile("[0-9A-Za-z](?:[ -]?[0-9A-Za-z])*")
 _FISCAL_ODD: Final = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
 _VERHOEFF_PRODUCT: Final = (
     "0123456789", "1234067895", "2340178956", "3401289567", "4012395678",
@@ -58,7 +58,8 @@ def card_length(text: str) -> int:
     number = text.encode().translate(None, b" -")
     for length in _card_lengths(number[:4]):
         if length <= len(number) and _luhn(part := number[:length]) and part.strip(part[:1]):
-            return [place for place, character in enumerate(text) if character.isdigit()][length - 1] + 1
+            end = [place for place, character in enumerate(text) if character.isdigit()][length - 1] + 1
+            return end if _GROUPS.fullmatch(text, 0, end) else 0
     return 0
 
 
@@ -92,7 +93,7 @@ def iban_length(text: str) -> int:
     if int(written) % 97 != 1:
         return 0
     end = [place for place, character in enumerate(text) if character.isalnum()][wanted - 1] + 1
-    return end if _IBAN.fullmatch(text, 0, end) else 0
+    return end if _GROUPS.fullmatch(text, 0, end) else 0
 
 
 def ipv4(text: str) -> bool:

@@ -26,7 +26,8 @@ class FileOutcome:
     """What became of a file.
 
     `kind` is text, csv, json, parquet, zip or binary. A withheld file may not be given out, for the `reason`:
-    `binary`, `broken`, `too_many_members`, `too_large`, `too_deep` or `value_too_long`.
+    `binary`, `broken`, `too_many_members`, `too_large` (what it expands to, or takes in memory), `too_deep` or
+    `value_too_long`.
     """
 
     kind: str

@@ -36,6 +36,10 @@ class Match(NamedTuple):
     score: float
 
 
+# In half the time that its own constructor takes.
+_match: Final[Callable[[tuple[int, int, str, float]], Match]] = functools.partial(tuple.__new__, Match)
+
+
 class Labels(Protocol):
     """The labels of the pieces that a text joins by line breaks."""
 
@@ -153,21 +157,30 @@ class Contexts:
         self._near = near
         self._zones: dict[str, tuple[list[int], Sequence[Zone]]] = {}
         self._known: dict[tuple[str, int], bool] = {}
+        # Where a word was found last, and before which place.
+        self._last: dict[str, tuple[int, int]] = {}
 
     def beside(self, words: str, start: int) -> bool:
         """Whether one of the words stands at most CONTEXT_REACH characters before a place, or in its label."""
+        if (known := self._known.get((words, start))) is None:
+            known = self._known[words, start] = self._stands(words, start)
+        return known
+
+    def _stands(self, words: str, start: int) -> bool:
         if self._labels is not None and tells(words, self._labels.at(start)):
             return True
         if self._near is not None and not self._is_near(words, start):
             return False
-        if (known := self._known.get((words, start))) is None:
-            low = start - CONTEXT_REACH if start > CONTEXT_REACH else 0
-            low = max(self._text.rfind("\n", low, start) + 1, low)
-            # With the character before it, which tells whether a word begins there.
-            before = self._text[low - 1 : start] if low else "\n" + self._text[:start]
-            known = _search_words(words)(before.encode("latin-1"), 0) >= 0
-            self._known[words, start] = known
-        return known
+        low = start - CONTEXT_REACH if start > CONTEXT_REACH else 0
+        low = max(self._text.rfind("\n", low, start) + 1, low)
+        # What stands before one place often stands before the next.
+        if low <= self._last.get(words, (-1, 0))[0] and self._last[words][1] <= start:
+            return True
+        before = self._text[low - 1 : start] if low else "\n" + self._text[:start]
+        found = _search_words(words)(before.encode("latin-1"), 0)
+        if found >= 0:
+            self._last[words] = low + found, start
+        return found >= 0
 
     def _is_near(self, words: str, start: int) -> bool:
         assert self._near is not None
@@ -216,7 +229,7 @@ def find(
             continue
         if rises and (score < floor or contexts.beside(rule.context, start)):
             score = rule.context_score
-        matches.append(Match(start + offset, end + offset, entity, score))
+        matches.append(_match((start + offset, end + offset, entity, score)))
     return matches
 
 

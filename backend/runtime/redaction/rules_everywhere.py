@@ -146,12 +146,13 @@ RULES: Final = (
     Rule("CREDIT_CARD", "[2-6][0-9]{11,18}", 0.9, trim=checksums.card_length),
     Rule(
         "CREDIT_CARD",
-        "[2-6](?:[ -]?[0-9]){12,18}",
+        # Its trim refuses what has two separators in a row.
+        "[2-6][0-9 -]{12,36}",
         0.6,
         0.9,
         "card|credit|debit|visa|mastercard|amex|cc|pan",
         trim=checksums.card_length,
-        opening="[2-6](?:[ -]?[0-9]){12}",
+        opening="[2-6][ -]?[0-9][0-9 -]{10}",
     ),
     Rule(
         "IBAN_CODE",

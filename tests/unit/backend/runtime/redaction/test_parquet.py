@@ -133,7 +133,12 @@ def test_a_file_that_expands_beyond_the_bound_is_withheld(
     columns = {"a": pa.array([[row] for row in rows] if pa.types.is_list(kind) else rows, kind)}
     content = _file(columns, compression=compression, use_dictionary=dictionary)
     swept: list[int] = []
-    monkeypatch.setattr(Sweep, "cells", lambda _, texts, __: swept.append(sum(map(len, texts))) or {})
+
+    def note(_: Sweep, texts: list[str], __: list[str]) -> dict[int, str]:
+        swept.append(sum(map(len, texts)))
+        return {}
+
+    monkeypatch.setattr(Sweep, "cells", note)
     policy = pii_policy.normalise({"mode": "redact"})
     assert not sweep_file(RedactionEngine(policy, expanded_bytes=10_100_000), "a", content)[0].withheld
     swept.clear()

@@ -1,0 +1,73 @@
+"""Texts that keep the rules of redaction busy: any text repeated, against what prose costs."""
+
+import functools
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from backend.runtime.redaction import RedactionEngine
+from backend.workflows import pii_policy
+from benchmarks.redaction.corpus import prose
+from benchmarks.redaction.hostile import UNITS, hostile
+from tests.fuzz.target import Target
+from tests.support.work import calls_of
+
+SIZE: Final = 4_096
+CALLS_A_CHARACTER: Final = {0.8: 6.0, 0.5: 9.0}
+"""By the least confidence. A function called costs about what a character of prose does."""
+_TIMES_PROSE: Final = 25
+"""Processor time; five is aimed at, and machines are noisy."""
+_TRIES: Final = 5
+
+
+def check(data: bytes) -> None:
+    """Reads a byte that chooses the confidence, and the UTF-8 of a text that is repeated."""
+    if unit := data[1:].decode(errors="ignore"):
+        check_unit(unit, 0.5 if data[0] % 2 else 0.8)
+
+
+def check_unit(unit: str, confidence: float) -> None:
+    """A text that repeats the unit calls few functions a character, and takes not much more time than prose."""
+    text = hostile(unit, SIZE)
+    sweep = functools.partial(engine(confidence).sweep_text, text)
+    sweep()
+    calls = calls_of(sweep) / SIZE
+    assert calls <= CALLS_A_CHARACTER[confidence], f"{calls:.2f} calls a character"
+    bound = _TIMES_PROSE * _prose_seconds(confidence)
+    assert any(_seconds(sweep) < bound for _ in range(_TRIES)), f"takes {_TIMES_PROSE} times what prose does"
+
+
+@functools.cache
+def engine(confidence: float) -> RedactionEngine:
+    return RedactionEngine(pii_policy.normalise({"mode": "redact", "min_confidence": confidence}))
+
+
+@functools.cache
+def _prose_seconds(confidence: float) -> float:
+    text = prose(SIZE)
+    return min(_seconds(lambda: engine(confidence).sweep_text(text)) for _ in range(_TRIES))
+
+
+def _seconds(do: Callable[[], object]) -> float:
+    began = time.process_time()
+    do()
+    return time.process_time() - began
+
+
+def seeds() -> Iterator[bytes]:
+    """The hostile texts of the benchmark."""
+    for unit in UNITS:
+        yield b"\0" + unit.encode()
+        yield b"\1" + unit.encode()
+
+
+TARGET = Target(
+    name="slow_texts",
+    check=check,
+    seeds=seeds,
+    words=(
+        *(b"http://", b"www.", b"@", b"::", b"0x", b"bc1", b"+1", b"-- \n", b"Regards,\n", b"Dr. ", b"Name: "),
+        *(b"phone ", b"ssn ", b"card ", b"passport ", b"born ", b"4111 ", b"DE22 ", b"2020-01-01", b"10.", b"Jan 1 "),
+    ),
+    longest=2_048,
+)
