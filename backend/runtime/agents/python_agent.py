@@ -2,7 +2,7 @@
 
 import asyncio
 import marshal
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -139,12 +139,13 @@ async def _converse(
     while True:
         kind, payload = await frames.next(allowed)
         if kind == RESULT:
+            await _stored(outputs.finish())
             return await _result(payload, request.data_limits), skipped
         if kind == FAILURE:
             raise failures.reported(payload, request.limits)
         if kind == FILE:
             allowed = _without(allowed, PROGRESS, DROPPED)
-            await _store(outputs, payload, frames)
+            await _stored(outputs.receive(_announced(payload), frames))
         elif kind == SKIPPED:
             allowed = _without(allowed, PROGRESS, DROPPED, FILE, SKIPPED)
             skipped = _skipped(payload)
@@ -177,11 +178,16 @@ def _parsed_result(payload: bytes, limits: StepDataLimits) -> Any:
         raise StepFailed("InvalidResult", f"the return value {failures.plain(error)}") from error
 
 
-async def _store(outputs: OutputFolder, payload: bytes, frames: Frames) -> None:
+def _announced(payload: bytes) -> Any:
     try:
-        await outputs.receive(parse(payload), frames)
+        return parse(payload)
     except NotJsonError as error:
         raise HostileFrameError(f"a file's announcement {error}") from error
+
+
+async def _stored(storing: Awaitable[None]) -> None:
+    try:
+        await storing
     except OSError as error:
         raise StepFailed("OutputsNotStored", "the step's outputs could not be stored", f"{error}\n".encode()) from error
 

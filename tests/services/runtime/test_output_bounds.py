@@ -13,6 +13,7 @@ import pytest
 from backend.outputs.bundle import bundle_parts
 from backend.outputs.store import outputs_of
 from tests.services.runtime.conftest import Live, agent_step, gate
+from tests.support.poll import until
 
 ODD_NAMES = {
     r"s\..\..\win.txt": "s%5C..%5C..%5Cwin.txt",
@@ -43,6 +44,22 @@ AGENTS = {
             os.mkfifo("pipe")
             os.makedirs("1/2/3")
             open("1/2/3/deep", "w").close()
+    """,
+    # Tiny frames, then a file that comes a byte at a time and never ends.
+    "flood": """
+        import json, os, stat
+        def frame(path, size):
+            data = json.dumps({"path": path, "size": size}).encode()
+            return bytes([4]) + len(data).to_bytes(4, "big") + data
+        def run(context):
+            context.progress("began")
+            fd = next(n for n in range(3, 1024)
+                      if os.path.exists(f"/proc/self/fd/{n}") and stat.S_ISSOCK(os.fstat(n).st_mode))
+            data = b"".join(frame(f"{n}/{n}/{n}", 0) for n in range(2_000)) + frame("endless", 400_000_000)
+            while data:
+                data = data[os.write(fd, data):]
+            while True:
+                os.write(fd, b"x")
     """,
 }
 
@@ -109,3 +126,18 @@ def test_what_is_not_promoted_is_told_in_one_warning_by_kind(bounded: Live) -> N
     assert len(told) == 1
     rows = bounded.services.database.read(lambda tx: outputs_of(tx, run_id))
     assert [row.path for row in rows] == ["mixed/a", "mixed/b"]
+
+
+def test_a_flood_of_tiny_frames_holds_up_no_other_key_s_run(live: Live) -> None:
+    apply(live)
+    flood = live.run("Flood", [agent_step("flood", "flood"), agent_step("flood2", "flood")])
+    live.until_event(flood, "step.progress")
+    other = live.new_key()
+    run_id = live.run(
+        "Other", [agent_step("chat", "chatty"), agent_step("write", "writer", "chat")], key=other, input_text="x"
+    )
+    assert live.until_ended(run_id).status == "completed"
+    assert live.status(flood) == "running"
+    live.cancel(flood)
+    assert live.until_ended(flood).status == "cancelled"
+    until(lambda: not (live.work / flood).exists(), "its files to be removed")
