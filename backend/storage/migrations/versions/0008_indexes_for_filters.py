@@ -31,16 +31,19 @@ _OLD = {
 def upgrade() -> None:
     """Brings the schema to this revision."""
     _replace(_OLD, _NEW)
+    op.create_index(op.f("ix_usage_hours_key_id_hour"), "usage_hours", ["key_id", "hour"], if_not_exists=True)
 
 
 def downgrade() -> None:
     """Takes the schema back to the revision before."""
+    op.drop_index(op.f("ix_usage_hours_key_id_hour"), "usage_hours")
     _replace(_NEW, _OLD)
 
 
 def _replace(old: dict[str, tuple[list[str], str]], new: dict[str, tuple[list[str], str]]) -> None:
     for name, (columns, condition) in new.items():
         where = sa.text(condition)
-        op.create_index(name, "runs", columns, sqlite_where=where, postgresql_where=where)
+        # An operator may have built it before, without a lock.
+        op.create_index(name, "runs", columns, if_not_exists=True, sqlite_where=where, postgresql_where=where)
     for name in old:
         op.drop_index(name, "runs")
