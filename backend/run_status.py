@@ -20,7 +20,8 @@ TRANSITIONS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 IN_FLIGHT: Final = tuple(status for status, after in TRANSITIONS.items() if after)
-TERMINAL: Final = frozenset(TRANSITIONS) - frozenset(IN_FLIGHT)
+FINISHED: Final = tuple(status for status, after in TRANSITIONS.items() if not after)
+TERMINAL: Final = frozenset(FINISHED)
 
 
 def before(status: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
-from benchmarks import servers
+from benchmarks import growth, servers
 from benchmarks.scene import Key, Scene
 from benchmarks.servers import Measured, Server
 
@@ -126,7 +126,13 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seconds", type=float, help="length of one round of load (3)")
     arguments.add_argument("--quick", action="store_true", help="so little that the figures mean nothing: a trial")
+    arguments.add_argument("--runs", type=int, help="instead, compare a key with so many runs with one that has few")
+    arguments.add_argument("--database", help="with --runs: PostgreSQL's URL of an empty database in place of SQLite")
     given = arguments.parse_args()
+    if given.runs is not None:
+        for line in growth.table(given.runs, given.database, rounds=1 if given.quick else 7):
+            print(line, flush=True)
+        return
     extent = QUICK if given.quick else Extent()
     if given.seconds is not None:
         extent = replace(extent, seconds=given.seconds)

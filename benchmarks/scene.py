@@ -125,12 +125,17 @@ class Scene:
         )
         made = [self._keys.CreateKey(request) for _ in range(number)]
         keys = [Key(each.key_value, each.external_id) for each in made]
-        deadline = time.monotonic() + 10
-        while self.call("GET", "/me", keys[-1])[0] != 200:
-            if time.monotonic() > deadline:
-                raise RuntimeError("the edge does not know the new keys")
-            time.sleep(0.05)
+        self.await_keys(keys[-1])
         return keys
+
+    def await_keys(self, *keys: Key) -> None:
+        """Waits until the edge knows these keys."""
+        deadline = time.monotonic() + 10
+        for key in keys:
+            while self.call("GET", "/me", key)[0] != 200:
+                if time.monotonic() > deadline:
+                    raise RuntimeError("the edge does not know the new keys")
+                time.sleep(0.05)
 
     def call(self, method: str, path: str, key: Key, body: object = None, **headers: str) -> tuple[int, Any]:
         """One call: status and parsed body. Each thread keeps a connection of its own."""

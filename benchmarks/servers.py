@@ -85,12 +85,11 @@ def port_of(ready: dict[str, Any]) -> int:
 
 
 @contextmanager
-def service() -> Iterator[Server]:
-    """The whole service in one process, with full durability, in a new data folder."""
+def service(*options: str) -> Iterator[Server]:
+    """The whole service in one process, with full durability, in a new data folder unless `options` name one."""
     with tempfile.TemporaryDirectory() as data, ExitStack() as stack:
-        process, ready = part(
-            stack, "serve", "--data", data, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", core=SERVER_CORE
-        )
+        addresses = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
+        process, ready = part(stack, "serve", "--data", data, *addresses, *options, core=SERVER_CORE)
         yield Server(process, port_of(ready), ready["grpc"])
 
 

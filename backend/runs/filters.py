@@ -17,6 +17,8 @@ _DATE_TIME: Final = re.compile(
 )
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - reckoned without zones, which overflow at the ends of time
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_EARLIEST_MS: Final = -(2**63)
+_LATEST_MS: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +31,20 @@ class RunFilters:
     after_ms: int | None = None
     before_ms: int | None = None
 
-    def parameters(self) -> dict[str, str | int]:
-        """The filters that are compared with a value, by name."""
-        given = {
-            "workflow_id": self.workflow_id,
-            "client_reference": self.client_reference,
-            "after_ms": self.after_ms,
-            "before_ms": self.before_ms,
-        }
+    def equalities(self) -> dict[str, str]:
+        """The columns that must have one value, besides the status."""
+        given = {"workflow_id": self.workflow_id, "client_reference": self.client_reference}
         return {name: value for name, value in given.items() if value is not None}
+
+    def bounds(self, after: tuple[int, str] | None) -> dict[str, int | str]:
+        """Positions of created_at and run id: what is listed is not below `lower` and is below `upper`.
+
+        `after` is the last position of the page before; it may lie on either side of `before_ms`.
+        """
+        before = (_LATEST_MS if self.before_ms is None else self.before_ms, "")
+        upper = min(before, after or before)
+        lower = _EARLIEST_MS if self.after_ms is None else self.after_ms + 1
+        return {"upper_created_at": upper[0], "upper_run_id": upper[1], "lower_created_at": lower, "lower_run_id": ""}
 
 
 def read_filters(request: runs_pb2.ListRunsRequest) -> RunFilters:

@@ -4,7 +4,7 @@ from typing import Final
 
 from backend.defaults import given_or_default
 from backend.errors import ApiError
-from backend.runs import store, wire
+from backend.runs import list_store, store, wire
 from backend.runs.filters import read_filters
 from backend.runs.reach import find_logged, find_run
 from backend.services import Services
@@ -30,7 +30,7 @@ class RunReads:
         filters = read_filters(request)
         after = self._position(request.cursor, key_id) if request.cursor else None
         limit = given_or_default(request, "limit")
-        rows = self._database.read(lambda tx: store.page(tx, key_id, filters, after, limit + 1))
+        rows = self._database.read(lambda tx: list_store.page(tx, key_id, filters, after, limit + 1))
         shown = rows[:limit]
         more = len(rows) > limit
         cursor = self._cursors.issue(_ROUTE, key_id, (shown[-1].created_at, shown[-1].run_id)) if more else None

@@ -1,34 +1,13 @@
 """SQL that reads runs and their parts."""
 
-from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, bindparam, select, tuple_
+from sqlalchemy import BigInteger, bindparam, select
 
-from backend.runs.filters import RunFilters
 from backend.storage.database import Tx
-from backend.storage.statements import Statement, sql
-from backend.storage.tables.runs import approvals, events, runs, segments, status_in, steps
+from backend.storage.statements import sql
+from backend.storage.tables.runs import approvals, events, runs, segments, steps
 
-_SUMMARY: Final = (
-    runs.c.run_id,
-    runs.c.workflow_id,
-    runs.c.workflow_name,
-    runs.c.version,
-    runs.c.status,
-    runs.c.created_at,
-    runs.c.started_at,
-    runs.c.finished_at,
-    runs.c.client_reference,
-    runs.c.labels,
-    runs.c.steps_total,
-    runs.c.steps_completed,
-    runs.c.steps_failed,
-    runs.c.steps_skipped,
-    runs.c.approvals_pending,
-    runs.c.outputs_count,
-    runs.c.warnings,
-)
 _OF_RUN: Final = runs.c.run_id == bindparam("of_run_id")
 _OF_KEY: Final = runs.c.key_id == bindparam("of_key_id")
 
@@ -72,14 +51,6 @@ def run_state(tx: Tx, run_id: str, key_id: str | None) -> Any:
     return tx.one(_STATE_OF_KEY, of_run_id=run_id, of_key_id=key_id)
 
 
-def page(tx: Tx, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int) -> list[Any]:
-    """Summaries of up to `limit` runs, newest first, after a position of created_at and run id."""
-    wanted = filters.parameters()
-    statement = _page_statement(key_id is not None, filters.statuses, frozenset(wanted), after is not None)
-    created_at, run_id = after or (None, None)
-    return tx.all(statement, limit=limit, of_key_id=key_id, last_created_at=created_at, last_run_id=run_id, **wanted)
-
-
 def board(tx: Tx, run_id: str) -> list[Any]:
     """The steps of a run in the order of its definition."""
     return tx.all(_STEPS, of_run_id=run_id)
@@ -98,23 +69,3 @@ def begun_segments(tx: Tx, run_id: str) -> list[Any]:
 def events_after(tx: Tx, segment_id: str, after_seq: int, limit: int) -> list[Any]:
     """Events of a segment in order."""
     return tx.all(_EVENTS, of_segment_id=segment_id, after_seq=after_seq, limit=limit)
-
-
-@cache
-def _page_statement(of_key: bool, statuses: tuple[str, ...], wanted: frozenset[str], resumed: bool) -> Statement:
-    """One statement for each combination of filters, so that an index can serve it."""
-    conditions = {
-        "workflow_id": runs.c.workflow_id == bindparam("workflow_id"),
-        "client_reference": runs.c.client_reference == bindparam("client_reference"),
-        "after_ms": runs.c.created_at > bindparam("after_ms"),
-        "before_ms": runs.c.created_at < bindparam("before_ms"),
-    }
-    query = select(*_SUMMARY).where(*(conditions[name] for name in sorted(wanted)))
-    if of_key:
-        query = query.where(_OF_KEY)
-    if statuses:
-        query = query.where(status_in(*statuses))
-    if resumed:
-        last = tuple_(bindparam("last_created_at"), bindparam("last_run_id"))
-        query = query.where(tuple_(runs.c.created_at, runs.c.run_id) < last)
-    return sql(query.order_by(runs.c.created_at.desc(), runs.c.run_id.desc()).limit(bindparam("limit")))

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, ScalarSelect, Table, bindparam, func, literal_column, select
+from sqlalchemy import ColumnElement, ScalarSelect, Select, Table, bindparam, func, literal_column, select
 
 from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
@@ -22,9 +22,11 @@ _QUEUED: Final = (
 _LIVE: Final = workers.c.lease_until > bindparam("now")
 
 
-def _count(table: Table, *where: ColumnElement[bool]) -> ScalarSelect[int]:
-    some = select(literal_column("1")).select_from(table).where(*where).limit(literal_column(str(MOST))).subquery()
-    return select(func.count()).select_from(some).scalar_subquery()
+def _count(table: Table, *where: ColumnElement[bool], index: str | None = None) -> ScalarSelect[int]:
+    some: Select[Any] = select(literal_column("1")).select_from(table).where(*where).limit(literal_column(str(MOST)))
+    if index is not None:
+        some = some.with_hint(table, f"INDEXED BY {index}", "sqlite")
+    return select(func.count()).select_from(some.subquery()).scalar_subquery()
 
 
 _BACKLOG = sql(
@@ -39,6 +41,7 @@ _BACKLOG = sql(
             runs.c.redaction_state == literal_column("'pending'"),
             runs.c.finished_at.is_not(None),
             runs.c.data_purged_at.is_(None),
+            index="ix_runs_unswept",
         ).label("sweeps"),
         _count(pending_removals).label("removals_of_runs"),
         _count(pending_deletions).label("removals_of_objects"),

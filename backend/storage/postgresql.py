@@ -75,6 +75,12 @@ class _Tx(Tx):
         text, arguments = statement.prepare_many(self._dialect, rows)
         self._waiting += [(text, values) for values in arguments]
 
+    def each(self, statement: Statement, rows: Iterable[Mapping[str, object]]) -> list[list[Any]]:
+        with self._connection.pipeline():
+            prepared = [statement.prepare(self._dialect, params) for params in rows]
+            cursors = [self._execute(text, arguments) for text, arguments in prepared]
+        return [[statement.row_maker(cursor)(row) for row in cursor.fetchall()] for cursor in cursors]
+
     def commit(self) -> None:
         """Ends the transaction with what still waits.
 

@@ -65,3 +65,12 @@ def test_a_trial_of_overload_prints_ratios_of_every_load() -> None:
     assert len(rows) == 8
     assert all(re.fullmatch(r"\| [^|]+ \| [\d,]+ \|( [\d.]+ \|){4} \d+ \|", row) for row in rows)
     assert (blank, idle.split(":")[0]) == ("", "idle, ms")
+
+
+@two_cores
+def test_a_trial_of_growth_prints_a_ratio_of_every_combination_of_filters_and_of_starts() -> None:
+    filled, head, rule, *rows = trial("benchmarks", "--runs", "7000")
+    assert filled.startswith("7,000 runs")
+    assert head.count("|") == rule.count("|") == 5
+    assert all(re.fullmatch(r"\| (GET /runs[a-z_ ]*|POST start) \| [\d.]+ \| [\d.]+ \| [\d.]+ \|", row) for row in rows)
+    assert len(rows) == 2**5 + 2

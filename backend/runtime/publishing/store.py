@@ -54,7 +54,9 @@ _GRAPH_NAMED = sql(
 _POLICY = sql(select(runs.c.pii_policy).where(runs.c.run_id == _RUN))
 _ADD = sql(insert(publications), [column.name for column in publications.columns])
 _ANY_OPEN = sql(select(publications.c.run_id).where(_OPEN).limit(literal_column("1")))
-_DUE_GRAPHS = sql(select(publications.c.graph_id).where(_TO_DO).distinct())
+# For SQLite, which would otherwise walk all publications of a graph.
+_BY_OPEN: Final = "INDEXED BY ix_publications_open"
+_DUE_GRAPHS = sql(select(publications.c.graph_id).where(_TO_DO).distinct().with_hint(publications, _BY_OPEN, "sqlite"))
 _DUE = sql(
     select(publications, resource_versions.c.definition, _run_ended_as(*sorted(TERMINAL)).label("ended"))
     .join(
@@ -65,6 +67,7 @@ _DUE = sql(
     .where(_TO_DO, publications.c.graph_id == _GRAPH)
     .order_by(publications.c.next_attempt_at, publications.c.run_id)
     .limit(bindparam("most"))
+    .with_hint(publications, _BY_OPEN, "sqlite")
 )
 _KEEP = sql(update(publications).where(_OPEN, _in_state(LANDED), _run_ended_as(COMPLETED)).values(state=KEPT))
 _WITHDRAW = sql(

@@ -69,4 +69,5 @@ usage_hours = Table(
     Column("route", Text, primary_key=True),
     Column("status", Integer, primary_key=True),
     Column("calls", BigInteger, nullable=False),
+    Index(None, "key_id", "hour"),
 )

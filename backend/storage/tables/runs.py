@@ -13,14 +13,24 @@ from sqlalchemy import (
     Table,
     Text,
     literal_column,
+    or_,
     text,
 )
 
-from backend.run_status import IN_FLIGHT
+from backend.run_status import FINISHED, IN_FLIGHT
 from backend.storage.tables.metadata import METADATA
 
-# A partial index serves a query only where both say it in the same words.
-_IN_FLIGHT: Final = text(f"status IN ({', '.join(map(repr, IN_FLIGHT))})")
+# A partial index serves a query only where both say it in the same words. With IN, SQLite builds a table of the list at
+# each change of a row.
+_IN_FLIGHT: Final = " OR ".join(f"status = '{status}'" for status in IN_FLIGHT)
+_FINISHED: Final = " OR ".join(f"status = '{status}'" for status in FINISHED)
+_REFERENCED: Final = f"client_reference IS NOT NULL AND ({_FINISHED})"
+_KEPT: Final = "finished_at IS NOT NULL AND data_purged_at IS NULL"
+
+
+def _partial_index(name: str, *columns: str, where: str) -> Index:
+    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
+
 
 runs = Table(
     "runs",
@@ -77,32 +87,31 @@ runs = Table(
     Column("redaction_state", Text, nullable=False),
     Index("ix_runs_newest_of_key", "key_id", "created_at", "run_id"),
     Index("ix_runs_newest", "created_at", "run_id"),
-    Index(
-        "ix_runs_unswept",
-        "finished_at",
-        sqlite_where=text("redaction_state = 'pending'"),
-        postgresql_where=text("redaction_state = 'pending'"),
+    _partial_index("ix_runs_unswept", "finished_at", where="redaction_state = 'pending'"),
+    _partial_index("ix_runs_expiring", "finished_at", where=_KEPT),
+    # Of each key there are at most as many as it may have in flight.
+    _partial_index("ix_runs_in_flight", "key_id", "status", "created_at", "run_id", where=_IN_FLIGHT),
+    # What the list filters by, then its order; entries are written once, when a run finishes.
+    _partial_index("ix_runs_finished", "key_id", "status", "created_at", "run_id", where=_FINISHED),
+    _partial_index(
+        "ix_runs_finished_of_workflow", "key_id", "workflow_id", "status", "created_at", "run_id", where=_FINISHED
     ),
-    Index(
-        "ix_runs_kept",
-        "finished_at",
-        sqlite_where=text("data_purged_at IS NULL"),
-        postgresql_where=text("data_purged_at IS NULL"),
-    ),
-    Index(
-        "ix_runs_active",
-        # The status is in it although the condition says it: only an index that covers the count is chosen for it.
+    _partial_index(
+        "ix_runs_finished_of_reference",
+        "client_reference",
         "key_id",
+        "workflow_id",
         "status",
-        sqlite_where=_IN_FLIGHT,
-        postgresql_where=_IN_FLIGHT,
+        "created_at",
+        "run_id",
+        where=_REFERENCED,
     ),
 )
 
 
 def status_in(*statuses: str) -> ColumnElement[bool]:
     """Condition on `runs`, with the statuses in the text so that a partial index can serve it."""
-    return runs.c.status.in_([literal_column(f"'{status}'") for status in statuses])
+    return or_(*(runs.c.status == literal_column(f"'{status}'") for status in statuses))
 
 
 idempotency_records = Table(

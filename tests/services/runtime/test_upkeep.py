@@ -331,7 +331,7 @@ def test_folders_of_runs_that_ended_elsewhere_are_removed(world: World, tmp_path
         (upkeep_store._TAKEN, "ix_segments_open"),
         (upkeep_store._RUNNING_SEGMENTS, "ix_segments_open"),
         (upkeep_store._NOT_LAUNCHED, "ix_segments_open"),
-        (upkeep_store._OVERDUE, "ix_runs_active"),
+        (upkeep_store._OVERDUE, "ix_runs_in_flight"),
         (final_sweep_store._WAITING, "ix_runs_unswept"),
         (publishing_store._ANY_OPEN, "ix_publications_open"),
     ],

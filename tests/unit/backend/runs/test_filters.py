@@ -97,4 +97,12 @@ def test_statuses_are_trimmed_sorted_and_single() -> None:
 
 def test_no_filter_narrows_nothing() -> None:
     assert read_filters(runs_pb2.ListRunsRequest()) == RunFilters()
-    assert RunFilters().parameters() == {}
+    assert RunFilters().equalities() == {}
+
+
+def test_the_upper_bound_is_the_earlier_of_created_before_and_the_position() -> None:
+    filters = RunFilters(before_ms=500)
+    assert filters.bounds((700, "run_z"))["upper_created_at"] == 500
+    assert filters.bounds((500, "run_a"))["upper_run_id"] == ""
+    bounds = filters.bounds((300, "run_a"))
+    assert (bounds["upper_created_at"], bounds["upper_run_id"]) == (300, "run_a")

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import create_engine
-from sqlalchemy.dialects.sqlite import dialect
 from sqlalchemy.pool import StaticPool
 
-from backend.runs import start_store, store
+from backend.runs import start_store
+from backend.storage.sqlite import Dialect
 from backend.storage.statements import Statement
 from backend.storage.tables.metadata import METADATA
 
@@ -24,24 +24,12 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 
 def plan(connection: sqlite3.Connection, statement: Statement, *names: str) -> str:
-    text, arguments = statement.prepare(dialect(paramstyle="qmark"), dict.fromkeys(names, 1))
+    text, arguments = statement.prepare(Dialect(paramstyle="qmark"), dict.fromkeys(names, 1))
     return "\n".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", arguments))
 
 
 def test_the_facts_of_a_start_are_points_and_a_count_over_runs_in_flight(connection: sqlite3.Connection) -> None:
     steps = plan(connection, start_store._FACTS, "of_key_id", "of_idempotency_key", "of_day")
-    assert "COVERING INDEX ix_runs_active (key_id=? AND status=?)" in steps
+    assert "COVERING INDEX ix_runs_in_flight (key_id=? AND status=?)" in steps
     one_row = ("SCAN deployments", "SCAN resource_revision")
     assert [step for step in steps.splitlines() if "SCAN" in step and step not in one_row] == []
-
-
-@pytest.mark.parametrize("resumed", [False, True])
-@pytest.mark.parametrize("of_key", [False, True])
-def test_a_page_of_runs_is_read_in_the_order_of_an_index(
-    connection: sqlite3.Connection, of_key: bool, resumed: bool
-) -> None:
-    statement = store._page_statement(of_key, ("completed",), frozenset({"workflow_id"}), resumed)
-    names = ("limit", "of_key_id", "last_created_at", "last_run_id", "workflow_id")
-    steps = plan(connection, statement, *names)
-    assert ("ix_runs_newest_of_key" if of_key else "ix_runs_newest") in steps
-    assert "TEMP B-TREE" not in steps

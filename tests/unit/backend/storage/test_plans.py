@@ -1,0 +1,92 @@
+"""No statement of any store walks a table that grows with use."""
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+from sqlalchemy import create_engine
+from sqlalchemy.dialects.postgresql.psycopg import dialect as postgresql_dialect
+from sqlalchemy.pool import StaticPool
+
+import backend
+from backend.storage.sqlite import Dialect
+from backend.storage.statements import Statement
+from backend.storage.tables.metadata import METADATA
+from tests.support.postgresql import Postgresql
+
+GROWING = frozenset({
+    "approvals", "audit_records", "daily_usage", "events", "idempotency_records", "outputs", "publications", "runs",
+    "segments", "steps", "usage_hours", "usage_records",
+})  # fmt: skip
+# These hold only what is going on: everything in them is to be looked at.
+WALKED_WHOLE = frozenset({"ix_approvals_pending", "ix_publications_open", "ix_runs_in_flight", "ix_segments_open"})
+# Of DBOS's own tables, which are not here.
+ELSEWHERE = "backend.runtime.engines.dbos_store"
+# Changes of a run's own parts.
+UNTYPED = {f"backend.runs.lifecycle_store.{name}" for name in ("_END_SEGMENTS", "_CANCEL_STEPS")}
+OF_ONE_DATABASE = {"backend.runs.foreseen_store"}
+
+
+def _statements_in(found: object) -> Iterator[Statement]:
+    if isinstance(found, Statement):
+        yield found
+    elif isinstance(found, dict):
+        for each in found.values():
+            yield from _statements_in(each)
+    elif isinstance(found, (tuple, list)):
+        for each in found:
+            yield from _statements_in(each)
+
+
+def statements() -> Iterator[tuple[str, Statement]]:
+    for module in pkgutil.walk_packages(backend.__path__, "backend."):
+        if module.name.endswith("store") and module.name != ELSEWHERE:
+            for name, value in vars(importlib.import_module(module.name)).items():
+                for statement in _statements_in(value):
+                    yield f"{module.name}.{name}", statement
+
+
+def test_on_sqlite_only_indexes_of_what_is_going_on_are_walked() -> None:
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    METADATA.create_all(engine)
+    dialect = Dialect(paramstyle="qmark")
+    walked = {}
+    with closing(engine.raw_connection()) as raw:
+        for name, statement in statements():
+            if name.rpartition(".")[0] in OF_ONE_DATABASE:
+                continue
+            text = statement._compile(dialect).text
+            arguments = [1] * text.count("?")
+            plan = [row[3] for row in raw.driver_connection.execute(f"EXPLAIN QUERY PLAN {text}", arguments)]  # type: ignore[union-attr]
+            scans = [re.fullmatch(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?", step) for step in plan]
+            if bad := [scan[0] for scan in scans if scan and scan[1] in GROWING and scan[2] not in WALKED_WHOLE]:
+                walked[name] = bad
+    engine.dispose()
+    assert walked == {}
+
+
+def test_on_postgresql_no_growing_table_has_to_be_walked(postgresql_server: Postgresql) -> None:
+    dialect = postgresql_dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
+    walked, untyped = {}, []
+    with psycopg.connect(postgresql_server.shared, autocommit=True) as connection:
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        # Few rows are read by a scan all the same where an index would do.
+        connection.execute("SET enable_seqscan = off")
+        for number, (name, statement) in enumerate(statements()):
+            text = statement._compile(dialect).text
+            try:
+                connection.execute(f"PREPARE plan_{number} AS {text}".encode())
+            except psycopg.errors.DatatypeMismatch:
+                # Its parameters have the types of their values.
+                untyped.append(name)
+                continue
+            most = max([0, *(int(one) for one in re.findall(r"\$(\d+)", text))])
+            given = f"({', '.join(['NULL'] * most)})" if most else ""
+            plan = [row[0] for row in connection.execute(f"EXPLAIN EXECUTE plan_{number}{given}".encode())]
+            scans = [re.search(r"Seq Scan on (\w+)", step) for step in plan]
+            if bad := [scan[0] for scan in scans if scan and scan[1] in GROWING]:
+                walked[name] = bad
+    assert (walked, set(untyped)) == ({}, UNTYPED)
