@@ -1,5 +1,6 @@
 """What a confined process may read of the host: the interpreter, its packages and shared libraries, nothing else."""
 
+import importlib.util
 import os
 import sys
 import sysconfig
@@ -7,10 +8,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-import backend
-
 _PACKAGE_PATHS: Final = ("stdlib", "platstdlib", "purelib", "platlib")
-_SHARED: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
+_OUR_PACKAGES: Final = ("backend", "measures", "workflow_api")
+_SHARED: Final = (
+    "/etc/mime.types",
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/share/zoneinfo",
+    "/etc/ld.so.cache",
+)
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom")
 _RESOLVING: Final = ("resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "services", "protocols")
 _CERTIFICATES: Final = (
@@ -28,13 +37,18 @@ _CERTIFICATES: Final = (
 def readable_paths() -> list[str]:
     """Files and folders that every confined process may read."""
     packages = [sysconfig.get_path(name) for name in _PACKAGE_PATHS]
-    ours = Path(str(backend.__file__)).parent
-    return _existing([*_SHARED, *_DEVICES, *packages, str(Path(sys.base_prefix) / "lib"), str(ours)])
+    ours = [location for name in _OUR_PACKAGES for location in _locations(name)]
+    return _existing([*_SHARED, *_DEVICES, *packages, str(Path(sys.base_prefix) / "lib"), *ours])
 
 
 def network_paths() -> list[str]:
     """What a process needs to find other machines by name, and to trust them."""
     return _existing([*(f"/etc/{name}" for name in _RESOLVING), *_CERTIFICATES])
+
+
+def _locations(package: str) -> Iterable[str]:
+    spec = importlib.util.find_spec(package)
+    return () if spec is None else spec.submodule_search_locations or ()
 
 
 def _existing(paths: Iterable[str]) -> list[str]:

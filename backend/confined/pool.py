@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,6 @@ from backend.confined.frames import FrameTooLargeError, encode
 from backend.confined.process import START_SECONDS, ConfinedProcess, Program, start_process
 from backend.confined.spawner import Spawner
 
-_SPARE: Final = 1
 _WALL_SECONDS: Final = 60.0
 _WALL_PER_CPU_SECOND: Final = 10.0
 
@@ -25,8 +24,8 @@ _WALL_PER_CPU_SECOND: Final = 10.0
 class ConfinedPool:
     """Runs jobs of one program in child processes with no rights. Thread-safe; every call waits for its job.
 
-    The first process is started with the first job, and while jobs run one more is kept ready. Processes end with the
-    pool, and with the service however that ends.
+    The first process is started with the first job, and while a job takes long one more is kept ready. Processes end
+    with the pool, and with the service however that ends.
 
     Args:
         program: The module that the processes run; see `backend.confined`.
@@ -35,8 +34,10 @@ class ConfinedPool:
         network: Whether the processes may open connections to other machines.
         configuration: JSON for the program's `configure`.
         readable: Folders that the processes may read beside the interpreter and its packages.
+        environment: Variables of the processes, which have none of the service's own.
         scratch: A folder below which each process gets one to write to, empty before each job; what an earlier
             service left there is removed.
+        spare: Whether a process is kept ready beside those that are busy.
     """
 
     def __init__(
@@ -48,12 +49,15 @@ class ConfinedPool:
         network: bool = False,
         configuration: Any = None,
         readable: Sequence[Path] = (),
+        environment: Mapping[str, str] | None = None,
         scratch: Path | None = None,
+        spare: bool = True,
     ) -> None:
         self._size = size or os.cpu_count() or 1
         self._name = name
-        self._program = Program(program, network, configuration, tuple(readable))
+        self._program = Program(program, network, configuration, tuple(readable), environment or {})
         self._scratch = scratch
+        self._spare = spare
         self._slots = FairSlots(self._size, reserve=self._size)
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -152,6 +156,8 @@ class ConfinedPool:
 
         def check() -> None:
             self._check_wanted(halt)
+            # Whoever comes while this job takes long finds a process that is ready.
+            self._start_spare()
             if not process.alive:
                 # Its clock says nothing any more; the socket tells that it died.
                 return
@@ -188,7 +194,6 @@ class ConfinedPool:
         process = self._idle_process() or self._started()
         with self._lock:
             self._busy.add(process)
-        self._start_spare()
         start_end = time.monotonic() + START_SECONDS
 
         def check() -> None:
@@ -231,6 +236,8 @@ class ConfinedPool:
 
     def _start_spare(self) -> None:
         """Has a process ready for whoever comes next."""
+        if not self._spare:
+            return
         with self._lock:
             count = len(self._busy) + len(self._idle) + self._starting
             if self._idle or self._starting or count > self._size or self._spawner is None:

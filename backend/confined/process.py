@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,7 @@ class Program:
     network: bool = False
     configuration: Any = None
     readable: tuple[Path, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -141,7 +142,7 @@ def start_process(program: Program, scratch: Path | None) -> ConfinedProcess:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={},
+            env=program.environment,
             cwd="/",
             pass_fds=(theirs.fileno(),),
         )

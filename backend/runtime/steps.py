@@ -3,7 +3,7 @@
 import logging
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -19,7 +19,7 @@ from backend.runtime.limits import limits_of, memory_of
 from backend.runtime.means import Means
 from backend.runtime.patience import changed, patiently
 from backend.runtime.promotion import discard, store_outputs
-from backend.runtime.redaction_worker import RedactionError
+from backend.runtime.redactor import RedactionError
 from backend.runtime.run_redaction import OUTPUTS, STEPS, Found, RunRedaction
 from backend.storage.database import Tx, run_of
 from backend.storage.object_keys import object_key
@@ -53,6 +53,7 @@ class StepWork:
     """One attempt of one step.
 
     `inputs` is None where the workflow declares none; `keep_files` says that other steps need what this one leaves.
+    `on_executed` is called once the agent has ended, while what it left is still to be swept and stored.
     """
 
     means: Means
@@ -66,6 +67,7 @@ class StepWork:
     inputs: Path | None
     keep_files: bool
     redaction: RunRedaction | None
+    on_executed: Callable[[], None]
 
     async def carry_out(self) -> Completed | Failed:
         """Runs the step to its end; on return, and when cancelled, none of its processes is left.
@@ -124,7 +126,10 @@ class StepWork:
             limits=limits,
             attempt=self.attempt,
         )
-        result = await run_step(AgentMeans(self.means.sandbox, self.means.models), request, self._on_progress)
+        try:
+            result = await run_step(AgentMeans(self.means.sandbox, self.means.models), request, self._on_progress)
+        finally:
+            self.on_executed()
         await self._keep_log(result.log)
         value, redacted = await self._swept(STEPS, result.value)
         outputs: list[NewOutput] = []
@@ -230,4 +235,5 @@ class StepWork:
 
 
 def _unswept(what: str, error: RedactionError) -> StepFailed:
-    return StepFailed("RedactionFailed", f"{what} could not be swept for personal data: {error}")
+    message = f"{what} could not be swept for personal data: {error}"
+    return StepFailed("RedactionFailed", message, final=error.over_limit)

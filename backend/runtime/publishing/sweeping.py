@@ -12,8 +12,7 @@ from backend.runtime import store as runs_store
 from backend.runtime.changes import add_redaction
 from backend.runtime.publishing import store
 from backend.runtime.redaction import Counts
-from backend.runtime.redaction_worker import RedactionError
-from backend.runtime.redactor import Redactor
+from backend.runtime.redactor import RedactionError, Redactor
 from backend.runtime.run_redaction import OUTPUTS, Found
 from backend.storage.database import Database, run_of
 from backend.workflows.entity_types import ENTITY_TYPES
