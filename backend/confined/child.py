@@ -5,9 +5,6 @@ Run as `python -I -X utf8 -m backend.confined.child DESCRIPTOR`, with the socket
 
 import gc
 import importlib
-import os
-import resource
-import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -16,12 +13,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from backend.confined import restrictions
+from backend.confined.confinement import confine
 from backend.confined.errors import JobFailedError, Kind
 from backend.confined.frames import FrameTooLargeError, close_all, encode, receive
 
-_LARGEST_FILE_BYTES: Final = 2 * 2**30
-_MOST_OPEN_FILES: Final = 256
 _LONGEST_MESSAGE: Final = 1_000
 
 
@@ -43,32 +38,6 @@ def main(descriptor: int) -> None:
             channel.sendall(_encoded(_answer(program, job, descriptors)))
         finally:
             close_all(descriptors)
-
-
-def confine(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Gives up the process's rights for good; returns which layers hold, as `ConfinedPool.confinement` does."""
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
-    os.setsid()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE_BYTES, _LARGEST_FILE_BYTES))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_OPEN_FILES, _MOST_OPEN_FILES))
-    # Writing past RLIMIT_FSIZE then fails with an error instead of ending the process.
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    restrictions.prctl(restrictions.SET_NO_NEW_PRIVS, 1)
-    namespaces = not options["network"] and restrictions.new_namespaces()
-    abi = restrictions.landlock_abi()
-    if abi:
-        restrictions.restrict_files(options["paths"], min(abi, options["newest_abi"]), network=options["network"])
-    restrictions.drop_rights(None)
-    restrictions.prctl(restrictions.SET_DUMPABLE, 0)
-    # A change of rights forgets it.
-    restrictions.prctl(restrictions.SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != options["parent"]:
-        os._exit(1)
-    if options["filter"] is not None:
-        restrictions.filter_calls(bytes.fromhex(options["filter"]))
-    return {"namespaces": namespaces, "landlock": abi, "filter": options["filter"] is not None}
 
 
 def _answer(program: ModuleType, job: Mapping[str, Any], descriptors: list[int]) -> dict[str, Any]:

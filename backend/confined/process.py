@@ -13,12 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from backend.confined import bpf, libraries
+from backend.confined.confinement import confinement
 from backend.confined.errors import ConfinedError, Kind
 from backend.confined.frames import Channel, encode
-from backend.confined.syscall_rules import confined_process_rules
 
-NEWEST_ABI: Final = 6
 START_SECONDS: Final = 120.0
 """How long a process may take to load its program, on a machine that is busy."""
 # A process that a job has made larger than this is not used again.
@@ -153,21 +151,12 @@ def start_process(program: Program, scratch: Path | None) -> ConfinedProcess:
 
 
 def _options(program: Program, scratch: Path | None) -> dict[str, Any]:
-    readable = [*libraries.readable_paths(), *map(str, program.readable)]
-    readable += libraries.network_paths() if program.network else []
-    try:
-        system_calls = bpf.assemble(confined_process_rules(network=program.network)).hex()
-    except bpf.UnsupportedProcessorError:
-        system_calls = None
+    own = [] if scratch is None else [scratch]
     return {
         "program": program.module,
         "configuration": program.configuration,
-        "network": program.network,
-        "parent": os.getpid(),
         "scratch": None if scratch is None else str(scratch),
-        "paths": {"read": readable, "own": [] if scratch is None else [str(scratch)]},
-        "newest_abi": NEWEST_ABI,
-        "filter": system_calls,
+        **confinement(os.getpid(), readable=program.readable, own=own, network=program.network),
     }
 
 
