@@ -53,7 +53,7 @@ class StepWork:
     """One attempt of one step.
 
     `inputs` is None where the workflow declares none; `keep_files` says that other steps need what this one leaves.
-    `on_executed` is called once the agent has ended, while what it left is still to be swept and stored.
+    `on_executed` is called where what the agent left is still to be swept, once none of its processes is left.
     """
 
     means: Means
@@ -126,9 +126,9 @@ class StepWork:
             limits=limits,
             attempt=self.attempt,
         )
-        try:
-            result = await run_step(AgentMeans(self.means.sandbox, self.means.models), request, self._on_progress)
-        finally:
+        result = await run_step(AgentMeans(self.means.sandbox, self.means.models), request, self._on_progress)
+        if self.redaction is not None:
+            # A sweep may take long, and others' steps must not wait for it.
             self.on_executed()
         await self._keep_log(result.log)
         value, redacted = await self._swept(STEPS, result.value)
