@@ -1,5 +1,6 @@
 """One key's sweeps harm no other key's, and the processes that read what strangers wrote can do nothing else."""
 
+import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +14,13 @@ from backend.runtime.run_redaction import RunRedaction
 from backend.secrets import Secrets
 from backend.settings import ModelProvider, RedactionLimits
 from backend.workflows.pii_policy import normalise
+from tests.services.runtime.conftest import Live, agent_step
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
 
 MAIL = "jane.roe@example.com"
-LONG = f"from {MAIL} at 10.0.0.1 on 2024-01-02, call 202-555-0143\n" * 200_000
+LINE = f"from {MAIL} at 10.0.0.1 on 2024-01-02, call 202-555-0143\n"
+LONG = LINE * 200_000
 POLICY = normalise({"mode": "redact"})
 KEY = "not-a-key-of-anybody"
 NOTHING = Reply(calls=(ToolCall("final_result", {"mentions": []}),))
@@ -66,6 +69,31 @@ def test_another_keys_values_and_files_are_swept_beside_hostile_ones(redactor: R
         halt.set()
         for sweep in hostile:
             assert isinstance(sweep.exception(), RedactionError)
+
+
+def test_another_keys_run_completes_while_hostile_values_are_swept(idle: Live) -> None:
+    live, hostile = idle, idle.key
+    code = f"def run(context):\n    return {LINE!r} * 100_000 if context.input_text else {MAIL!r}"
+    live.apply(json.dumps({"kind": "Agent", "name": "flood", "type": "python", "code": code}))
+    policy = {"pii_policy": {"mode": "redact"}, "result": {"step": "main"}}
+    live.live = live.new_runtime(live.folder / "flooded", step_slots=2)
+    live.live.start()
+    try:
+        floods = [live.run("Flood", [agent_step("main", "flood")], workflow=policy, input_text="much")]
+        floods += [live.started("Flood", input_text="much") for _ in range(2)]
+        for run_id in floods[:2]:
+            live.until_event(run_id, "step.started")
+        live.key = live.new_key(name="other")
+        other = live.started("Flood")
+        assert live.until_ended(other).status == "completed"
+        live.key = hostile
+        assert not {live.status(run_id) for run_id in floods} & {"completed", "failed"}
+        for run_id in floods:
+            live.cancel(run_id)
+        for run_id in floods:
+            assert live.until_ended(run_id).status == "cancelled"
+    finally:
+        live.live.stop()
 
 
 def test_a_file_past_its_processor_time_is_withheld_and_named(limited: Redactor, tmp_path: Path) -> None:
