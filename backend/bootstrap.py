@@ -76,7 +76,7 @@ class _Parts:
         # A folder of a graph is one process's alone.
         graphs = settings.data / "graphs" if settings.engine == "local" else None
         self.graphs = Graphs(graphs, settings.secrets)
-        self.redactor = Redactor(models)
+        self.redactor = Redactor(models, limits=settings.redaction, scratch=settings.data / "redaction")
         outputs, sweep = stored_outputs(self.database, self.objects), by_policy(self.database, self.redactor)
         self.publisher = Publisher(self.database, self.services.clock, self.graphs, outputs, sweep)
 

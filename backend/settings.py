@@ -61,6 +61,27 @@ class StepDataLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class RedactionLimits:
+    """Bounds of one sweep for personal data, of a file or of values. (DECISIONS.md, 11).
+
+    Attributes:
+        seconds: Processor time of a sweep, beside what its size adds.
+        seconds_per_mb: Processor time that each megabyte adds.
+        memory_mb: What a sweep may allocate. The allocator of Arrow sets a third of it aside at its first use.
+        processes: Sweeps that run at once in this process; None is one for each processor.
+    """
+
+    seconds: float = 10.0
+    seconds_per_mb: float = 10.0
+    memory_mb: int = 3_072
+    processes: int | None = None
+
+    def cpu_seconds(self, size_bytes: int) -> float:
+        """The processor time of a sweep of so many bytes."""
+        return self.seconds + self.seconds_per_mb * size_bytes / 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
 class BackendSettings:
     """Settings of one backend process.
 
@@ -90,6 +111,7 @@ class BackendSettings:
         identities: What callers with a certificate may call, by the name that it bears; see `Access`.
         secrets: The secrets that manifests may name.
         models: Defaults by provider, the part before the colon of a model's name.
+        redaction: Bounds of sweeps for personal data.
     """
 
     data: Path
@@ -114,6 +136,7 @@ class BackendSettings:
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)
     models: Mapping[str, ModelProvider] = field(default_factory=dict)
+    redaction: RedactionLimits = RedactionLimits()
 
     @property
     def launch_timeout_ms(self) -> int:

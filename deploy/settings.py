@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from backend.secrets import Secrets
-from backend.settings import BackendSettings, ModelProvider, ObjectSettings, StepDataLimits
+from backend.settings import BackendSettings, ModelProvider, ObjectSettings, RedactionLimits, StepDataLimits
 from deploy.addresses import (
     DEFAULT_GRPC,
     Address,
@@ -148,6 +148,16 @@ class Runtime:
 
 
 @dataclass(frozen=True, slots=True)
+class Redaction:
+    """Bounds of a sweep for personal data."""
+
+    seconds: float = field(default=_BACKEND.redaction.seconds, metadata={CHECK: between(0.1, 86400)})
+    seconds_per_mb: float = field(default=_BACKEND.redaction.seconds_per_mb, metadata={CHECK: between(0.1, 3600)})
+    memory_mb: int = field(default=_BACKEND.redaction.memory_mb, metadata={CHECK: between(512, 1_048_576)})
+    processes: int | None = field(default=_BACKEND.redaction.processes, metadata={CHECK: between(1, 256)})
+
+
+@dataclass(frozen=True, slots=True)
 class Objects:
     """Where outputs, results and step logs rest."""
 
@@ -182,6 +192,7 @@ class Settings:
     backend: Backend = field(default_factory=Backend)
     admin: Admin = field(default_factory=Admin)
     runtime: Runtime = field(default_factory=Runtime)
+    redaction: Redaction = field(default_factory=Redaction)
     objects: Objects = field(default_factory=Objects)
     metrics: Metrics = field(default_factory=Metrics)
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict, metadata={TABLE: identity})
@@ -235,7 +246,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         users_limit=settings.backend.users_limit,
         objects=ObjectSettings(**{name: getattr(settings.objects, name) for name in Objects.__slots__}),
         identities=settings.identities,
-        # A dict, for the process that sweeps for personal data is handed the secrets, and os.environ cannot be.
         secrets=Secrets(settings.secrets, environment),
         models=settings.models,
+        redaction=RedactionLimits(**{name: getattr(settings.redaction, name) for name in Redaction.__slots__}),
     )

@@ -1,14 +1,19 @@
 """The process that evaluates one query on a copy of a graph: it reads the query, writes parts as lines of JSON, ends.
 
-A process, because nothing else can stop an evaluation, or keep it from taking all memory.
+A process, because nothing else can stop an evaluation, or keep it from taking all memory. It has no rights but to its
+copy of the graph.
 """
 
 import json
+import os
 import resource
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from backend.confined.confinement import confine, confinement
 
 if TYPE_CHECKING:
     from pyoxigraph import QuerySolutions, QueryTriples, Store
@@ -22,7 +27,7 @@ def main(folder: str, rows: int, seconds: float, size_bytes: int) -> None:
     # The service ends this process in time; should it be gone, the process ends by itself.
     signal.alarm(int(seconds) + 2)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    confine(confinement(os.getppid(), own=[Path(folder)]))
     from pyoxigraph import Store
 
     text = sys.stdin.buffer.read().decode()

@@ -82,4 +82,4 @@ def _redaction(means: Means, run: Any) -> RunRedaction | None:
     policy = json_text.parse(run.pii_policy)
     if policy["mode"] == "off":
         return None
-    return RunRedaction(means.redactor, policy, redaction_manifest.model_calls(run.pii_redaction))
+    return RunRedaction(means.redactor, policy, redaction_manifest.model_calls(run.pii_redaction), run.key_id)

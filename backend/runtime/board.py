@@ -23,6 +23,7 @@ class Board:
         self._steps = {step.step: step for step in steps}
         self._rows: dict[str, Row] = {row.step: row._asdict() for row in rows}
         self._changes = Changes()
+        self._warnings: list[str] = []
 
     @property
     def changes(self) -> Changes:
@@ -138,9 +139,14 @@ class Board:
             return INVARIANT_BLOCKED, f"Step '{plan.stuck}' was blocked: {self._behind(plan.stuck)}"
         return None
 
+    def warn(self, message: str) -> None:
+        """Leaves a warning of the run, as an event too."""
+        self._warnings.append(message)
+        self._changes.event("warning", message=message)
+
     def warnings(self) -> list[str]:
-        """One warning for each optional step that did not land."""
-        return [
+        """Warnings that were left, and one for each optional step that did not land."""
+        return self._warnings + [
             _failed_warning(step) if row["status"] == dag.FAILED else self._skipped_warning(step)
             for step, row in self._rows.items()
             if row["status"] in {dag.FAILED, dag.SKIPPED}

@@ -12,7 +12,7 @@ from backend.ids import new_id
 from backend.runtime import upkeep_store
 from backend.runtime.engines.local import LocalEngine
 from backend.runtime.files import remove_leftovers
-from backend.runtime.final_sweep import FinalSweeps
+from backend.runtime.final_sweep import AT_ONCE, FinalSweeps
 from backend.runtime.lease import Lease
 from backend.runtime.limits import DEFAULT_LIMITS
 from backend.runtime.means import Means
@@ -39,6 +39,8 @@ SEGMENTS_PER_SLOT: Final = 2
 
 _TIDY_SECONDS: Final = 60
 _THREADS: Final = 32
+# Sweeps wait in them for their turn, which must not keep other runs from being copied or swept.
+_SLOW_THREADS: Final = 512
 
 
 class Execution:
@@ -65,11 +67,19 @@ class Execution:
         self._work = settings.data / "work"
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="runtime")
         # One for every segment and every step, so that none waits for another's files.
-        most_slow = max(_THREADS, (SEGMENTS_PER_SLOT + 1) * settings.step_slots)
+        most_slow = max(_SLOW_THREADS, (SEGMENTS_PER_SLOT + 1) * settings.step_slots)
         self._slow_threads = ThreadPoolExecutor(most_slow, thread_name_prefix="runtime-slow")
         self._sweeping = Ticker("sweeper", self._sweep, TICK_SECONDS)
-        sweeps = FinalSweeps(services.database, services.clock, objects, redactor, settings.data / "sweeps")
-        self._opening = Ticker("final-sweep", sweeps.round, TICK_SECONDS)
+        self._opening = Ticker("final-sweep", self._begin_sweeps, TICK_SECONDS)
+        self._sweeps = FinalSweeps(
+            services.database,
+            services.clock,
+            objects,
+            redactor,
+            settings.data / "sweeps",
+            at_once=_sweeps_at_once(settings),
+            on_end=self._opening.wake,
+        )
         self._tidying = Ticker("tidy", self._tidy, _TIDY_SECONDS)
         self._stopping = threading.Event()
         self._sandbox: Sandbox | None = None
@@ -100,9 +110,10 @@ class Execution:
         self._tidying.stop()
         self._end(self._settings.drain_seconds)
         self._sweeping.stop()
-        # What is being swept fails, and is swept again at the next start.
-        self._redactor.close()
         self._opening.stop()
+        # What is being swept is swept again at the next start.
+        self._sweeps.stop()
+        self._redactor.close()
         self._publisher.stop()
         if self._sandbox is not None:
             self._sandbox.close()
@@ -134,8 +145,9 @@ class Execution:
         self._sweeping.wake()
 
     def forget(self, run_id: str) -> None:
-        """Removes what an erased run left in knowledge graphs and on this disk."""
+        """Ends what still goes on for an erased run, and removes what it left in knowledge graphs and on this disk."""
         self._publisher.remove(run_id)
+        self._sweeps.forget(run_id)
         shutil.rmtree(self._work / run_id, ignore_errors=True)
 
     def _refuse_company(self) -> None:
@@ -241,5 +253,13 @@ class Execution:
     def _sweep(self) -> None:
         self._sweeper.sweep()
 
+    def _begin_sweeps(self) -> None:
+        self._sweeps.round()
+
     def _tidy(self) -> None:
         remove_leftovers(self._services.database, self._work, self._stopping)
+
+
+def _sweeps_at_once(settings: BackendSettings) -> int:
+    """Each holds a connection, and needs another from time to time."""
+    return AT_ONCE if settings.database is None else max(1, min(AT_ONCE, settings.database_connections // 4))

@@ -27,7 +27,7 @@ _COLUMNS: Final = (
 )
 
 _WAITING = sql(
-    select(runs.c.run_id)
+    select(runs.c.run_id, runs.c.key_id)
     .where(_UNSWEPT, runs.c.finished_at.is_not(None), runs.c.data_purged_at.is_(None))
     .order_by(runs.c.finished_at)
     .with_hint(runs, "INDEXED BY ix_runs_unswept", "sqlite")
@@ -35,6 +35,7 @@ _WAITING = sql(
 _RUN_ROW = sql(
     select(
         runs.c.run_id,
+        runs.c.key_id,
         runs.c.pii_policy,
         runs.c.result_error_code,
         *(runs.c[name] for name in _COLUMNS),
@@ -63,14 +64,13 @@ _DELETIONS = sql(select(pending_deletions.c.object_key))
 _DELETED = sql(delete(pending_deletions).where(pending_deletions.c.object_key == bindparam("of_object_key")))
 
 
-def to_do(tx: Tx) -> tuple[list[str], list[str]]:
-    """Finished runs whose outputs nobody may see yet, as they finished, and the objects that are to be removed.
+def to_do(tx: Tx) -> tuple[dict[str, str], list[str]]:
+    """Finished runs whose outputs nobody may see yet, oldest first, with their keys; objects that are to be removed.
 
     Both of one snapshot: what was announced for a run that waits will be stored again, or get its name.
     """
-    waiting = [row.run_id for row in tx.all(_WAITING)]
-    still = set(waiting)
-    return waiting, [row.object_key for row in tx.all(_DELETIONS) if run_of(row.object_key) not in still]
+    still = {row.run_id: row.key_id for row in tx.all(_WAITING)}
+    return still, [row.object_key for row in tx.all(_DELETIONS) if run_of(row.object_key) not in still]
 
 
 def run(tx: Tx, run_id: str) -> Any:

@@ -20,7 +20,7 @@ from backend.runtime.inputs import InputError, materialise_all
 from backend.runtime.means import Means
 from backend.runtime.recording import Recording
 from backend.runtime.redaction import Counts
-from backend.runtime.redaction_worker import RedactionError
+from backend.runtime.redactor import RedactionError
 from backend.runtime.run_redaction import INPUTS, STEPS, Found
 from backend.runtime.stopping import StoppedError, Stopping
 from backend.runtime.swept_inputs import sweep_inputs
@@ -130,6 +130,8 @@ class _Preparation:
         if found is None:
             return None
         parameters, input_text, counts = found
+        for warning in redaction.take_warnings():
+            begun.board.warn(warning)
         if begun.first:
             begun.board.changes.redacted.append(Found(INPUTS, counts))
             begun.board.changes.event("redaction.completed", stage=INPUTS, files=counts.files, values=counts.values)

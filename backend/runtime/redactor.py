@@ -1,147 +1,294 @@
-"""Sweeps in processes of their own: recognizers keep a processor busy, and hold much more memory than the service.
+"""Sweeps for personal data in confined processes, each within processor time and memory of its own.
 
-There is one for values, which wait for nothing long, one for files, and one for whatever asks a model. Each is started
-at its first sweep, and again after it died; it ends with this one.
+Sweeps of several keys go side by side. Only a process that asks a model has network, and that model's secret alone.
 """
 
-import gc
-import importlib
-import logging
+import os
+import shutil
+import tempfile
 import threading
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from backend import metrics
-from backend.runtime.model_recognizer import PAUSES, AskedModel, ModelFailedError
-from backend.runtime.models import Models, ModelUnusableError
-from backend.runtime.redaction import Counts, FileOutcome, RedactionEngine
-from backend.runtime.redaction_worker import RedactionError, Worker
-
-T = TypeVar("T")
+from backend import json_text, metrics
+from backend.confined import ConfinedError, ConfinedPool, Kind
+from backend.runtime.model_recognizer import PAUSES
+from backend.runtime.models import Models
+from backend.runtime.redaction import Counts, FileOutcome
+from backend.secrets import SecretError
+from backend.settings import ModelProvider, RedactionLimits
+from backend.workflows.entity_types import ENTITY_TYPES
 
 Policy = Mapping[str, Any]
+
+_PROGRAM: Final = "backend.runtime.redaction_program"
+_KINDS: Final = frozenset({"off", "text", "csv", "json", "parquet", "zip", "binary"})
+OVER_LIMIT: Final = "over_limit"
+"""Why a file was withheld whose sweep exceeded a bound."""
+_LIMITS: Final = frozenset({Kind.DEADLINE, Kind.MEMORY, Kind.DIED})
+# A model may take a minute to answer, and is asked again for another.
+_WALL_SECONDS_PER_CALL: Final = 180.0
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+
+
+class RedactionError(Exception):
+    """A sweep could not be carried out, and nothing of it may be used; the text is worded for a person.
+
+    `over_limit` says that it exceeded a bound of time or memory, so that trying again cannot help. `model_calls` is
+    how often a model had been asked before.
+    """
+
+    def __init__(self, reason: str, model_calls: int = 0, *, over_limit: bool = False) -> None:
+        super().__init__(reason)
+        self.model_calls = model_calls
+        self.over_limit = over_limit
 
 
 class Redactor:
     """Hands sweeps to the processes. Thread-safe; every call waits for its sweep.
 
-    `models` are those it may ask, with `pauses` between the tries where one fails. A sweep ends soon after its `halt`
-    is set.
+    `models` are those it may ask, with `pauses` between the tries where one fails. `scratch` is a folder for copies of
+    what is being swept. A sweep ends soon after its `halt` is set; `owner` is the API key whose run it is for, and
+    owners are served in turn.
     """
 
-    def __init__(self, models: Models, pauses: Sequence[float] = PAUSES) -> None:
-        self._values, self._files, self._asking = (Worker(_begin, models, pauses) for _ in range(3))
+    def __init__(
+        self,
+        models: Models,
+        pauses: Sequence[float] = PAUSES,
+        *,
+        limits: RedactionLimits | None = None,
+        scratch: Path | None = None,
+    ) -> None:
+        self._models = models
+        self._pauses = pauses
+        self._limits = limits or RedactionLimits()
+        self._scratch = scratch
+        self._lock = threading.Lock()
+        self._pools: dict[str | None, ConfinedPool] = {}
+        self._closed = False
+        if scratch is not None:
+            # What an earlier process was killed at.
+            shutil.rmtree(scratch, ignore_errors=True)
 
     def values(
-        self, policy: Policy, values: Sequence[Any], halt: threading.Event | None = None
+        self, policy: Policy, values: Sequence[Any], halt: threading.Event | None = None, *, owner: str = ""
     ) -> tuple[list[Any], Counts]:
         """Sweeps JSON values.
 
         Raises:
             RedactionError: the sweep could not be carried out.
         """
-        return self._do(self._values, _sweep_values, policy, values, halt)
+        answer, counts = self._run("values", policy, {"values": values}, values, f"{owner}/values", halt)
+        swept = answer["swept"]
+        return list(values) if swept is None and policy["mode"] != "redact" else _many(swept, len(values)), counts
 
     def names(
-        self, policy: Policy, names: Sequence[str], halt: threading.Event | None = None
+        self, policy: Policy, names: Sequence[str], halt: threading.Event | None = None, *, owner: str = ""
     ) -> tuple[list[str], Counts]:
         """Sweeps names of files, each into another than the rest; no model is asked. Raises as `values`."""
-        return self._do(self._values, _sweep_names, {**policy, "model": None}, names, halt)
+        policy = {**policy, "model": None}
+        answer, counts = self._run("names", policy, {"names": names}, names, f"{owner}/values", halt)
+        swept = _many(answer["swept"], len(names))
+        if len(set(map(str, swept))) != len(swept) or not all(map(_is_relative_path, swept)):
+            raise _malformed()
+        return swept, counts
 
     def file(
-        self, policy: Policy, source: Path, target: Path, name: str, halt: threading.Event | None = None
+        self,
+        policy: Policy,
+        source: Path,
+        target: Path,
+        name: str,
+        halt: threading.Event | None = None,
+        *,
+        owner: str = "",
     ) -> tuple[FileOutcome, Counts]:
-        """Sweeps a file that is called `name`; in mode `redact` its swept copy goes to `target`. Raises as `values`."""
-        found = self._do(self._files, _sweep_file, policy, (source, target, name), halt)
-        metrics.REDACTION_BYTES.add_many(source.stat().st_size)
-        return found
+        """Sweeps a file that is called `name`; in mode `redact` its swept copy goes to `target`.
+
+        A file that exceeds a bound is withheld, with the reason OVER_LIMIT. Raises as `values`.
+        """
+        size = source.stat().st_size
+        partial = target.with_name(target.name + ".partial")
+        try:
+            with source.open("rb") as given, partial.open("wb") as taken:
+                descriptors = given.fileno(), taken.fileno()
+                answer, counts = self._run("file", policy, {"name": name}, size, f"{owner}/files", halt, descriptors)
+            outcome = _outcome(answer)
+            if not outcome.withheld and policy["mode"] == "redact":
+                partial.replace(target)
+        except RedactionError as error:
+            if not error.over_limit:
+                raise
+            redacts = policy["mode"] == "redact"
+            outcome = FileOutcome("unknown", withheld=redacts, reason=OVER_LIMIT)
+            counts = Counts(files=1, withheld_files=int(redacts), model_calls=error.model_calls)
+        finally:
+            partial.unlink(missing_ok=True)
+        metrics.REDACTION_BYTES.add_many(size)
+        return outcome, counts
+
+    def limit_of(self, size_bytes: int) -> str:
+        """The bounds of a sweep of so many bytes, in words."""
+        seconds = self._limits.cpu_seconds(size_bytes)
+        return f"{seconds:.3g} seconds of processor time or {self._limits.memory_mb:,} MB of memory"
 
     @property
-    def processes(self) -> list[Any]:
-        """The processes that sweep now."""
-        return [process for worker in self._workers for process in worker.processes]
+    def pids(self) -> list[int]:
+        """The processes that sweep, or wait for a sweep, now."""
+        with self._lock:
+            return [pid for pool in self._pools.values() for pid in pool.pids]
 
     def close(self) -> None:
         """Ends the processes for good; what they still work on fails, and so does whatever comes."""
-        for worker in self._workers:
-            worker.close()
+        with self._lock:
+            self._closed = True
+            pools = list(self._pools.values())
+        for pool in pools:
+            pool.close()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
-    @property
-    def _workers(self) -> tuple[Worker, ...]:
-        return self._values, self._files, self._asking
-
-    def _do(
+    def _run(
         self,
-        worker: Worker,
-        sweep: Callable[[RedactionEngine, Any], T],
+        operation: str,
         policy: Policy,
-        what: Any,
+        given: dict[str, Any],
+        size: Any,
+        owner: str,
         halt: threading.Event | None,
-    ) -> T:
-        if policy["model"] is not None and policy["max_model_calls"]:
-            worker = self._asking
-        kind, began = _KINDS[sweep], perf_counter()
+        descriptors: Sequence[int] = (),
+    ) -> tuple[dict[str, Any], Counts]:
+        asks = policy["model"] is not None and policy["max_model_calls"] > 0
+        arguments = {"policy": dict(policy), "model": self._access(policy["model"]) if asks else None, **given}
+        size_bytes = size if isinstance(size, int) else len(json_text.write(size))
+        cpu_seconds = self._limits.cpu_seconds(size_bytes)
+        calls = _WALL_SECONDS_PER_CALL * policy["max_model_calls"] if asks else 0.0
+        began = perf_counter()
         try:
-            return worker.do(partial(_sweep, sweep), dict(policy), what, halt=halt)
+            answer = self._tried_twice(
+                self._pool(policy["model"] if asks else None),
+                operation,
+                arguments,
+                owner=owner,
+                cpu_seconds=cpu_seconds,
+                memory_bytes=self._limits.memory_mb * 2**20,
+                descriptors=descriptors,
+                halt=halt,
+                wall_seconds=60.0 + 10.0 * cpu_seconds + calls,
+            )
+            return answer, _counts(answer)
         except RedactionError:
             if halt is None or not halt.is_set():
-                metrics.REDACTION_FAILURES.add(kind)
+                metrics.REDACTION_FAILURES.add(operation)
             raise
         finally:
-            metrics.REDACTION_SECONDS.observe(perf_counter() - began, kind)
+            metrics.REDACTION_SECONDS.observe(perf_counter() - began, operation)
+
+    def _tried_twice(self, pool: ConfinedPool, operation: str, arguments: Any, **bounds: Any) -> dict[str, Any]:
+        try:
+            return _dictionary(pool.run(operation, arguments, **bounds))
+        except ConfinedError as error:
+            if error.kind is not Kind.DIED:
+                raise _refused(error) from None
+        # The machine may have been short of memory, so it is worth another try.
+        for descriptor in bounds["descriptors"]:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        for descriptor in bounds["descriptors"][1:]:
+            os.ftruncate(descriptor, 0)
+        try:
+            return _dictionary(pool.run(operation, arguments, **bounds))
+        except ConfinedError as error:
+            raise _refused(error) from None
+
+    def _pool(self, model: str | None) -> ConfinedPool:
+        with self._lock:
+            if self._closed:
+                raise RedactionError("the service ends")
+            if model not in self._pools:
+                number = len(self._pools)
+                if self._scratch is None:
+                    self._scratch = Path(tempfile.mkdtemp(prefix="redaction-"))
+                self._pools[model] = ConfinedPool(
+                    _PROGRAM,
+                    name="redaction" if model is None else "redaction-model",
+                    size=self._limits.processes,
+                    network=model is not None,
+                    environment={} if model is None else self._proxies(),
+                    configuration={"pauses": list(self._pauses)},
+                    scratch=self._scratch / str(number),
+                    spare=model is None,
+                )
+            return self._pools[model]
+
+    def _access(self, model: str) -> dict[str, str | None]:
+        """What the process that asks a model needs for it: the key of that model alone."""
+        provider = self._models.providers.get(model.partition(":")[0], ModelProvider())
+        try:
+            key = None if provider.api_key is None else self._models.secrets.get(provider.api_key)
+        except SecretError as error:
+            raise RedactionError(str(error)) from None
+        return {"api_key": key, "base_url": provider.base_url}
+
+    def _proxies(self) -> dict[str, str]:
+        environment = self._models.secrets.environment
+        names = [spelling for name in _PROXIES for spelling in (name, name.lower())]
+        return {name: environment[name] for name in names if name in environment}
 
 
-_models: Models
-_pauses: Sequence[float]
-"""In a process: what it may ask, and how patiently."""
+def _refused(error: ConfinedError) -> RedactionError:
+    calls = error.data.get("model_calls") if isinstance(error.data, dict) else 0
+    reason = {
+        Kind.HALTED: "the sweep was ended",
+        Kind.DIED: "the process that sweeps died",
+        Kind.MEMORY: "it needs more memory than a sweep may have",
+    }.get(error.kind, str(error))
+    return RedactionError(reason, calls if isinstance(calls, int) else 0, over_limit=error.kind in _LIMITS)
 
 
-def _begin(models: Models, pauses: Sequence[float]) -> None:
-    global _models, _pauses
-    _models, _pauses = models, pauses
-    # Nobody reads what libraries say of a sweep, and they may quote what is swept.
-    logging.getLogger().addHandler(logging.NullHandler())
-    warnings.simplefilter("ignore")
-    # Presidio and spaCy leave a hundred thousand objects, which no collection of garbage need look at again.
-    importlib.import_module("backend.runtime.redaction.finder")
-    gc.freeze()
+# What a process answers is untrusted: it has read what strangers wrote.
 
 
-def _sweep(sweep: Callable[[RedactionEngine, Any], T], policy: Policy, what: Any) -> T:
-    """Runs in a process. Whatever is raised there, only words that quote nothing leave it."""
-    model = None if policy["model"] is None else AskedModel(_models, policy["model"], _pauses)
-    engine = RedactionEngine(policy, model)
-    try:
-        return sweep(engine, what)
-    except Exception as error:  # noqa: BLE001 - as said
-        raise RedactionError(_reason(error), engine.counts["model_calls"]) from None
+def _malformed() -> RedactionError:
+    return RedactionError("the process that sweeps gave a malformed answer", over_limit=True)
 
 
-def _reason(error: Exception) -> str:
-    match error:
-        case ModelUnusableError() | ModelFailedError():
-            return str(error)
-        case MemoryError():
-            return "it needs more memory than a sweep may have"
-        case OSError(strerror=str(reason)):
-            return reason
-    return f"an unexpected failure ({type(error).__name__})"
+def _dictionary(answer: Any) -> dict[str, Any]:
+    if not isinstance(answer, dict):
+        raise _malformed()
+    return answer
 
 
-def _sweep_values(engine: RedactionEngine, values: Sequence[Any]) -> tuple[list[Any], Counts]:
-    return [engine.sweep_value(value) for value in values], Counts.from_dict(engine.counts)
+def _many(swept: Any, count: int) -> list[Any]:
+    if not isinstance(swept, list) or len(swept) != count:
+        raise _malformed()
+    return swept
 
 
-def _sweep_names(engine: RedactionEngine, names: Sequence[str]) -> tuple[list[str], Counts]:
-    return [engine.sweep_name(name) for name in names], Counts.from_dict(engine.counts)
+def _counts(answer: dict[str, Any]) -> Counts:
+    with suppress(KeyError, TypeError, AttributeError, ValueError):
+        counts = Counts.from_dict(answer["counts"])
+        numbers = {name: value for name, value in counts.as_dict().items() if name != "categories"}
+        if counts.categories.keys() <= ENTITY_TYPES and all(
+            type(number) is int and number >= 0 for number in (*numbers.values(), *counts.categories.values())
+        ):
+            return counts
+    raise _malformed()
 
 
-def _sweep_file(engine: RedactionEngine, what: tuple[Path, Path, str]) -> tuple[FileOutcome, Counts]:
-    return engine.sweep_file(*what), Counts.from_dict(engine.counts)
+def _outcome(answer: dict[str, Any]) -> FileOutcome:
+    match answer:
+        case {"kind": str(kind), "values": int(values), "withheld": bool(withheld), "reason": str() | None as reason}:
+            if kind in _KINDS and values >= 0:
+                return FileOutcome(kind, values, withheld, reason)
+    raise _malformed()
 
 
-_KINDS: Final[Mapping[Callable[..., Any], str]] = {_sweep_values: "values", _sweep_names: "names", _sweep_file: "file"}
+def _is_relative_path(name: Any) -> bool:
+    if not isinstance(name, str) or not name or "\0" in name:
+        return False
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts

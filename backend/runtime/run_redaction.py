@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from backend.runtime.redaction import Counts
-from backend.runtime.redaction_worker import RedactionError
-from backend.runtime.redactor import Redactor
+from backend.runtime.redactor import OVER_LIMIT, RedactionError, Redactor
 
 T = TypeVar("T")
 
@@ -26,19 +25,29 @@ class Found(NamedTuple):
     again: bool = False
 
 
+def over_limit_warning(name: str, limit: str, withheld: bool) -> str:
+    """The warning for a file, by its swept name, whose sweep exceeded the bounds that `limit` words."""
+    what = "was withheld" if withheld else "could not be searched"
+    return f"The file '{name}' {what}, because its sweep for personal data needs more than {limit}."
+
+
 class RunRedaction:
     """One run's policy, which is not off, at work. Thread-safe; every sweep blocks, and raises RedactionError.
 
-    `calls_made` is how often the run's model was asked before. A sweep ends soon after its `halt` is set.
+    `calls_made` is how often the run's model was asked before, `owner` the run's API key. A sweep ends soon after its
+    `halt` is set.
     """
 
-    def __init__(self, redactor: Redactor, policy: Mapping[str, Any], calls_made: int) -> None:
+    def __init__(self, redactor: Redactor, policy: Mapping[str, Any], calls_made: int, owner: str = "") -> None:
         self._redactor = redactor
+        self._owner = owner
+        self._warnings: list[str] = []
         self._policy = policy
         self._calls_left = max(0, policy["max_model_calls"] - calls_made)
         # Each sweep may make all the calls that are left, so there is one at a time.
         self._asking = nullcontext() if policy["model"] is None else threading.Lock()
         self._unrecorded_calls = 0
+        self._lock = threading.Lock()
 
     def covers(self, stage: str) -> bool:
         """Whether the policy names the stage."""
@@ -51,7 +60,7 @@ class RunRedaction:
 
     def value(self, value: Any, halt: threading.Event | None = None) -> tuple[Any, Counts]:
         """Sweeps a JSON value."""
-        (swept,), counts = self._counted(lambda policy: self._redactor.values(policy, [value], halt))
+        (swept,), counts = self._counted(lambda policy: self._redactor.values(policy, [value], halt, owner=self._owner))
         return swept, counts
 
     def folder(self, folder: Path, halt: threading.Event | None = None) -> Counts:
@@ -59,14 +68,14 @@ class RunRedaction:
         total = Counts()
         files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
         paths = [path.relative_to(folder).as_posix() for path in files]
-        names, counts = self._redactor.names(self._policy, paths, halt)
+        names, counts = self._redactor.names(self._policy, paths, halt, owner=self._owner)
         total.add(counts)
         swept_folder = folder.with_name(f".{folder.name}-swept")
         shutil.rmtree(swept_folder, ignore_errors=True)
         for file, path, name in zip(files, paths, names, strict=True):
             target = swept_folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            total.add(self._file(file, target, path, halt))
+            total.add(self._file(file, target, path, name, halt))
         if self._policy["mode"] == "redact":
             shutil.rmtree(folder)
             swept_folder.mkdir(parents=True, exist_ok=True)
@@ -75,8 +84,21 @@ class RunRedaction:
             shutil.rmtree(swept_folder, ignore_errors=True)
         return total
 
-    def _file(self, source: Path, target: Path, path: str, halt: threading.Event | None) -> Counts:
-        return self._counted(lambda policy: self._redactor.file(policy, source, target, path, halt))[1]
+    def take_warnings(self) -> list[str]:
+        """What became of files whose sweep exceeded its limits, since the last call."""
+        with self._lock:
+            warnings, self._warnings = self._warnings, []
+        return warnings
+
+    def _file(self, source: Path, target: Path, path: str, name: str, halt: threading.Event | None) -> Counts:
+        size = source.stat().st_size
+        outcome, counts = self._counted(
+            lambda policy: self._redactor.file(policy, source, target, path, halt, owner=self._owner)
+        )
+        if outcome.reason == OVER_LIMIT:
+            with self._lock:
+                self._warnings.append(over_limit_warning(name, self._redactor.limit_of(size), outcome.withheld))
+        return counts
 
     def _counted(self, sweep: Callable[[Mapping[str, Any]], tuple[T, Counts]]) -> tuple[T, Counts]:
         """What a sweep gives; the calls of sweeps that failed are told with the next that does not."""

@@ -69,6 +69,7 @@ class _Execution:
         self._recording = Recording(means, segment_id, begun)
         self._stopping = Stopping(stop)
         self._slots: dict[str, asyncio.Future[None]] = {}
+        self._holding: set[str] = set()
         self._beginning: list[str] = []
         self._tasks: dict[asyncio.Task[Outcome], str] = {}
         self._backoffs: dict[str, asyncio.Task[None]] = {}
@@ -122,6 +123,7 @@ class _Execution:
             self._slots[step] = self._means.slots.ask(self._begun.key_id, self._memory(step))
         for step in [step for step, slot in self._slots.items() if slot.done()]:
             del self._slots[step]
+            self._holding.add(step)
             self._beginning.append(step)
             self._board.begin(step, self._means.clock())
 
@@ -140,7 +142,10 @@ class _Execution:
         return memory_mb if memory_mb <= self._means.slots.memory_mb else 0
 
     def _release(self, step: str, _: object = None) -> None:
-        self._means.slots.release(self._begun.key_id, self._memory(step))
+        """Gives a step's slot back, once."""
+        if step in self._holding:
+            self._holding.remove(step)
+            self._means.slots.release(self._begun.key_id, self._memory(step))
 
     def _work_of(self, step: str) -> StepWork:
         begun = self._begun
@@ -156,6 +161,7 @@ class _Execution:
             needs=self._board.needs_of(step),
             inputs=inputs_folder(self._means, begun),
             keep_files=any(step in other.needs for other in begun.terms.steps),
+            on_executed=partial(self._release, step),
         )
 
     async def _wait(self) -> None:
@@ -178,6 +184,8 @@ class _Execution:
                 case Failed() as failed:
                     self._board.changes.redacted += failed.redacted
                     self._take_failure(step, failed, at)
+        for warning in () if self._begun.redaction is None else self._begun.redaction.take_warnings():
+            self._board.warn(warning)
 
     def _take_failure(self, step: str, failed: Failed, at: int) -> None:
         retry = None if failed.final else self._board.terms(step).retry
@@ -259,6 +267,7 @@ class _Execution:
         """Ends every step, and gives back every slot; on return no process of the segment is left."""
         for step, slot in self._slots.items():
             if not slot.cancel():
+                self._holding.add(step)
                 self._release(step)
         for step in self._beginning:
             self._release(step)

@@ -3,7 +3,7 @@
 import logging
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -21,7 +21,7 @@ from backend.runtime.limits import limits_of, memory_of
 from backend.runtime.means import Means
 from backend.runtime.patience import changed, patiently
 from backend.runtime.promotion import discard, store_outputs
-from backend.runtime.redaction_worker import RedactionError
+from backend.runtime.redactor import RedactionError
 from backend.runtime.run_redaction import OUTPUTS, STEPS, Found, RunRedaction
 from backend.runtime.sandbox.inside.events import EventBudget
 from backend.runtime.skipped_outputs import skipped_warning
@@ -58,6 +58,7 @@ class StepWork:
     """One attempt of one step.
 
     `inputs` is None where the workflow declares none; `keep_files` says that other steps need what this one leaves.
+    `on_executed` is called where what the agent left is still to be swept, once none of its processes is left.
     """
 
     means: Means
@@ -71,6 +72,7 @@ class StepWork:
     inputs: Path | None
     keep_files: bool
     redaction: RunRedaction | None
+    on_executed: Callable[[], None]
 
     async def carry_out(self) -> Completed | Failed:
         """Runs the step to its end; on return, and when cancelled, none of its processes is left.
@@ -136,6 +138,9 @@ class StepWork:
             events=events,
         )
         result = await run_step(AgentMeans(self.means.sandbox, self.means.models), request, self._on_progress)
+        if self.redaction is not None:
+            # A sweep may take long, and others' steps must not wait for it.
+            self.on_executed()
         await self._keep_log(result.log)
         value, redacted = await self._swept(STEPS, result.value)
         outputs: list[NewOutput] = []
@@ -258,4 +263,5 @@ class StepWork:
 
 
 def _unswept(what: str, error: RedactionError) -> StepFailed:
-    return StepFailed("RedactionFailed", f"{what} could not be swept for personal data: {error}")
+    message = f"{what} could not be swept for personal data: {error}"
+    return StepFailed("RedactionFailed", message, final=error.over_limit)

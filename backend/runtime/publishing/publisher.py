@@ -70,6 +70,7 @@ class Publisher:
         self._lock = threading.Lock()
         self._busy: set[str] = set()
         self._watches: dict[tuple[str, str], Watch] = {}
+        self._halts: dict[tuple[str, str], threading.Event] = {}
 
     def start(self) -> None:
         """Begins with what an earlier process left undone."""
@@ -95,7 +96,13 @@ class Publisher:
         self._watches.pop((run_id, graph_id), None)
 
     def remove(self, run_id: str) -> None:
-        """Orders the removal of all that a run published, durable on return; it is carried out soon after."""
+        """Orders the removal of all that a run published, durable on return; it is carried out soon after.
+
+        What is being swept of it for a publication ends.
+        """
+        for (publishing, _), halt in list(self._halts.items()):
+            if publishing == run_id:
+                halt.set()
         if self._database.write(lambda tx: store.remove(tx, run_id, self._clock()), of=_OF):
             self.wake()
 
@@ -153,9 +160,10 @@ class Publisher:
     def _publish(self, row: Any) -> None:
         graph, name = self._graph_of(row)
         base_iri = orjson.loads(row.definition).get("base_iri")
+        halt = self._halts[row.run_id, row.graph_id] = threading.Event()
         try:
             triples = triples_of(self._source(row.run_id), orjson.loads(row.entry), base_iri)
-            count = graph.replace(name, self._sweep(row.run_id, triples))
+            count = graph.replace(name, self._sweep(row.run_id, triples, halt))
         except GraphRefusedError as error:
             self._settle(row, NotLanded(str(error)))
         except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
@@ -168,6 +176,8 @@ class Publisher:
                     watch.problem = _reason(error)
         else:
             self._settle(row, Landed(name, count))
+        finally:
+            del self._halts[row.run_id, row.graph_id]
 
     def _settle(self, row: Any, outcome: Landed | NotLanded) -> None:
         state = store.LANDED if isinstance(outcome, Landed) else store.FAILED

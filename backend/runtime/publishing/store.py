@@ -51,7 +51,7 @@ _GRAPH_NAMED = sql(
         resources.c.kind == literal_column("'knowledge_graph'"), resources.c.name == bindparam("of_name")
     )
 )
-_POLICY = sql(select(runs.c.pii_policy).where(runs.c.run_id == _RUN))
+_POLICY = sql(select(runs.c.pii_policy, runs.c.key_id).where(runs.c.run_id == _RUN))
 _ADD = sql(insert(publications), [column.name for column in publications.columns])
 _ANY_OPEN = sql(select(publications.c.run_id).where(_OPEN).limit(literal_column("1")))
 # For SQLite, which would otherwise walk all publications of a graph.
@@ -93,9 +93,10 @@ def graph_named(tx: Tx, name: str) -> Any:
     return tx.one(_GRAPH_NAMED, of_name=name)
 
 
-def pii_policy(tx: Tx, run_id: str) -> str:
-    """The run's PII policy as JSON."""
-    return str(tx.one(_POLICY, of_run_id=run_id).pii_policy)
+def pii_policy(tx: Tx, run_id: str) -> tuple[str, str]:
+    """The run's PII policy as JSON, and its key."""
+    row = tx.one(_POLICY, of_run_id=run_id)
+    return str(row.pii_policy), str(row.key_id)
 
 
 def order(tx: Tx, *, run_id: str, graph_id: str, graph_version: int, entry: str, now: int) -> None:

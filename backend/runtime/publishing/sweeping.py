@@ -6,14 +6,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from backend import json_text
-from backend.graphs.graph import GraphUnavailableError
+from backend.graphs.graph import GraphRefusedError, GraphUnavailableError
 from backend.runs import redaction_manifest
 from backend.runtime import store as runs_store
 from backend.runtime.changes import add_redaction
 from backend.runtime.publishing import store
 from backend.runtime.redaction import Counts
-from backend.runtime.redaction_worker import RedactionError
-from backend.runtime.redactor import Redactor
+from backend.runtime.redactor import RedactionError, Redactor
 from backend.runtime.run_redaction import OUTPUTS, Found
 from backend.storage.database import Database, run_of
 from backend.workflows.entity_types import ENTITY_TYPES
@@ -21,10 +20,11 @@ from backend.workflows.entity_types import ENTITY_TYPES
 if TYPE_CHECKING:
     from pyoxigraph import Triple
 
-Sweep = Callable[[str, "Iterator[Triple]"], "Iterator[Triple]"]
-"""Gives a run's triples, by its id, as they may be published.
+Sweep = Callable[[str, "Iterator[Triple]", threading.Event], "Iterator[Triple]"]
+"""Gives a run's triples, by its id, as they may be published; ends soon after the event is set.
 
 Raises:
+    GraphRefusedError: they cannot be swept within the limits of a sweep.
     GraphUnavailableError: they cannot be swept now.
 """
 
@@ -39,11 +39,12 @@ def by_policy(database: Database, redactor: Redactor) -> Sweep:
     """Sweeps as each run's PII policy says: literals, and IRIs that are no predicates."""
     budget = _Budget(database, redactor)
 
-    def sweep(run_id: str, triples: "Iterator[Triple]") -> "Iterator[Triple]":
-        policy = json_text.parse(database.read(lambda tx: store.pii_policy(tx, run_id)))
+    def sweep(run_id: str, triples: "Iterator[Triple]", halt: threading.Event) -> "Iterator[Triple]":
+        text, key_id = database.read(lambda tx: store.pii_policy(tx, run_id))
+        policy = json_text.parse(text)
         if policy["mode"] != "redact" or "outputs" not in policy["stages"]:
             return triples
-        return _swept(lambda by, texts: budget.values(run_id, by, texts), policy, triples)
+        return _swept(lambda by, texts: budget.values(run_id, key_id, halt, by, texts), policy, triples)
 
     return sweep
 
@@ -57,17 +58,18 @@ class _Budget:
         # Each batch may make all the calls that are left, so there is one at a time.
         self._asking = threading.Lock()
 
-    def values(self, run_id: str, policy: Mapping[str, Any], texts: list[str]) -> list[str]:
+    def values(
+        self, run_id: str, key_id: str, halt: threading.Event, policy: Mapping[str, Any], texts: list[str]
+    ) -> list[str]:
         if policy["model"] is None:
-            return self._redactor.values(policy, texts)[0]
+            return self._redactor.values(policy, texts, halt, owner=key_id)[0]
         with self._asking:
             made = redaction_manifest.model_calls(
                 self._database.read(lambda tx: runs_store.redaction_manifest(tx, run_id))
             )
             try:
-                swept, counts = self._redactor.values(
-                    {**policy, "max_model_calls": max(0, policy["max_model_calls"] - made)}, texts
-                )
+                left = {**policy, "max_model_calls": max(0, policy["max_model_calls"] - made)}
+                swept, counts = self._redactor.values(left, texts, halt, owner=key_id)
             except RedactionError as error:
                 self._record(run_id, Counts(model_calls=error.model_calls))
                 raise
@@ -99,6 +101,8 @@ def _by_text(sweep: _SweepTexts, policy: Mapping[str, Any], texts: Iterable[str]
     try:
         swept = sweep(policy, given)
     except RedactionError as error:
+        if error.over_limit:
+            raise GraphRefusedError(f"what is to be published could not be swept for personal data: {error}") from error
         raise GraphUnavailableError("what is to be published could not be swept for personal data") from error
     return dict(zip(given, swept, strict=True))
 

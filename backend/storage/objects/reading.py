@@ -1,16 +1,23 @@
 """Reads whole objects."""
 
+import threading
 from contextlib import closing
 from pathlib import Path
 
 from backend.storage.objects.interface import ObjectStore
 
 
-def copy_to_file(objects: ObjectStore, key: str, size_bytes: int, target: Path) -> None:
-    """Writes an object into a file.
+def copy_to_file(
+    objects: ObjectStore, key: str, size_bytes: int, target: Path, halt: threading.Event | None = None
+) -> None:
+    """Writes an object into a file; ends soon after `halt` is set.
 
     Raises:
         OSError, KeyError, EOFError: as `ObjectStore.open_range` and `ObjectReader`; or the file cannot be written.
+        InterruptedError: `halt` was set.
     """
     with closing(objects.open_range(key, 0, size_bytes)) as reader, target.open("wb") as file:
-        file.writelines(reader)
+        for block in reader:
+            if halt is not None and halt.is_set():
+                raise InterruptedError
+            file.write(block)

@@ -2,14 +2,18 @@
 
 import logging
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backend.runtime.final_sweep import FinalSweeps
+from backend.runs import lifecycle
+from backend.runtime.final_sweep import AT_ONCE, FinalSweeps
 from backend.runtime.redaction import Counts, FileOutcome
+from backend.runtime.redactor import OVER_LIMIT, RedactionError
 from tests.services.runs.world import World
+from tests.support.poll import until
 
 
 class Redactor:
@@ -18,12 +22,12 @@ class Redactor:
     def __init__(self) -> None:
         self.before: Callable[[], object] = lambda: None
 
-    def values(self, _: Any, values: list[Any]) -> tuple[list[Any], Counts]:
+    def values(self, _: Any, values: list[Any], __: Any, **___: Any) -> tuple[list[Any], Counts]:
         return values, Counts()
 
     names = values
 
-    def file(self, _: Any, __: Path, target: Path, ___: str) -> tuple[FileOutcome, Counts]:
+    def file(self, _: Any, __: Path, target: Path, *___: Any, **____: Any) -> tuple[FileOutcome, Counts]:
         self.before()
         target.write_bytes(b"swept")
         return FileOutcome("text"), Counts()
@@ -38,7 +42,7 @@ class Sweeping:
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
-        self.redactor = Redactor()
+        self.redactor: Redactor = Redactor()
         self._folder = folder
         self.sweeps = self.restarted()
 
@@ -46,6 +50,17 @@ class Sweeping:
         """The sweeps of a new process."""
         services, objects = self.world.services, self.world.objects
         return FinalSweeps(services.database, services.clock, objects, self.redactor, self._folder)  # type: ignore[arg-type]
+
+    def sweep(self) -> None:
+        """Lets the sweeps that are due come to their end, and their originals be removed."""
+        for sweep in self.sweeps.round():
+            sweep.result()
+        self.sweeps.round()
+
+    def restart(self) -> None:
+        """As `sweep`, in a new process."""
+        self.sweeps = self.restarted()
+        self.sweep()
 
     def finished(self) -> str:
         """A run that waits to be swept, with one file."""
@@ -71,7 +86,7 @@ class Sweeping:
         with monkeypatch.context() as fault:
             fault.setattr(self.world.objects, "put_file", put_and_crash)
             with pytest.raises(Crash):
-                self.sweeps.round()
+                self.sweep()
 
     def stored(self, run_id: str) -> list[bytes]:
         folder = self.world.stored_below(f"runs/{run_id}")
@@ -86,8 +101,8 @@ def sweeping(services: Any, clock: Any, tmp_path: Path, caplog: pytest.LogCaptur
 
 def test_of_a_swept_run_only_what_was_swept_stays(sweeping: Sweeping) -> None:
     run_id = sweeping.finished()
-    sweeping.sweeps.round()
-    sweeping.sweeps.round()
+    sweeping.sweep()
+    sweeping.sweep()
     assert sweeping.stored(run_id) == [b"swept"]
     assert sweeping.world.count("pending_deletions") == 0
 
@@ -100,10 +115,10 @@ def test_what_is_stored_for_a_run_that_was_erased_meanwhile_is_removed(
     with monkeypatch.context() as fault:
         fault.setattr(sweeping.world.objects, "delete", _away)
         fault.setattr(sweeping.world.objects, "delete_prefix", _away)
-        sweeping.sweeps.round()
+        sweeping.sweep()
     assert sweeping.stored(run_id), "the store was away"
     sweeping.world.clock.advance(seconds=1)
-    sweeping.sweeps.round()
+    sweeping.sweep()
     assert b"swept" not in sweeping.stored(run_id)
     sweeping.world.removals.round()
     assert sweeping.stored(run_id) == []
@@ -116,7 +131,7 @@ def test_what_a_crash_left_of_the_sweep_of_an_erased_run_is_removed(
     sweeping.redactor.before = lambda: sweeping.erase(run_id)
     sweeping.crash(monkeypatch)
     assert sweeping.stored(run_id) == [b"swept"]
-    sweeping.restarted().round()
+    sweeping.restart()
     assert sweeping.stored(run_id) == []
 
 
@@ -126,7 +141,7 @@ def test_what_a_crash_left_is_stored_again_by_the_next_sweep(
     run_id = sweeping.finished()
     sweeping.crash(monkeypatch)
     assert sweeping.stored(run_id) == [b"personal", b"swept"]
-    sweeping.restarted().round()
+    sweeping.restart()
     assert sweeping.stored(run_id) == [b"swept"]
     assert sweeping.world.row(run_id).redaction_state == "done"
 
@@ -141,15 +156,105 @@ def test_an_object_that_a_store_keeps_holds_up_no_sweep(sweeping: Sweeping, monk
     first = sweeping.finished()
     with monkeypatch.context() as fault:
         fault.setattr(sweeping.world.objects, "delete", locked)
-        sweeping.sweeps.round()
+        sweeping.sweep()
         second = sweeping.finished()
-        sweeping.sweeps.round()
+        sweeping.sweep()
         assert [sweeping.world.row(run_id).redaction_state for run_id in (first, second)] == ["done", "done"]
         assert len(asked) == 2, "each is tried again after a pause"
     sweeping.world.clock.advance(seconds=1)
-    sweeping.sweeps.round()
+    sweeping.sweep()
     assert [sweeping.stored(run_id) for run_id in (first, second)] == [[b"swept"], [b"swept"]]
 
 
 def _away(_: str) -> None:
     raise OSError("the store is away")
+
+
+class Stuck(Redactor):
+    """Sweeps what belongs to one key until it is halted."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__()
+        self._owner = owner
+        self.folders: list[Path] = []
+
+    def file(self, *given: Any, owner: str = "", **_: Any) -> tuple[FileOutcome, Counts]:
+        source, target, halt = given[1], given[2], given[-1]
+        if owner != self._owner:
+            return super().file(None, source, target)
+        self.folders.append(source.parent)
+        halt.wait()
+        raise RedactionError("the sweep was ended")
+
+
+class Limited(Redactor):
+    """Sweeps nothing within its limits."""
+
+    def values(self, *_: Any, **__: Any) -> tuple[list[Any], Counts]:
+        raise RedactionError("it takes too long", over_limit=True)
+
+    names = values
+
+    def file(self, *_: Any, **__: Any) -> tuple[FileOutcome, Counts]:
+        return FileOutcome("unknown", withheld=True, reason=OVER_LIMIT), Counts(files=1, withheld_files=1)
+
+    def limit_of(self, _: int) -> str:
+        return "10 seconds"
+
+
+def stuck(sweeping: Sweeping, count: int) -> tuple[Stuck, list[str], "list[Future[None]]"]:
+    """As many sweeps of one key as there may be, which do not end by themselves."""
+    redactor = sweeping.redactor = Stuck(sweeping.world.key)
+    sweeping.sweeps = sweeping.restarted()
+    run_ids = [sweeping.finished() for _ in range(count)]
+    futures = sweeping.sweeps.round()
+    until(lambda: len(redactor.folders) == AT_ONCE, "the sweeps")
+    return redactor, run_ids, futures
+
+
+def test_the_stuck_sweeps_of_a_key_hold_up_no_other_key(sweeping: Sweeping) -> None:
+    _, run_ids, futures = stuck(sweeping, AT_ONCE + 2)
+    hostile, sweeping.world.key = sweeping.world.key, sweeping.world.new_key(name="other")
+    other = sweeping.finished()
+    for sweep in sweeping.sweeps.round():
+        sweep.result()
+    assert sweeping.world.row(other).redaction_state == "done"
+    assert not any(future.done() for future in futures)
+    assert {sweeping.world.row(run_id).redaction_state for run_id in run_ids} == {"pending"}
+    sweeping.world.key = hostile
+    sweeping.sweeps.stop()
+
+
+def test_erasing_a_run_ends_its_sweep_and_leaves_no_copy(sweeping: Sweeping) -> None:
+    redactor, run_ids, futures = stuck(sweeping, AT_ONCE)
+    assert [folder for folder in redactor.folders if (folder / "source").read_bytes() == b"personal"]
+    # In another process, which tells this one nothing.
+    sweeping.world.erase(run_ids[0])
+    sweeping.sweeps.round()
+    futures[0].result()
+    assert not any(future.done() for future in futures[1:])
+    assert sorted(folder.name for folder in redactor.folders[0].parent.iterdir()) == sorted(run_ids[1:])
+    sweeping.world.erase(run_ids[1])
+    sweeping.sweeps.forget(run_ids[1])
+    assert futures[1].done()
+    assert not (redactor.folders[0].parent / run_ids[1]).exists()
+    sweeping.sweeps.stop()
+    assert list(redactor.folders[0].parent.iterdir()) == []
+
+
+def test_what_cannot_be_swept_within_its_limits_is_withheld_with_a_warning(sweeping: Sweeping) -> None:
+    sweeping.redactor = Limited()
+    sweeping.sweeps = sweeping.restarted()
+    run_id = sweeping.world.started("Swept", pii_policy_override={"mode": "redact"})
+    sweeping.world.begin(run_id)
+    sweeping.world.output(run_id, "first/a.txt", b"personal")
+    output_id = sweeping.world.output(run_id, "result.json", b'"personal"', step=None)
+    result = lifecycle.RunResult('"personal"', output_id, 10, "sha")
+    sweeping.world.close(run_id, "failed", error_message="ask Jane", warnings=["ask Jane"], result=result)
+    sweeping.sweep()
+    row = sweeping.world.row(run_id)
+    assert row.redaction_state == "done"
+    assert (row.result, row.result_output_id, row.outputs_count) == (None, None, 0)
+    assert "Jane" not in f"{row.error_message} {row.warnings}"
+    assert "The file 'result.json' was withheld" in row.warnings
+    assert sweeping.stored(run_id) == []

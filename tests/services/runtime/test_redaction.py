@@ -9,8 +9,7 @@ import pytest
 
 from backend.runtime.final_sweep import FinalSweeps
 from backend.runtime.models import Models
-from backend.runtime.redaction_worker import RedactionError
-from backend.runtime.redactor import Redactor
+from backend.runtime.redactor import RedactionError, Redactor
 from backend.secrets import Secrets
 from backend.storage.object_keys import run_prefix
 from tests.services.calls import RefusedError
@@ -175,7 +174,7 @@ def test_a_run_that_is_cancelled_before_it_begins_skips_its_stages(idle: Live, t
     redactor.works = True
     run_id = live.run("Queued", [agent_step("main")], workflow={"pii_policy": {"mode": "redact"}})
     live.cancel(run_id)
-    FinalSweeps(live.services.database, live.services.clock, live.objects, redactor, tmp_path / "sweeps").round()
+    sweep(FinalSweeps(live.services.database, live.services.clock, live.objects, redactor, tmp_path / "sweeps"))
     redactor.close()
     statuses = {stage["stage"]: stage["status"] for stage in manifest(live, run_id)["stages"]}
     assert statuses == {"inputs": "skipped", "steps": "skipped", "outputs": "completed"}
@@ -194,6 +193,13 @@ def test_later_steps_see_values_and_files_as_they_were_swept(live: Live, parked:
     result = json.loads(until_opened(live, run_id).result)
     assert result["needs"]["main"]["who"] == "[EMAIL_ADDRESS]"
     assert result["found"] == {"[EMAIL_ADDRESS].txt": "write to [EMAIL_ADDRESS] today"}
+
+
+def sweep(sweeps: FinalSweeps) -> None:
+    """Lets the sweeps that are due come to their end, and their originals be removed."""
+    for one in sweeps.round():
+        one.result()
+    sweeps.round()
 
 
 def decided(live: Live, run_id: str) -> Any:
@@ -246,7 +252,7 @@ def test_a_decision_whose_words_cannot_be_swept_fails_the_run_and_tells_none(
 ) -> None:
     run_id = parked(live, "Unsaid", stages=["steps"])
     broken = _Broken()
-    monkeypatch.setattr(Redactor, "values", lambda _, *values: broken.values(*values))
+    monkeypatch.setattr(Redactor, "values", lambda _, *values, **options: broken.values(*values, **options))
     live.decide(live.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
     row = live.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "invariant_blocked")
@@ -277,7 +283,7 @@ def test_nothing_is_given_out_before_it_was_swept(idle: Live, tmp_path: Path) ->
     live = idle
     sweeps = FinalSweeps(live.services.database, live.services.clock, live.objects, _Broken(), tmp_path / "sweeps")
     run_id = _left_swept(live)
-    sweeps.round()
+    sweep(sweeps)
     with pytest.raises(RefusedError) as refused:
         listed(live, run_id)
     assert refused.value.reason == "redaction_pending"
@@ -289,11 +295,11 @@ def test_a_sweep_that_failed_is_tried_again_after_a_pause(idle: Live, tmp_path: 
     sweeps = FinalSweeps(live.services.database, live.services.clock, live.objects, broken, tmp_path / "sweeps")
     run_id = _left_swept(live)
     for _ in range(3):
-        sweeps.round()
+        sweep(sweeps)
     assert broken.asked == 1
     broken.works = True
     live.clock.now += 1_000
-    sweeps.round()
+    sweep(sweeps)
     broken.close()
     assert live.row(run_id).redaction_state == "done"
 
@@ -303,14 +309,14 @@ def test_an_erasure_ends_the_sweep(idle: Live, tmp_path: Path) -> None:
     run_id = _left_swept(live, json.dumps({"mode": "redact"}))
 
     class Erasing(Redactor):
-        def file(self, *args: Any) -> Any:
-            swept = super().file(*args)
+        def file(self, *args: Any, **options: Any) -> Any:
+            swept = super().file(*args, **options)
             live.erase(run_id)
             live.objects.delete_prefix(run_prefix(run_id))
             return swept
 
     erasing = Erasing(Models(Secrets(), {}))
-    FinalSweeps(live.services.database, live.services.clock, live.objects, erasing, tmp_path / "sweeps").round()
+    sweep(FinalSweeps(live.services.database, live.services.clock, live.objects, erasing, tmp_path / "sweeps"))
     erasing.close()
     live.live._dispatch.removals.round()
     assert live.row(run_id).data_purged_at is not None
@@ -333,8 +339,8 @@ class _Broken(Redactor):
         self.works = False
         self.asked = 0
 
-    def values(self, *args: Any) -> Any:
+    def values(self, *args: Any, **options: Any) -> Any:
         self.asked += 1
         if not self.works:
             raise RedactionError("broken")
-        return super().values(*args)
+        return super().values(*args, **options)

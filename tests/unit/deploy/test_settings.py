@@ -1,5 +1,4 @@
 import dataclasses
-import pickle
 from pathlib import Path
 
 import pytest
@@ -373,11 +372,6 @@ def test_every_documented_setting_exists() -> None:
     of_tables = {name for name in documented if name.partition(".")[0] in TABLES}
     assert documented - of_tables == known
     assert {name.partition(".")[0] for name in of_tables} == set(TABLES)
-
-
-def test_secrets_can_be_handed_to_the_process_that_sweeps(tmp_path: Path) -> None:
-    told = backend_settings(Settings(secrets={"ours": "env:PATH"}), tmp_path).secrets
-    assert pickle.loads(pickle.dumps(told)).get("ours") == told.get("ours")  # noqa: S301 - our own bytes
 
 
 def test_a_relative_data_folder_is_told_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

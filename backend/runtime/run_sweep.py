@@ -1,0 +1,196 @@
+"""The final sweep of one run: its outputs, its result, and what the run itself says. (DECISIONS.md, 5, 6 and 11)."""
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from backend import json_text
+from backend.outputs.store import outputs_of
+from backend.runs import redaction_manifest
+from backend.runtime import final_sweep_store as store
+from backend.runtime.redaction import Counts
+from backend.runtime.redactor import OVER_LIMIT, RedactionError, Redactor
+from backend.runtime.result import RESULT_PATH, inline_result, summary_of
+from backend.runtime.run_redaction import OUTPUTS, STEPS, over_limit_warning
+from backend.storage.database import Database, Tx, run_of
+from backend.storage.object_keys import object_key
+from backend.storage.objects import ObjectStore
+from backend.storage.objects.reading import copy_to_file
+
+_WITHHELD: Final = "Withheld: it could not be swept for personal data within its limits."
+
+
+@dataclass(slots=True)
+class RunSweep:
+    """One attempt for one run; `folder` is for copies of what is being swept, and it ends soon after `halt` is set."""
+
+    database: Database
+    objects: ObjectStore
+    redactor: Redactor
+    run_id: str
+    folder: Path
+    halt: threading.Event
+    _counts: Counts = field(default_factory=Counts)
+    # Of what was counted when it was said, or handed on.
+    _again: Counts = field(default_factory=Counts)
+    _changed: list[dict[str, object]] = field(default_factory=list)
+    _withheld: list[str] = field(default_factory=list)
+    _columns: dict[str, object] = field(default_factory=dict)
+    _warnings: list[str] = field(default_factory=list)
+    _row: Any = None
+    _policy: dict[str, Any] = field(default_factory=dict)
+
+    def carry_out(self) -> None:
+        """Sweeps and opens the run's outputs; what exceeds the limits of a sweep is withheld, with a warning.
+
+        Raises:
+            RedactionError, OSError: nothing was opened.
+        """
+        self._row = row = self.database.read(lambda tx: store.run(tx, self.run_id))
+        if row is None:
+            # Another process has done it since.
+            return
+        self._policy = policy = json_text.parse(row.pii_policy)
+        calls_made = redaction_manifest.model_calls(row.pii_redaction)
+        policy["max_model_calls"] = max(0, policy["max_model_calls"] - calls_made)
+        outputs: list[Any] = []
+        if OUTPUTS in policy["stages"]:
+            outputs = self.database.read(lambda tx: outputs_of(tx, self.run_id))
+            self._announce(outputs)
+            try:
+                self._sweep_files([output for output in outputs if output.path != RESULT_PATH])
+                for output in outputs:
+                    if output.path == RESULT_PATH:
+                        self._sweep_result(output)
+                self._sweep_texts()
+            except BaseException:
+                self._leave_nothing(outputs)
+                raise
+        if not self._finish(outputs):
+            self._leave_nothing(outputs)
+
+    @property
+    def _redacts(self) -> bool:
+        return bool(self._policy["mode"] == "redact")
+
+    def _finish(self, outputs: Iterable[Any]) -> bool:
+        manifest = redaction_manifest.with_counts(self._row.pii_redaction, OUTPUTS, self._counts.as_dict())
+        manifest = redaction_manifest.with_counts(manifest, OUTPUTS, self._again.as_dict(), again=True)
+        manifest = redaction_manifest.ended(manifest, began=bool(self._row.began), opened=True)
+        columns = {**self._columns, "pii_redaction": manifest}
+        originals = [output.object_key for output in outputs] if self._redacts else []
+
+        def finish(tx: Tx) -> bool:
+            return store.finish(tx, self._row, self._changed, self._withheld, originals, **columns)
+
+        return self.database.write(finish, of=run_of(self.run_id))
+
+    def _announce(self, outputs: Iterable[Any]) -> None:
+        if self._redacts:
+            keys = [_swept_key(output) for output in outputs]
+            self.database.write(lambda tx: store.announce(tx, keys), of=run_of(self.run_id))
+
+    def _leave_nothing(self, outputs: Iterable[Any]) -> None:
+        """What was stored for a run that was erased meanwhile is removed, though the removal may have been before."""
+        if self.database.read(lambda tx: store.run(tx, self.run_id)) is None:
+            self._announce(outputs)
+
+    def _add(self, counts: Counts, *, again: bool = False) -> None:
+        (self._again if again else self._counts).add(counts)
+        self._policy["max_model_calls"] -= counts.model_calls
+
+    def _values(self, values: list[Any], *, again: bool) -> list[Any] | None:
+        """The swept values; None where they exceed the limits of a sweep."""
+        try:
+            swept, counts = self.redactor.values(self._policy, values, self.halt, owner=self._row.key_id)
+        except RedactionError as error:
+            if not error.over_limit:
+                raise
+            self._add(Counts(model_calls=error.model_calls))
+            return None
+        self._add(counts, again=again)
+        return swept
+
+    def _sweep_texts(self) -> None:
+        """What the run itself says: why it failed, what did not land, what its result lacks."""
+        row = self._row
+        said = [row.error_message, json_text.parse(row.warnings), row.result_error_message]
+        swept = self._values(said, again=True)
+        if swept is None and self._redacts:
+            swept = [_withheld(said[0]), [_WITHHELD] * len(said[1]), _withheld(said[2])]
+        if self._redacts:
+            self._columns["error_message"], _, self._columns["result_error_message"] = swept or said
+        warnings = (swept or said)[1] if self._redacts else said[1]
+        self._columns["warnings"] = json_text.write([*warnings, *self._warnings])
+
+    def _sweep_files(self, files: list[Any]) -> None:
+        for output, name in zip(files, self._names(files), strict=True):
+            self._sweep_file(output, name)
+
+    def _names(self, files: list[Any]) -> list[str]:
+        try:
+            names, counts = self.redactor.names(
+                self._policy, [output.path for output in files], self.halt, owner=self._row.key_id
+            )
+        except RedactionError as error:
+            if not error.over_limit:
+                raise
+            self._warnings.append("The names of the outputs could not be swept for personal data within their limits.")
+            return [f"{output.step}/{output.output_id}" if self._redacts else output.path for output in files]
+        self._add(counts)
+        return names
+
+    def _sweep_file(self, output: Any, name: str) -> None:
+        source, target = self.folder / "source", self.folder / "target"
+        copy_to_file(self.objects, output.object_key, output.size_bytes, source, self.halt)
+        outcome, counts = self.redactor.file(
+            self._policy, source, target, output.path, self.halt, owner=self._row.key_id
+        )
+        self._add(counts)
+        if outcome.reason == OVER_LIMIT:
+            self._warnings.append(over_limit_warning(name, self.redactor.limit_of(output.size_bytes), outcome.withheld))
+        if outcome.withheld:
+            self._withheld.append(output.output_id)
+        elif self._redacts:
+            key = _swept_key(output)
+            size, sha256 = self.objects.put_file(key, target)
+            self._changed.append(_changed(output, name, size, sha256, key))
+            target.unlink()
+
+    def _sweep_result(self, output: Any) -> None:
+        value = json_text.parse(b"".join(self.objects.open_range(output.object_key, 0, output.size_bytes)))
+        swept = self._values([value], again=STEPS in self._policy["stages"])
+        if swept is None:
+            warning = over_limit_warning(RESULT_PATH, self.redactor.limit_of(output.size_bytes), self._redacts)
+            self._warnings.append(warning)
+        if not self._redacts:
+            return
+        if swept is None:
+            self._withheld.append(output.output_id)
+            names = ("result", "result_output_id", "result_size_bytes", "result_sha256", "summary_markdown")
+            self._columns |= dict.fromkeys(names)
+            return
+        text = json_text.write(swept[0])
+        key = _swept_key(output)
+        size, sha256 = self.objects.put_bytes(key, text.encode())
+        self._changed.append(_changed(output, output.path, size, sha256, key))
+        self._columns |= {
+            "result": inline_result(text) if self._row.result_error_code is None else None,
+            "result_size_bytes": size,
+            "result_sha256": sha256,
+            "summary_markdown": summary_of(swept[0]),
+        }
+
+
+def _withheld(text: str | None) -> str | None:
+    return None if text is None else _WITHHELD
+
+
+def _swept_key(output: Any) -> str:
+    return object_key(output.run_id, f"{output.output_id}-swept")
+
+
+def _changed(output: Any, path: str, size: int, sha256: str, key: str) -> dict[str, object]:
+    return {"output_id": output.output_id, "path": path, "size_bytes": size, "sha256": sha256, "object_key": key}

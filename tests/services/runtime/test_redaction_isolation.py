@@ -1,0 +1,205 @@
+"""One key's sweeps harm no other key's, and the processes that read what strangers wrote can do nothing else."""
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from backend.runtime.models import Models
+from backend.runtime.redactor import OVER_LIMIT, RedactionError, Redactor
+from backend.runtime.run_redaction import RunRedaction
+from backend.secrets import Secrets
+from backend.settings import ModelProvider, RedactionLimits
+from backend.workflows.pii_policy import normalise
+from tests.services.runtime.conftest import Live, agent_step
+from tests.support.openai_server import OpenAIServer, Reply, ToolCall
+from tests.support.poll import until
+
+MAIL = "jane.roe@example.com"
+LINE = f"from {MAIL} at 10.0.0.1 on 2024-01-02, call 202-555-0143\n"
+LONG = LINE * 200_000
+POLICY = normalise({"mode": "redact"})
+KEY = "not-a-key-of-anybody"
+NOTHING = Reply(calls=(ToolCall("final_result", {"mentions": []}),))
+
+
+@pytest.fixture(name="redactor", scope="module")
+def _redactor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redactor]:
+    redactor = Redactor(Models(Secrets(), {}), scratch=tmp_path_factory.mktemp("scratch"))
+    yield redactor
+    redactor.close()
+
+
+@pytest.fixture(name="limited", scope="module")
+def _limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redactor]:
+    limits = RedactionLimits(seconds=1.0, seconds_per_mb=0.01, processes=1)
+    redactor = Redactor(Models(Secrets(), {}), limits=limits, scratch=tmp_path_factory.mktemp("scratch"))
+    yield redactor
+    redactor.close()
+
+
+def copies(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def status(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def test_another_keys_values_and_files_are_swept_beside_hostile_ones(redactor: Redactor, tmp_path: Path) -> None:
+    halt = threading.Event()
+    source, mine = tmp_path / "long.txt", tmp_path / "mine.txt"
+    source.write_text(LONG)
+    mine.write_text(MAIL)
+    with ThreadPoolExecutor(16) as threads:
+        hostile = [threads.submit(redactor.values, POLICY, [LONG], halt, owner="hostile") for _ in range(6)]
+        hostile += [
+            threads.submit(redactor.file, POLICY, source, tmp_path / str(number), "a.txt", halt, owner="hostile")  # type: ignore[arg-type]
+            for number in range(6)
+        ]
+        until(lambda: len(redactor.pids) >= 2, "the hostile sweeps")
+        assert redactor.values(POLICY, [MAIL], owner="other")[0] == ["[EMAIL_ADDRESS]"]
+        redactor.file(POLICY, mine, tmp_path / "swept.txt", "mine.txt", owner="other")
+        assert (tmp_path / "swept.txt").read_text() == "[EMAIL_ADDRESS]"
+        assert not any(sweep.done() for sweep in hostile)
+        halt.set()
+        for sweep in hostile:
+            assert isinstance(sweep.exception(), RedactionError)
+
+
+def test_another_keys_run_completes_while_hostile_values_are_swept(idle: Live) -> None:
+    live, hostile = idle, idle.key
+    code = f"def run(context):\n    return {LINE!r} * 100_000 if context.input_text else {MAIL!r}"
+    live.apply(json.dumps({"kind": "Agent", "name": "flood", "type": "python", "code": code}))
+    policy = {"pii_policy": {"mode": "redact"}, "result": {"step": "main"}}
+    live.live = live.new_runtime(live.folder / "flooded", step_slots=2)
+    live.live.start()
+    try:
+        floods = [live.run("Flood", [agent_step("main", "flood")], workflow=policy, input_text="much")]
+        floods += [live.started("Flood", input_text="much") for _ in range(2)]
+        for run_id in floods[:2]:
+            live.until_event(run_id, "step.started")
+        live.key = live.new_key(name="other")
+        other = live.started("Flood")
+        assert live.until_ended(other).status == "completed"
+        live.key = hostile
+        assert not {live.status(run_id) for run_id in floods} & {"completed", "failed"}
+        for run_id in floods:
+            live.cancel(run_id)
+        for run_id in floods:
+            assert live.until_ended(run_id).status == "cancelled"
+    finally:
+        live.live.stop()
+
+
+def test_a_file_past_its_processor_time_is_withheld_and_named(limited: Redactor, tmp_path: Path) -> None:
+    folder = tmp_path / "inputs"
+    folder.mkdir()
+    (folder / f"{MAIL}.txt").write_text(LONG)
+    (folder / "short.txt").write_text(MAIL)
+    redaction = RunRedaction(limited, POLICY, calls_made=0, owner="key")
+    counts = redaction.folder(folder)
+    assert (counts.files, counts.withheld_files) == (2, 1)
+    assert [path.name for path in folder.iterdir()] == ["short.txt"]
+    [warning] = redaction.take_warnings()
+    assert warning.startswith("The file '[EMAIL_ADDRESS].txt' was withheld")
+    assert "1.14 seconds of processor time" in warning
+    assert redaction.take_warnings() == []
+
+
+def test_a_detecting_policy_gives_out_what_it_could_not_search(limited: Redactor, tmp_path: Path) -> None:
+    source = tmp_path / "long.txt"
+    source.write_text(LONG)
+    outcome, counts = limited.file(normalise({"mode": "detect"}), source, tmp_path / "target", "long.txt")
+    assert (outcome.withheld, outcome.reason, counts.withheld_files) == (False, OVER_LIMIT, 0)
+
+
+def test_values_past_their_processor_time_fail_with_the_bound(limited: Redactor) -> None:
+    with pytest.raises(RedactionError, match=r"more than 1\.\d+ seconds of processor time") as failed:
+        limited.values(POLICY, [LONG])
+    assert failed.value.over_limit
+    assert limited.values(POLICY, [MAIL])[0] == ["[EMAIL_ADDRESS]"]
+
+
+def test_no_copy_of_what_was_swept_stays(limited: Redactor, tmp_path: Path) -> None:
+    assert limited._scratch is not None
+    source = tmp_path / "source.txt"
+    for content in (MAIL, LONG):
+        source.write_text(content)
+        limited.file(POLICY, source, tmp_path / "target", "source.txt")
+        assert copies(limited._scratch) == []
+    assert {path.name for path in tmp_path.iterdir()} == {"source.txt", "target"}
+
+
+def test_a_halted_sweep_leaves_no_copy(redactor: Redactor, tmp_path: Path) -> None:
+    source, target, halt = tmp_path / "long.txt", tmp_path / "target", threading.Event()
+    source.write_text(LONG)
+    scratch = redactor._scratch
+    assert scratch is not None
+    with ThreadPoolExecutor(1) as threads:
+        sweeping = threads.submit(redactor.file, POLICY, source, target, "long.txt", halt)
+        until(lambda: copies(scratch), "the sweep")
+        halt.set()
+        assert isinstance(sweeping.exception(), RedactionError)
+    assert copies(scratch) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["long.txt"]
+
+
+def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    left = tmp_path / "0" / "1" / "source"
+    left.parent.mkdir(parents=True)
+    left.write_text(MAIL)
+    Redactor(Models(Secrets(), {}), scratch=tmp_path).close()
+    assert not left.exists()
+
+
+def test_a_file_that_takes_more_memory_than_allowed_is_withheld(tmp_path: Path) -> None:
+    limits = RedactionLimits(memory_mb=512, processes=1)
+    redactor = Redactor(Models(Secrets(), {}), limits=limits, scratch=tmp_path / "scratch")
+    source = tmp_path / "deep.json"
+    source.write_text("[" * 400_000 + "]" * 400_000)
+    try:
+        outcome, _ = redactor.file(POLICY, source, tmp_path / "target", "deep.json")
+        assert outcome.kind in {"json", "text", "unknown"}
+        assert redactor.values(POLICY, [MAIL])[0] == ["[EMAIL_ADDRESS]"]
+    finally:
+        redactor.close()
+
+
+def test_processes_that_sweep_hold_no_right_and_no_secret(tmp_path: Path) -> None:
+    server = OpenAIServer()
+    server.will(NOTHING)
+    secrets = Secrets({"model": "env:MODEL_KEY", "database": "env:DATABASE_PASSWORD"}, {"MODEL_KEY": KEY})
+    models = Models(secrets, {"openai-chat": ModelProvider(api_key="model", base_url=server.base_url)})
+    redactor = Redactor(models, scratch=tmp_path / "scratch")
+    try:
+        redactor.values(POLICY, [MAIL])
+        [sweeping] = redactor._pools.values()
+        redactor.values(normalise({"mode": "redact", "model": "openai-chat:any"}), ["Ask Ada"])
+        for pid in redactor.pids:
+            shown = status(pid)
+            assert {int(shown[name], 16) for name in ("CapEff", "CapPrm", "CapBnd")} == {0}
+            assert (shown["NoNewPrivs"], shown["Seccomp"]) == ("1", "2")
+        assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+        assert not any(KEY.encode() in memory(pid) for pid in sweeping.pids)
+        assert any(KEY.encode() in memory(pid) for pid in redactor.pids)
+    finally:
+        redactor.close()
+        server.close()
+
+
+def memory(pid: int) -> bytes:
+    """All that a process holds."""
+    held = []
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as file:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            span, rights, *_ = line.split()
+            if rights.startswith("rw"):
+                start, end = (int(place, 16) for place in span.split("-"))
+                file.seek(start)
+                held.append(file.read(end - start))
+    return b"".join(held)
