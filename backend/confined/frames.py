@@ -71,7 +71,7 @@ class Channel:
         """Sends a frame; raises ConfinedError where the child has gone away."""
         try:
             self._await(select.POLLOUT, check)
-            sent = socket.send_fds(self._end, [frame[:LENGTH_BYTES]], descriptors)
+            sent = socket.send_fds(self._end, [frame[:_BLOCK_BYTES]], descriptors)
             view = memoryview(frame)[sent:]
             while view:
                 self._await(select.POLLOUT, check)

@@ -185,7 +185,7 @@ class ConfinedPool:
         try:
             return self._ready_process(halt)
         except ConfinedError as error:
-            if error.kind is not Kind.DIED:
+            if error.kind is not Kind.UNAVAILABLE:
                 raise
         # One that was killed while it started, for instance by a machine short of memory, says nothing of the next.
         return self._ready_process(halt)
@@ -199,13 +199,16 @@ class ConfinedPool:
         def check() -> None:
             self._check_wanted(halt)
             if time.monotonic() > start_end:
-                raise ConfinedError(Kind.DIED, "its process could not be started in time")
+                raise ConfinedError(Kind.UNAVAILABLE, "its process could not be started in time")
 
         try:
             process.await_ready(check)
         except ConfinedError as error:
-            self._put_back(process, usable=error.kind is Kind.HALTED)
-            raise self._explained(error) from None
+            self._put_back(process, usable=False)
+            error = self._explained(error)
+            if error.kind is Kind.DIED:
+                error = ConfinedError(Kind.UNAVAILABLE, "its process could not be started")
+            raise error from None
         return process
 
     def _idle_process(self) -> ConfinedProcess | None:
@@ -228,7 +231,7 @@ class ConfinedPool:
         try:
             return starting.result()
         except OSError as error:
-            raise ConfinedError(Kind.DIED, f"its process could not be started: {error.strerror}") from None
+            raise ConfinedError(Kind.UNAVAILABLE, f"its process could not be started: {error.strerror}") from None
 
     def _start(self) -> ConfinedProcess:
         folder = None if self._scratch is None else self._scratch / str(next(self._numbers))

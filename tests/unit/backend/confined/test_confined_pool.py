@@ -102,6 +102,14 @@ def test_a_process_that_died_between_jobs_is_replaced(pool: ConfinedPool) -> Non
     assert run(pool, "echo", 2) == 2
 
 
+def test_a_program_that_cannot_be_started_is_unavailable() -> None:
+    pool = ConfinedPool("backend.there_is_no_such_program", name="test")
+    try:
+        assert failure(pool, "echo").kind is Kind.UNAVAILABLE
+    finally:
+        pool.close()
+
+
 def test_a_program_fails_with_its_own_message_and_data(pool: ConfinedPool) -> None:
     error = failure(pool, "fail", "it is broken")
     assert (error.kind, str(error), error.data) == (Kind.FAILED, "it is broken", {"calls": 3})
