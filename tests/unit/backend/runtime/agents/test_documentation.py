@@ -1,16 +1,20 @@
 """What a manifest may say and how a step may fail stands in docs/agents.md."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from backend.runtime.agents import Limits, StepRequest
+from backend.runtime.agents.base import event_budget
 from backend.runtime.agents.connector_reading import ROLE_NOT_ASSUMED
 from backend.runtime.agents.model_failures import _CAUSES, _MALFORMED
 from backend.runtime.agents.prompt import user_prompt
 from backend.runtime.models import NOT_CONFIGURED, SECRET_UNAVAILABLE
+from backend.runtime.sandbox.inside.channel import Channel
 from backend.runtime.sandbox.inside.context import Context
 from backend.runtime.sandbox.inside.events import EventReporter
+from backend.settings import StepDataLimits
 from backend.workflows.manifests.kinds import _RETRY, AGENT_TYPES
 
 DOCUMENT = (Path(__file__).parents[5] / "docs" / "agents.md").read_text(encoding="utf-8")
@@ -34,11 +38,10 @@ def test_every_cause_is_documented(cause: str, final: bool) -> None:
 
 
 def test_everything_in_the_context_is_documented() -> None:
-    events = EventReporter.__new__(EventReporter)
-    request = {"attempt": 1, "parameters": {}, "input_text": None, "needs": {}, "connectors": {}}
-    request["folders"] = dict.fromkeys(("inputs", "files", "workspace", "outputs"), "/")
-    request["data_limits"] = {"json_levels": 100}
-    context = Context(events, request)
+    events = EventReporter(Channel.__new__(Channel), event_budget(StepDataLimits()))
+    folders = dict.fromkeys(("inputs", "files", "workspace", "outputs"), "/")
+    request = {"attempt": 1, "parameters": {}, "input_text": None, "needs": {}, "connectors": {}, "folders": folders}
+    context = Context(events, {**request, "data_limits": asdict(StepDataLimits())})
     for name in (name for name in dir(context) if not name.startswith("_")):
         assert f"| `{name}" in DOCUMENT
 
