@@ -1,5 +1,6 @@
 """Finds values in texts of any length: window by window, and only with the rules that a window can hold."""
 
+import bisect
 from collections.abc import Collection, Iterator
 from typing import Final
 
@@ -43,7 +44,7 @@ class Finder:
             if ask is not None:
                 found += find_mentions(ask, text[low:high], self._categories, self._floor, low)
             found.sort()
-            yield from (match for match in found if start <= match.start < end)
+            yield from found[bisect.bisect_left(found, (start,)) : bisect.bisect_left(found, (end,))]
 
     def find_unfiltered(self, text: str, labelled: Labelled | None = None) -> list[Match]:
         """What `find` finds, slowly: every rule over the whole text at once, without windows or pre-filter."""

@@ -49,9 +49,9 @@ def resolved(matches: Iterable[Match]) -> list[Match]:
                 joined.append(_spread(best, start, end))
             best, (start, end, _, _) = match, match
             continue
-        end = max(end, match.end)
-        if _rank(match) > _rank(best):
-            best = match
+        if match.end > end or match.end - match.start >= best.end - best.start:
+            end = max(end, match.end)
+            best = max(best, match, key=_rank)
     if best is not None:
         joined.append(_spread(best, start, end))
     return joined
