@@ -48,6 +48,9 @@ class Segment:
 
     async def run(self) -> None:
         """Executes the segment to its end; what goes wrong is logged, and ends a run that has begun as `orphaned`."""
+        if self._stop.is_set():
+            # It stays queued: what would begin now would only be ended.
+            return
         try:
             begun = await self._means.in_thread(lambda: begin(self._means, self._segment_id))
         except Exception:  # noqa: BLE001 - logged; other segments go on
