@@ -1,6 +1,5 @@
 """The layer for machines without namespaces: Landlock rules on files, and a filter of system calls."""
 
-import ctypes
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -8,6 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from backend.confined import restrictions
+from backend.confined.restrictions import landlock_abi
 from backend.runtime.sandbox import confine, interpreter, network, seccomp
 from backend.runtime.sandbox.bubblewrap import DEVICES, HOST_ALIASES, HOST_FILES
 from backend.runtime.sandbox.layer import (
@@ -48,7 +49,7 @@ class Landlock(Layer):
         self._users = Users() if able and own_user is not False else None
         self._python = str(interpreter.executable())
         self._host = _host_paths()
-        self._program = compiled(confine)
+        self._program = compiled(confine, restrictions)
 
     def launch(
         self, command: Sequence[str], limits: Limits, readable: Readable, fds: Sequence[int], link: int
@@ -99,14 +100,8 @@ class Landlock(Layer):
             raise SandboxUnavailableError(f"Landlock does not work here: {reason}")
 
 
-def landlock_abi() -> int:
-    """The version of Landlock that this kernel has switched on, 0 for none."""
-    version: int = ctypes.CDLL(None).syscall(confine.CREATE_RULESET, None, ctypes.c_size_t(0), 1)
-    return max(0, version)
-
-
 def _host_paths() -> dict[str, list[str]]:
-    """Paths of the host that every step may use, by what it may do with them (confine.RIGHTS)."""
+    """Paths of the host that every step may use, by what it may do with them (restrictions.RIGHTS)."""
     hidden = set(interpreter.hidden_folders())
     listed: set[Path] = set()
     run = {path for folder in interpreter.readable_folders() for path in _around(folder, hidden, listed)}

@@ -5,13 +5,13 @@ import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from backend.confined.spawner import Spawner
 from backend.runtime.sandbox.inside import channel, context, plain_json, protocol, runner
 from backend.runtime.sandbox.layer import Layer, Readable
 from backend.runtime.sandbox.limits import Limits
 from backend.runtime.sandbox.pool import WarmPool
 from backend.runtime.sandbox.process import StepProcess, spawn
 from backend.runtime.sandbox.program import compiled
-from backend.runtime.sandbox.spawner import Spawner
 from backend.runtime.sandbox.watch import Watch
 
 REAPER_THREADS = 8
@@ -25,7 +25,7 @@ class Sandbox:
 
     def __init__(self, layer: Layer, *, warm: int) -> None:
         self.layer = layer
-        self._spawner = Spawner()
+        self._spawner = Spawner("step-spawner")
         self._reapers = ThreadPoolExecutor(REAPER_THREADS, thread_name_prefix="step-reaper")
         self._runner_fd = compiled(runner, protocol, plain_json, channel, context)
         self._pool = WarmPool(self._refill, self._discard, warm)

@@ -1,4 +1,4 @@
-"""The thread that starts every step's process."""
+"""The thread that starts child processes."""
 
 import itertools
 import queue
@@ -18,16 +18,16 @@ class _Job(NamedTuple):
 
 
 class Spawner:
-    """The one long-lived thread that starts every step's process.
+    """A long-lived thread that starts child processes.
 
     A child's "die with the parent" is tied to the thread that started it: children of a thread that ends are killed.
     So closing the spawner ends whatever it started.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self._jobs: queue.PriorityQueue[_Job] = queue.PriorityQueue()
         self._order = itertools.count()
-        self._thread = threading.Thread(target=self._run, name="step-spawner", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def submit(self, work: Callable[[], T], *, urgent: bool = True) -> Future[T]:

@@ -3,12 +3,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend.runtime.sandbox.spawner import Spawner
+from backend.confined.spawner import Spawner
 
 
 @pytest.fixture
 def spawner() -> Iterator[Spawner]:
-    spawner = Spawner()
+    spawner = Spawner("spawner")
     yield spawner
     spawner.close()
 
@@ -49,7 +49,7 @@ def test_cancelled_work_is_not_done(spawner: Spawner) -> None:
 
 
 def test_close_finishes_what_is_queued() -> None:
-    spawner = Spawner()
+    spawner = Spawner("spawner")
     queued = [spawner.submit(lambda: None, urgent=urgent) for urgent in (False, True)]
     spawner.close()
     assert all(future.done() for future in queued)

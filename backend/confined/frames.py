@@ -1,0 +1,128 @@
+"""Frames between a pool and its processes: four bytes of length, then JSON text; descriptors come with the length."""
+
+import os
+import select
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from backend import json_text
+from backend.confined.errors import ConfinedError, Kind
+
+LARGEST_FRAME_BYTES: Final = 64 * 2**20
+LENGTH_BYTES: Final = 4
+MOST_DESCRIPTORS: Final = 16
+_BLOCK_BYTES: Final = 256 * 1024
+_POLL_MS: Final = 100
+
+
+class FrameTooLargeError(ValueError):
+    """A message does not fit into a frame."""
+
+
+def encode(message: Any) -> bytes:
+    """A message as a frame.
+
+    Raises:
+        FrameTooLargeError: it is too large.
+        ValueError: it is not JSON.
+    """
+    text = json_text.write(message).encode(errors="surrogatepass")
+    if len(text) > LARGEST_FRAME_BYTES:
+        raise FrameTooLargeError(f"a message may have {LARGEST_FRAME_BYTES} bytes, and this one has {len(text)}")
+    return len(text).to_bytes(LENGTH_BYTES, "big") + text
+
+
+def receive(channel: socket.socket) -> tuple[Any, list[int]]:
+    """The next message from the pool and its descriptors, in the child.
+
+    Raises:
+        EOFError: the pool has ended.
+    """
+    length, descriptors, _, _ = socket.recv_fds(channel, LENGTH_BYTES, MOST_DESCRIPTORS)
+    while len(length) < LENGTH_BYTES:
+        length += _some(channel, LENGTH_BYTES - len(length))
+    left = int.from_bytes(length, "big")
+    text = bytearray()
+    while left:
+        text += (block := _some(channel, min(left, _BLOCK_BYTES)))
+        left -= len(block)
+    return json_text.parse(text.decode(errors="surrogatepass")), descriptors
+
+
+def _some(channel: socket.socket, most: int) -> bytes:
+    block = channel.recv(most)
+    if not block:
+        raise EOFError
+    return block
+
+
+class Channel:
+    """The pool's end of a child's socket. What the child sends is untrusted.
+
+    `check` is called ten times a second while the child is waited for, and ends the wait by raising.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        end.setblocking(False)
+        self._end = end
+
+    def send(self, frame: bytes, descriptors: Sequence[int], check: Callable[[], None]) -> None:
+        """Sends a frame; raises ConfinedError where the child has gone away."""
+        try:
+            self._await(select.POLLOUT, check)
+            sent = socket.send_fds(self._end, [frame[:LENGTH_BYTES]], descriptors)
+            view = memoryview(frame)[sent:]
+            while view:
+                self._await(select.POLLOUT, check)
+                view = view[self._end.send(view[:_BLOCK_BYTES]) :]
+        except OSError:
+            raise _died() from None
+
+    def receive(self, check: Callable[[], None]) -> dict[str, Any]:
+        """The child's next message; raises ConfinedError where there is none, or it is malformed."""
+        length = int.from_bytes(self._exactly(LENGTH_BYTES, check), "big")
+        if length > LARGEST_FRAME_BYTES:
+            raise ConfinedError(Kind.DIED, "its answer was larger than allowed")
+        text = self._exactly(length, check)
+        try:
+            message = json_text.parse(text.decode(errors="surrogatepass"))
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            raise ConfinedError(Kind.DIED, "its answer was malformed")
+        return message
+
+    def close(self) -> None:
+        """Closes the socket, which ends the child."""
+        self._end.close()
+
+    def _exactly(self, count: int, check: Callable[[], None]) -> bytearray:
+        # Grows with what arrives: a stated length alone reserves no memory.
+        received = bytearray()
+        while len(received) < count:
+            self._await(select.POLLIN, check)
+            try:
+                block = self._end.recv(min(count - len(received), _BLOCK_BYTES))
+            except OSError:
+                block = b""
+            if not block:
+                raise _died()
+            received += block
+        return received
+
+    def _await(self, event: int, check: Callable[[], None]) -> None:
+        waiting = select.poll()
+        waiting.register(self._end, event)
+        while not waiting.poll(_POLL_MS):
+            check()
+
+
+def _died() -> ConfinedError:
+    return ConfinedError(Kind.DIED, "its process died")
+
+
+def close_all(descriptors: Sequence[int]) -> None:
+    """Closes descriptors that came with a message."""
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -1,0 +1,268 @@
+"""A pool of confined processes that run one job each at a time."""
+
+import itertools
+import os
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from backend.confined.errors import ConfinedError, Kind
+from backend.confined.fair_slots import FairSlots
+from backend.confined.frames import FrameTooLargeError, encode
+from backend.confined.process import START_SECONDS, ConfinedProcess, Program, start_process
+from backend.confined.spawner import Spawner
+
+_SPARE: Final = 1
+_WALL_SECONDS: Final = 60.0
+_WALL_PER_CPU_SECOND: Final = 10.0
+
+
+class ConfinedPool:
+    """Runs jobs of one program in child processes with no rights. Thread-safe; every call waits for its job.
+
+    The first process is started with the first job, and while jobs run one more is kept ready. Processes end with the
+    pool, and with the service however that ends.
+
+    Args:
+        program: The module that the processes run; see `backend.confined`.
+        size: Jobs that run at once; one per processor by default. Owners of no running job get up to as many more.
+        name: What the pool's threads are called.
+        network: Whether the processes may open connections to other machines.
+        configuration: JSON for the program's `configure`.
+        readable: Folders that the processes may read beside the interpreter and its packages.
+        scratch: A folder below which each process gets one to write to, empty before each job; what an earlier
+            service left there is removed.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        *,
+        name: str,
+        size: int | None = None,
+        network: bool = False,
+        configuration: Any = None,
+        readable: Sequence[Path] = (),
+        scratch: Path | None = None,
+    ) -> None:
+        self._size = size or os.cpu_count() or 1
+        self._name = name
+        self._program = Program(program, network, configuration, tuple(readable))
+        self._scratch = scratch
+        self._slots = FairSlots(self._size, reserve=self._size)
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._spawner: Spawner | None = None
+        self._idle: deque[ConfinedProcess] = deque()
+        self._busy: set[ConfinedProcess] = set()
+        self._starting = 0
+        self._closed = threading.Event()
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def run(
+        self,
+        operation: str,
+        arguments: Any,
+        *,
+        owner: str,
+        cpu_seconds: float,
+        memory_bytes: int,
+        descriptors: Sequence[int] = (),
+        halt: threading.Event | None = None,
+        wall_seconds: float | None = None,
+    ) -> Any:
+        """The result of one job, as JSON.
+
+        Args:
+            operation: The name of the program's operation.
+            arguments: JSON for it.
+            owner: Whose job it is, for instance an API key's id; owners get processes in turn.
+            cpu_seconds: Processor time of all threads of the job, after which its process is killed.
+            memory_bytes: What the job may allocate.
+            descriptors: Open files for the job, at most 16.
+            halt: Ends the job within a fraction of a second once it is set.
+            wall_seconds: The longest the job may take in all, for one that sleeps; by default a minute and ten times
+                its processor time.
+
+        Raises:
+            ConfinedError: there is no result; see its `kind`.
+        """
+        try:
+            job = encode({"operation": operation, "arguments": arguments})
+        except FrameTooLargeError as error:
+            raise ConfinedError(Kind.FAILED, str(error)) from None
+        wall = wall_seconds or _WALL_SECONDS + _WALL_PER_CPU_SECOND * cpu_seconds
+        with self._slots.slot(owner, halt):
+            process = self._take(halt)
+            done = False
+            try:
+                result = process.run(job, memory_bytes, descriptors, self._limits(process, cpu_seconds, wall, halt))
+                done = True
+            except ConfinedError as error:
+                done = error.kind is Kind.FAILED
+                raise self._explained(error) from None
+            finally:
+                self._put_back(process, usable=done)
+        return result
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that run or wait for jobs now."""
+        with self._lock:
+            return [process.pid for process in (*self._busy, *self._idle)]
+
+    @property
+    def confinement(self) -> list[dict[str, Any]]:
+        """The layers that hold for each process that has run a job: `namespaces`, `landlock` and `filter`."""
+        with self._lock:
+            return [process.confinement for process in (*self._busy, *self._idle) if process.confinement]
+
+    def close(self) -> None:
+        """Ends every process and job; jobs that come later fail. Again is harmless."""
+        self._closed.set()
+        self._slots.close()
+        with self._lock:
+            spawner, self._spawner = self._spawner, None
+        if spawner is not None:
+            # Ends what it has started, and finishes what it is starting.
+            spawner.close()
+        with self._lock:
+            idle, busy = list(self._idle), list(self._busy)
+            self._idle.clear()
+        for process in idle:
+            self._discard(process)
+        for process in busy:
+            # Whoever waits for its job closes the rest.
+            process.kill()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _limits(
+        self, process: ConfinedProcess, cpu_seconds: float, wall_seconds: float, halt: threading.Event | None
+    ) -> Callable[[], None]:
+        """A check that raises ConfinedError once the job must end."""
+        cpu_end = process.cpu_seconds + cpu_seconds
+        wall_end = time.monotonic() + wall_seconds
+
+        def check() -> None:
+            self._check_wanted(halt)
+            if not process.alive:
+                # Its clock says nothing any more; the socket tells that it died.
+                return
+            if process.cpu_seconds > cpu_end:
+                raise ConfinedError(Kind.DEADLINE, f"it takes more than {cpu_seconds:g} seconds of processor time")
+            if time.monotonic() > wall_end:
+                raise ConfinedError(Kind.DEADLINE, f"it takes longer than {wall_seconds:g} seconds")
+
+        return check
+
+    def _check_wanted(self, halt: threading.Event | None) -> None:
+        if halt is not None and halt.is_set():
+            raise ConfinedError(Kind.HALTED, "it was ended")
+        if self._closed.is_set():
+            raise ConfinedError(Kind.CLOSED, "the service ends")
+
+    def _explained(self, error: ConfinedError) -> ConfinedError:
+        """A process that `close` killed looks as if it had died."""
+        if error.kind is Kind.DIED and self._closed.is_set():
+            return ConfinedError(Kind.CLOSED, "the service ends")
+        return error
+
+    def _take(self, halt: threading.Event | None) -> ConfinedProcess:
+        """A process that is ready for a job, and is now busy."""
+        try:
+            return self._ready_process(halt)
+        except ConfinedError as error:
+            if error.kind is not Kind.DIED:
+                raise
+        # One that was killed while it started, for instance by a machine short of memory, says nothing of the next.
+        return self._ready_process(halt)
+
+    def _ready_process(self, halt: threading.Event | None) -> ConfinedProcess:
+        process = self._idle_process() or self._started()
+        with self._lock:
+            self._busy.add(process)
+        self._start_spare()
+        start_end = time.monotonic() + START_SECONDS
+
+        def check() -> None:
+            self._check_wanted(halt)
+            if time.monotonic() > start_end:
+                raise ConfinedError(Kind.DIED, "its process could not be started in time")
+
+        try:
+            process.await_ready(check)
+        except ConfinedError as error:
+            self._put_back(process, usable=error.kind is Kind.HALTED)
+            raise self._explained(error) from None
+        return process
+
+    def _idle_process(self) -> ConfinedProcess | None:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                process = self._idle.popleft()
+            if process.alive:
+                return process
+            self._discard(process)
+
+    def _started(self) -> ConfinedProcess:
+        with self._lock:
+            if self._closed.is_set():
+                raise ConfinedError(Kind.CLOSED, "the service ends")
+            if self._spawner is None:
+                self._spawner = Spawner(f"{self._name}-spawner")
+            starting = self._spawner.submit(self._start)
+        try:
+            return starting.result()
+        except OSError as error:
+            raise ConfinedError(Kind.DIED, f"its process could not be started: {error.strerror}") from None
+
+    def _start(self) -> ConfinedProcess:
+        folder = None if self._scratch is None else self._scratch / str(next(self._numbers))
+        return start_process(self._program, folder)
+
+    def _start_spare(self) -> None:
+        """Has a process ready for whoever comes next."""
+        with self._lock:
+            count = len(self._busy) + len(self._idle) + self._starting
+            if self._idle or self._starting or count > self._size or self._spawner is None:
+                return
+            self._starting += 1
+            spawner = self._spawner
+
+            def start() -> None:
+                process = None
+                with suppress(OSError):
+                    process = self._start()
+                with self._lock:
+                    self._starting -= 1
+                    if process is not None:
+                        self._idle.append(process)
+
+            spawner.submit(start, urgent=False)
+
+    def _put_back(self, process: ConfinedProcess, *, usable: bool) -> None:
+        usable = usable and process.alive and process.reusable
+        if usable:
+            process.clear_scratch()
+        with self._lock:
+            self._busy.discard(process)
+            keep = usable and not self._closed.is_set() and len(self._idle) < self._size
+            if keep:
+                # The one used last, whose memory is warm, is taken first.
+                self._idle.appendleft(process)
+        if not keep:
+            self._discard(process)
+            self._start_spare()
+
+    def _discard(self, process: ConfinedProcess) -> None:
+        process.kill()
+        process.channel.close()

@@ -1,0 +1,188 @@
+"""One confined process, from the pool's side."""
+
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from backend.confined import bpf, libraries
+from backend.confined.errors import ConfinedError, Kind
+from backend.confined.frames import Channel, encode
+from backend.confined.syscall_rules import confined_process_rules
+
+NEWEST_ABI: Final = 6
+START_SECONDS: Final = 120.0
+"""How long a process may take to load its program, on a machine that is busy."""
+# A process that a job has made larger than this is not used again.
+_LARGEST_IDLE_GROWTH_BYTES: Final = 512 * 2**20
+_CPU_CLOCK: Final = 2
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the processes of a pool run, and what they get for it; `configuration` is JSON and may hold a secret."""
+
+    module: str
+    network: bool = False
+    configuration: Any = None
+    readable: tuple[Path, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class ConfinedProcess:
+    """A child that serves one job after the other; used by one thread at a time, killed from any."""
+
+    popen: "subprocess.Popen[bytes]"
+    channel: Channel
+    scratch: Path | None
+    confinement: dict[str, Any] = field(default_factory=dict)
+    _ready: bool = False
+    _idle_bytes: int = 0
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self.popen.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self.popen.poll() is None
+
+    def await_ready(self, check: Callable[[], None]) -> None:
+        """Waits until the process is confined and has loaded its program.
+
+        Raises:
+            ConfinedError: it could not be started, or `check` raised.
+        """
+        if self._ready:
+            return
+        confinement = self.channel.receive(check).get("confinement")
+        if not isinstance(confinement, dict) or self.channel.receive(check).get("ready") is not True:
+            raise ConfinedError(Kind.DIED, "its process could not be started")
+        self.confinement = confinement
+        self._ready = True
+        self._idle_bytes = self._memory()[0]
+
+    def run(self, job: bytes, memory_bytes: int, descriptors: Sequence[int], check: Callable[[], None]) -> Any:
+        """The result of one job, which may allocate `memory_bytes`; raises ConfinedError."""
+        self._limit_memory(memory_bytes)
+        self.channel.send(job, descriptors, check)
+        return _result(self.channel.receive(check))
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The processor time of all threads of the process so far; of one that has ended, infinity."""
+        try:
+            return time.clock_gettime(~self.pid << 3 | _CPU_CLOCK)
+        except OSError:
+            return float("inf")
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another job may run in the process, as far as its size says."""
+        with suppress(OSError):
+            return self._memory()[0] <= self._idle_bytes + _LARGEST_IDLE_GROWTH_BYTES
+        return False
+
+    def clear_scratch(self) -> None:
+        """Removes what jobs have left in the scratch folder."""
+        if self.scratch is not None:
+            for entry in self.scratch.iterdir():
+                _remove(entry)
+
+    def kill(self) -> None:
+        """Ends and reaps the process, and removes its scratch folder; again is harmless."""
+        self.popen.kill()
+        self.popen.wait()
+        if self.scratch is not None:
+            _remove(self.scratch)
+
+    def _limit_memory(self, memory_bytes: int) -> None:
+        with suppress(OSError):
+            _, data = self._memory()
+            # Never the hard limit: that could not be raised again for the next job.
+            _, hard = resource.prlimit(self.pid, resource.RLIMIT_DATA)
+            limit = data + memory_bytes
+            resource.prlimit(
+                self.pid, resource.RLIMIT_DATA, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
+            )
+
+    def _memory(self) -> tuple[int, int]:
+        """Bytes that are resident, and bytes of data and stack."""
+        fields = Path(f"/proc/{self.pid}/statm").read_text().split()
+        return int(fields[1]) * _PAGE, int(fields[5]) * _PAGE
+
+
+def start_process(program: Program, scratch: Path | None) -> ConfinedProcess:
+    """Starts a process and tells it how to confine itself.
+
+    Called on a thread that lives as long as the process: the process ends with it.
+
+    Raises:
+        OSError: the machine has no room for another process.
+    """
+    ours, theirs = socket.socketpair()
+    with theirs:
+        if scratch is not None:
+            scratch.mkdir(mode=0o700, parents=True)
+        command = [sys.executable, "-I", "-X", "utf8", "-m", "backend.confined.child", str(theirs.fileno())]
+        popen = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            pass_fds=(theirs.fileno(),),
+        )
+    with suppress(OSError):
+        # A child that has died already is noticed by whoever waits for it.
+        ours.sendall(encode(_options(program, scratch)))
+    return ConfinedProcess(popen, Channel(ours), scratch)
+
+
+def _options(program: Program, scratch: Path | None) -> dict[str, Any]:
+    readable = [*libraries.readable_paths(), *map(str, program.readable)]
+    readable += libraries.network_paths() if program.network else []
+    try:
+        system_calls = bpf.assemble(confined_process_rules(network=program.network)).hex()
+    except bpf.UnsupportedProcessorError:
+        system_calls = None
+    return {
+        "program": program.module,
+        "configuration": program.configuration,
+        "network": program.network,
+        "parent": os.getpid(),
+        "scratch": None if scratch is None else str(scratch),
+        "paths": {"read": readable, "own": [] if scratch is None else [str(scratch)]},
+        "newest_abi": NEWEST_ABI,
+        "filter": system_calls,
+    }
+
+
+def _result(answer: dict[str, Any]) -> Any:
+    match answer:
+        case {"result": result}:
+            return result
+        case {"error": Kind.MEMORY.value}:
+            raise ConfinedError(Kind.MEMORY, "it needs more memory than it may have")
+        case {"error": Kind.FAILED.value, "message": str(message), "data": data}:
+            raise ConfinedError(Kind.FAILED, message[:1_000], data)
+    raise ConfinedError(Kind.DIED, "its answer was malformed")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

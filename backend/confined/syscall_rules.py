@@ -1,0 +1,73 @@
+"""Tables of system calls that a process which handles untrusted data is refused, shared by all kinds of confinement.
+
+They take away what no such process needs and what Landlock and namespaces do not cover; they list nothing that is
+allowed.
+"""
+
+import errno
+from typing import Final
+
+from backend.confined.bpf import Check, Rule
+
+NEW_NAMESPACES: Final = 0x7E020000
+_SET_FILE_FLAGS: Final = (0x40086602, 0x401C5820)
+"""FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR: the owner may, through a file that is open for reading only."""
+
+KERNEL: Final = (
+    # Other processes.
+    Rule("ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp pidfd_getfd"),
+    Rule("prlimit64 sched_setaffinity sched_setscheduler sched_setparam sched_setattr", unless=(Check(0, (0,)),)),
+    Rule("setpriority", unless=(Check(0, (0,)), Check(1, (0,)))),
+    Rule("ioprio_set", unless=(Check(0, (1,)), Check(1, (0,)))),
+    # Namespaces and file systems. C libraries fall back to clone, whose flags can be seen.
+    Rule("clone3", errno.ENOSYS),
+    Rule("clone", unless=(Check(0, (0,), NEW_NAMESPACES),)),
+    Rule("unshare setns mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount"),
+    Rule("fspick mount_setattr swapon swapoff quotactl quotactl_fd open_by_handle_at name_to_handle_at"),
+    # Memory that belongs to no process and so counts for none.
+    Rule("memfd_create memfd_secret", errno.ENOSYS),
+    Rule("shmget shmat shmctl semget msgget mq_open"),
+    # The kernel's large or privileged surfaces.
+    Rule("bpf perf_event_open userfaultfd add_key request_key keyctl fanotify_init syslog acct personality"),
+    Rule("io_uring_setup io_uring_enter io_uring_register", errno.ENOSYS),
+    Rule("init_module finit_module delete_module kexec_load kexec_file_load reboot sethostname setdomainname"),
+    Rule("settimeofday clock_settime clock_adjtime adjtimex iopl ioperm modify_ldt vhangup"),
+)
+
+# Landlock does not look at these: they work on every file that the process's user may write, or see the names of.
+NO_ATTRIBUTES: Final = (
+    Rule("inotify_init inotify_init1 inotify_add_watch", errno.ENOSYS),
+    Rule("setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat", errno.ENOTSUP),
+    Rule("file_setattr", errno.ENOTSUP),
+)
+
+# Nor at these, and a user whom the process shares has more than the process's files. Programs that copy files expect
+# success.
+SHARED_USER: Final = (
+    Rule("chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat", 0),
+    Rule("utime utimes", 0, (Check(1, (0,)),), errno.EPERM),
+    Rule("utimensat futimesat", 0, (Check(2, (0,)),), errno.EPERM),
+    Rule("ioctl", unless=(Check(1, _SET_FILE_FLAGS, wanted=False),)),
+)
+NO_SIGNALS: Final = (Rule("kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal"),)
+
+_CLONE_THREAD: Final = 0x10000
+_AF_UNIX, _AF_INET, _AF_INET6, _SOCK_STREAM = 1, 2, 10, 1
+_NO_SOCKETS: Final = (Rule("socket socketpair connect bind listen accept accept4", errno.EACCES),)
+_CLIENT_SOCKETS: Final = (
+    Rule("socket", errno.EACCES, (Check(0, (_AF_INET, _AF_INET6)),)),
+    Rule("socketpair", errno.EACCES, (Check(0, (_AF_UNIX,)), Check(1, (_SOCK_STREAM,), 0xF))),
+    Rule("listen accept accept4", errno.EACCES),
+)
+# The process stays one process, with the limits that it was started with.
+_ONE_PROCESS: Final = (
+    Rule("execve execveat fork vfork setrlimit"),
+    Rule("clone", unless=(Check(0, (_CLONE_THREAD,), _CLONE_THREAD), Check(0, (0,), NEW_NAMESPACES))),
+    Rule("prlimit64", unless=(Check(0, (0,)), Check(2, (0,)))),
+)
+
+
+def confined_process_rules(*, network: bool) -> tuple[Rule, ...]:
+    """The rules of a confined worker process, which starts no process and, without `network`, opens no socket."""
+    sockets = _CLIENT_SOCKETS if network else _NO_SOCKETS
+    return (*sockets, *_ONE_PROCESS, *KERNEL, *NO_ATTRIBUTES, *SHARED_USER, *NO_SIGNALS)
