@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from backend.schemas.bounds import SchemaBounds
 from backend.secrets import Secrets
 
 
@@ -57,6 +58,7 @@ class BackendSettings:
         engine: What executes runs: `local` is this process, `dbos` is worker processes on the same PostgreSQL.
         step_slots: Steps that run at once in this process.
         memory_mb: The most memory that their environments may give them together; None takes a share of what there is.
+        schema_bounds: What judging one value by its schema may take.
         drain_seconds: How long steps may go on once the process is to end.
         launch_timeout_seconds: A segment that was handed over and that nothing takes up for so long fails as
             `launch_failed`.
@@ -77,6 +79,7 @@ class BackendSettings:
     engine: Literal["local", "dbos"] = "local"
     step_slots: int = 8
     memory_mb: int | None = None
+    schema_bounds: SchemaBounds = field(default_factory=SchemaBounds)
     drain_seconds: float = 2.0
     launch_timeout_seconds: float = 300.0
     watch_poll_seconds: float = 0.5

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from backend.schemas.bounds import SchemaBounds
 from backend.secrets import Secrets
 from backend.settings import BackendSettings, ModelProvider, ObjectSettings
 from deploy.addresses import (
@@ -132,6 +133,8 @@ class Runtime:
     drain_seconds: float = field(default=_BACKEND.drain_seconds, metadata={CHECK: between(0, 86400)})
     step_slots: int = field(default=_BACKEND.step_slots, metadata={CHECK: between(1, 256)})
     memory_mb: int | None = field(default=_BACKEND.memory_mb, metadata={CHECK: between(1_769, 16_777_216)})
+    schema_cpu_seconds: float = field(default=_BACKEND.schema_bounds.cpu_seconds, metadata={CHECK: between(0.1, 3600)})
+    schema_memory_mb: int = field(default=_BACKEND.schema_bounds.memory_mb, metadata={CHECK: between(16, 65_536)})
     launch_timeout_seconds: float = field(default=_BACKEND.launch_timeout_seconds, metadata={CHECK: between(1, 86400)})
 
 
@@ -212,6 +215,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         drain_seconds=runtime.drain_seconds,
         step_slots=runtime.step_slots,
         memory_mb=runtime.memory_mb,
+        schema_bounds=SchemaBounds(runtime.schema_cpu_seconds, runtime.schema_memory_mb),
         launch_timeout_seconds=runtime.launch_timeout_seconds,
         watch_poll_seconds=settings.backend.watch_poll_seconds,
         users_limit=settings.backend.users_limit,

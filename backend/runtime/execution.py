@@ -190,6 +190,7 @@ class Execution:
             models=Models(settings.secrets, settings.models),
             publisher=self._publisher,
             redactor=self._redactor,
+            schemas=services.schemas,
         )
         session = WorkerSession(settings, means, self._on_free, self._replacing.wake)
         session.start()

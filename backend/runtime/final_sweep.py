@@ -21,8 +21,14 @@ from backend.runtime import final_sweep_store as store
 from backend.runtime.pauses import Pauses
 from backend.runtime.redaction import Counts
 from backend.runtime.redactor import Redactor
-from backend.runtime.result import RESULT_PATH, inline_result, summary_of
-from backend.runtime.run_redaction import OUTPUTS, STEPS
+from backend.runtime.result import (
+    RESULT_PATH,
+    SUMMARY_TOO_LONG,
+    inline_result,
+    is_summary_too_long,
+    summary_of,
+)
+from backend.runtime.run_redaction import OUTPUTS
 from backend.storage.database import Database, Tx, run_of
 from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
@@ -38,14 +44,12 @@ class _Sweep:
     row: Any
     policy: dict[str, Any]
     counts: Counts = field(default_factory=Counts)
-    # Of what was counted when it was said, or handed on.
-    again: Counts = field(default_factory=Counts)
     changed: list[dict[str, object]] = field(default_factory=list)
     withheld: list[str] = field(default_factory=list)
     columns: dict[str, object] = field(default_factory=dict)
 
-    def add(self, counts: Counts, *, again: bool = False) -> None:
-        (self.again if again else self.counts).add(counts)
+    def add(self, counts: Counts) -> None:
+        self.counts.add(counts)
         self.policy["max_model_calls"] -= counts.model_calls
 
     @property
@@ -106,7 +110,6 @@ class FinalSweeps:
             self._sweep_texts(sweep)
             self._sweep_outputs(sweep, outputs)
         manifest = redaction_manifest.with_counts(row.pii_redaction, OUTPUTS, sweep.counts.as_dict())
-        manifest = redaction_manifest.with_counts(manifest, OUTPUTS, sweep.again.as_dict(), again=True)
         sweep.columns["pii_redaction"] = redaction_manifest.ended(manifest, began=bool(row.began), opened=True)
         originals = [output.object_key for output in outputs] if sweep.redacts else []
 
@@ -120,7 +123,7 @@ class FinalSweeps:
         row = sweep.row
         texts = [row.error_message, json_text.parse(row.warnings), row.result_error_message]
         swept, counts = self._redactor.values(sweep.policy, texts)
-        sweep.add(counts, again=True)
+        sweep.add(counts)
         if sweep.redacts:
             sweep.columns["error_message"] = swept[0]
             sweep.columns["warnings"] = json_text.write(swept[1])
@@ -152,7 +155,7 @@ class FinalSweeps:
     def _sweep_result(self, sweep: _Sweep, output: Any) -> None:
         value = json_text.parse(b"".join(self._objects.open_range(output.object_key, 0, output.size_bytes)))
         (swept,), counts = self._redactor.values(sweep.policy, [value])
-        sweep.add(counts, again=STEPS in sweep.policy["stages"])
+        sweep.add(counts)
         if not sweep.redacts:
             return
         text = json_text.write(swept)
@@ -165,6 +168,15 @@ class FinalSweeps:
             "result_sha256": sha256,
             "summary_markdown": summary_of(swept),
         }
+        self._warn_of_summary(sweep, swept)
+
+    def _warn_of_summary(self, sweep: _Sweep, result: Any) -> None:
+        """Has the warnings say whether the summary is too long as it was swept, not as it was before."""
+        given = json_text.parse(sweep.row.warnings)
+        swept = json_text.parse(str(sweep.columns["warnings"]))
+        others = [after for before, after in zip(given, swept, strict=True) if before != SUMMARY_TOO_LONG]
+        warnings = [*others, SUMMARY_TOO_LONG] if is_summary_too_long(result) else others
+        sweep.columns["warnings"] = json_text.write(warnings)
 
     def _remove(self, keys: Iterable[str]) -> None:
         """Removes objects that no row names; one that a store keeps holds up neither others nor any sweep."""

@@ -20,7 +20,7 @@ from backend.runtime.means import Means
 from backend.runtime.patience import changed, patiently
 from backend.runtime.promotion import discard, store_outputs
 from backend.runtime.redaction_worker import RedactionError
-from backend.runtime.run_redaction import OUTPUTS, STEPS, Found, RunRedaction
+from backend.runtime.run_redaction import STEPS, Found, RunRedaction
 from backend.storage.database import Tx, run_of
 from backend.storage.object_keys import object_key
 from backend.workflows.terms import StepTerms
@@ -57,6 +57,7 @@ class StepWork:
 
     means: Means
     run_id: str
+    key_id: str
     segment_id: str
     step: StepTerms
     attempt: int
@@ -124,7 +125,8 @@ class StepWork:
             limits=limits,
             attempt=self.attempt,
         )
-        result = await run_step(AgentMeans(self.means.sandbox, self.means.models), request, self._on_progress)
+        agent_means = AgentMeans(self.means.sandbox, self.means.models, self._answer_mismatch)
+        result = await run_step(agent_means, request, self._on_progress)
         await self._keep_log(result.log)
         value, redacted = await self._swept(STEPS, result.value)
         outputs: list[NewOutput] = []
@@ -132,6 +134,14 @@ class StepWork:
             outputs, kept = await self._take_over(folder)
             redacted += kept
         return Completed(json_text.write(value), outputs, redacted)
+
+    async def _answer_mismatch(self, schema: Any, answer: Any) -> str | None:
+        """What of a model's answer does not fit its schema."""
+        return await self.means.halted_with(
+            lambda halt: self.means.schemas.mismatch(
+                schema, json_text.write(answer), "answer", owner=self.key_id, halt=halt
+            )
+        )
 
     async def _files(self) -> Mapping[str, Path]:
         """What the steps that it needs left, made anew from the objects where a run went on after it waited."""
@@ -213,10 +223,7 @@ class StepWork:
             shutil.rmtree(folder)
             return []
         counts = keep_files(self.means, self.run_id, self.step.step, folder, self.redaction, halt)
-        if counts is None or self.redaction is None:
-            return []
-        # The final sweep counts the same files.
-        return [Found(STEPS, counts, again=self.redaction.covers(OUTPUTS))]
+        return [] if counts is None else [Found(STEPS, counts)]
 
     async def _keep_log(self, log: bytes) -> None:
         """The step's log is an object of the run that no output names, and is erased with it."""
