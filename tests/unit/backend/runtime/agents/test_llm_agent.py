@@ -85,7 +85,7 @@ def test_an_answer_that_does_not_fit_is_corrected_by_the_model(asked: Asked) -> 
 def test_an_answer_that_never_fits_fails_the_step_naming_what_does_not(asked: Asked) -> None:
     failed = asked.failure(answer(words="many"), agent={"output_schema": SCHEMA})
     assert failed.type == "InvalidAnswer"
-    assert failed.message == "The answer does not fit its schema at $.words: 'many' is not of type 'integer'"
+    assert failed.message == 'The answer does not fit its schema at $.words: "many" is not of type "integer"'
     assert len(asked.server.requests) == 3
 
 
