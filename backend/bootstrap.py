@@ -29,6 +29,7 @@ from backend.runtime.publishing.files import stored_outputs
 from backend.runtime.publishing.sweeping import by_policy
 from backend.runtime.redactor import Redactor
 from backend.runtime.runtime import LocalRuntime
+from backend.schemas.judge import SchemaJudge
 from backend.services import Services
 from backend.settings import BackendSettings
 from backend.storage.database import Database
@@ -71,6 +72,7 @@ class _Parts:
             cursors=Cursors(bytes.fromhex(deployment.cursor_secret)),
             secrets=settings.secrets,
             model_providers=models.callable_providers,
+            schemas=SchemaJudge(settings.schema_bounds),
         )
         self._backlog = Backlog(self.services)
         # A folder of a graph is one process's alone.
@@ -87,6 +89,7 @@ class _Parts:
     def close(self) -> None:
         """Lets go of all of it, the folder last."""
         self._backlog.close()
+        self.services.schemas.close()
         self.graphs.close()
         if self._shared_clock is not None:
             self._shared_clock.stop()

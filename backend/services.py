@@ -6,6 +6,7 @@ from backend.clock import Clock
 from backend.cursors import Cursors
 from backend.kept import Kept
 from backend.release import RELEASE
+from backend.schemas.judge import SchemaJudge
 from backend.secrets import Secrets
 from backend.storage.database import Database
 
@@ -25,3 +26,4 @@ class Services:
     secrets: Secrets = field(default_factory=Secrets)
     kept: Kept = field(default_factory=Kept)
     model_providers: frozenset[str] = frozenset()
+    schemas: SchemaJudge = field(default_factory=SchemaJudge)

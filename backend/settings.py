@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from backend.schemas.bounds import SchemaBounds
 from backend.secrets import Secrets
 
 
@@ -101,6 +102,7 @@ class BackendSettings:
         output_directories: The most directories that they may lie in.
         output_levels: How many directories deep they may lie.
         output_entry_bytes: What each of those files and directories counts against the workspace beside its bytes.
+        schema_bounds: What judging one value by its schema may take.
         drain_seconds: How long steps may go on once the process is to end.
         launch_timeout_seconds: A segment that was handed over and that nothing takes up for so long fails as
             `launch_failed`.
@@ -127,6 +129,7 @@ class BackendSettings:
     output_directories: int = 10_000
     output_levels: int = 32
     output_entry_bytes: int = 4_096
+    schema_bounds: SchemaBounds = field(default_factory=SchemaBounds)
     drain_seconds: float = 2.0
     launch_timeout_seconds: float = 300.0
     step_data: StepDataLimits = StepDataLimits()

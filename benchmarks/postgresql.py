@@ -25,6 +25,7 @@ from backend.interceptors import Caller
 from backend.key_changes import KeyChanges
 from backend.keys.administration import KeyAdministration
 from backend.runs.start import Starts
+from backend.schemas.rules import schema_problem
 from backend.services import Services
 from backend.storage.opening import open_postgresql
 from backend.workflows.applying import apply_manifests
@@ -108,7 +109,7 @@ class Stage:
         services = Services(self.database, system_clock, deployment.deployment_id, cursors)
         applied = self.database.write(
             lambda tx: apply_manifests(
-                tx, load_manifests([("bench.yaml", MANIFEST)]), now=system_clock(), actor="bench"
+                tx, load_manifests([("bench.yaml", MANIFEST)], schema_problem), now=system_clock(), actor="bench"
             )
         )
         self.workflow_id = next(one.id for one in applied if one.name == "Parked")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from backend.schemas.bounds import SchemaBounds
 from backend.secrets import Secrets
 from backend.settings import BackendSettings, ModelProvider, ObjectSettings, RedactionLimits, StepDataLimits
 from deploy.addresses import (
@@ -139,6 +140,8 @@ class Runtime:
     output_directories: int = field(default=_BACKEND.output_directories, metadata={CHECK: between(1, 100_000)})
     output_levels: int = field(default=_BACKEND.output_levels, metadata={CHECK: between(1, 64)})
     output_entry_bytes: int = field(default=_BACKEND.output_entry_bytes, metadata={CHECK: between(1_024, 1_048_576)})
+    schema_cpu_seconds: float = field(default=_BACKEND.schema_bounds.cpu_seconds, metadata={CHECK: between(0.1, 3600)})
+    schema_memory_mb: int = field(default=_BACKEND.schema_bounds.memory_mb, metadata={CHECK: between(16, 65_536)})
     launch_timeout_seconds: float = field(default=_BACKEND.launch_timeout_seconds, metadata={CHECK: between(1, 86400)})
     result_bytes: int = field(default=_STEP_DATA.result_bytes, metadata={CHECK: between(1_024, 67_108_864)})
     json_levels: int = field(default=_STEP_DATA.json_levels, metadata={CHECK: between(1, 1_000)})
@@ -240,6 +243,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         output_directories=runtime.output_directories,
         output_levels=runtime.output_levels,
         output_entry_bytes=runtime.output_entry_bytes,
+        schema_bounds=SchemaBounds(runtime.schema_cpu_seconds, runtime.schema_memory_mb),
         launch_timeout_seconds=runtime.launch_timeout_seconds,
         step_data=StepDataLimits(**{name: getattr(runtime, name) for name in StepDataLimits.__slots__}),
         watch_poll_seconds=settings.backend.watch_poll_seconds,

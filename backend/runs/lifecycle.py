@@ -157,8 +157,12 @@ def queue_segment(tx: Tx, run_id: str, at: int) -> str:
     return segment_id
 
 
-def complete_run(tx: Tx, segment_id: str, at: int, result: RunResult, warnings: Sequence[str]) -> None:
+def complete_run(
+    tx: Tx, segment_id: str, at: int, result: RunResult, warnings: Sequence[str], *, promoted: bool = False
+) -> None:
     """Closes the run of a segment that has done all its work, as cancelled where a cancel was asked for.
+
+    `promoted` says that its outputs were promoted before.
 
     Who was answered that the run is going to be cancelled never finds it completed.
 
@@ -169,9 +173,9 @@ def complete_run(tx: Tx, segment_id: str, at: int, result: RunResult, warnings: 
     if run is None:
         raise SegmentEndedError(segment_id)
     if run.cancel_requested_at is not None:
-        close_run(tx, run.run_id, CANCELLED, at, warnings=warnings)
+        close_run(tx, run.run_id, CANCELLED, at, warnings=warnings, promoted=promoted)
     else:
-        close_run(tx, run.run_id, COMPLETED, at, result=result, warnings=warnings)
+        close_run(tx, run.run_id, COMPLETED, at, result=result, warnings=warnings, promoted=promoted)
 
 
 def close_run(
@@ -185,12 +189,14 @@ def close_run(
     held: Held | None = None,
     result: RunResult | None = None,
     warnings: Sequence[str] = (),
+    promoted: bool | None = None,
 ) -> bool:
     """Moves a run to its final status, once: False, and nothing changed, when it is there already.
 
     Withdraws pending approvals, cancels unfinished steps, promotes the outputs that completed steps left, writes the
     last events and ends every open segment. With `held` it holds only while that owner runs that segment. A run
     that never began gets no events; a parked one gets a closing segment of its own. `warnings` are added to the run's.
+    `promoted` says whether the outputs were promoted before; None where the caller does not know.
     """
     if status not in TERMINAL:
         raise ValueError(f"{status} is not a final status")
@@ -217,22 +223,41 @@ def close_run(
         return False
     store.withdraw_approvals(tx, run_id, at)
     store.cancel_steps(tx, run_id, at)
-    store.stamp_outputs(tx, run_id, at)
     closing = _closing_segment(tx, run_id, at)
     if closing is not None:
-        # Names and comments may hold personal data, and an event never changes: what is still to be swept is left out.
-        told = ("output_id",) if store.is_unswept(tx, run_id) else ("output_id", "path", "size_bytes")
-        decisions = [decision_event(approval) for approval in store.untold_decisions(tx, run_id, closing)]
-        promoted = [
-            NewEvent("output.promoted", output.step, {name: getattr(output, name) for name in told})
-            for output in store.outputs_of(tx, run_id)
-        ]
+        if promoted is None:
+            promoted = store.has_promoted(tx, closing)
+        # Comments may hold personal data, and an event never changes: what is still to be swept is left out.
+        events = [decision_event(approval) for approval in store.untold_decisions(tx, run_id, closing)]
+        events += [] if promoted else _promotion(tx, run_id, at)
         failure = {"code": error_code, "message": error_message} if error_code else None
-        last = [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]
-        append_events(tx, closing, at, [*decisions, *promoted, *last])
+        events += [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]
+        append_events(tx, closing, at, events)
     store.end_segments(tx, run_id, at)
     tx.after_commit(lambda: metrics.RUNS_ENDED.add(status, error_code or metrics.NO_REASON))
     return True
+
+
+def promote_outputs(tx: Tx, run_id: str, segment_id: str, at: int) -> None:
+    """Promotes the outputs of a run that goes on, as before they are published.
+
+    Raises:
+        SegmentEndedError: the segment does not run any more.
+    """
+    events = _promotion(tx, run_id, at)
+    if events:
+        append_events(tx, segment_id, at, events)
+
+
+def _promotion(tx: Tx, run_id: str, at: int) -> list[NewEvent]:
+    """Stamps the run's outputs with the time of their promotion; returns an event for each."""
+    store.stamp_outputs(tx, run_id, at)
+    # Names may hold personal data, and an event never changes: what is still to be swept is left out.
+    shown = ("output_id",) if store.is_unswept(tx, run_id) else ("output_id", "path", "size_bytes")
+    return [
+        NewEvent("output.promoted", output.step, {name: getattr(output, name) for name in shown})
+        for output in store.outputs_of(tx, run_id)
+    ]
 
 
 def _closing_segment(tx: Tx, run_id: str, at: int) -> str | None:

@@ -171,6 +171,11 @@ _CLOSE: Final[Mapping[str, Statement]] = {
 _WARNINGS = sql(select(runs.c.warnings).where(runs.c.run_id == _RUN))
 _OUTPUTS = sql(select(outputs).where(outputs.c.run_id == _RUN).order_by(outputs.c.path))
 _UNSWEPT = sql(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.redaction_state == "pending"))
+_PROMOTED = sql(
+    select(events.c.seq)
+    .where(events.c.segment_id == _SEGMENT, events.c.type == literal_column("'output.promoted'"))
+    .limit(literal_column("1"))
+)
 _STAMP_OUTPUTS = sql(update(outputs).where(outputs.c.run_id == _RUN).values(created_at=_AT))
 
 
@@ -293,6 +298,11 @@ def outputs_of(tx: Tx, run_id: str) -> list[Any]:
 def is_unswept(tx: Tx, run_id: str) -> bool:
     """Whether the run's outputs are still to be swept for personal data."""
     return tx.one(_UNSWEPT, of_run_id=run_id) is not None
+
+
+def has_promoted(tx: Tx, segment_id: str) -> bool:
+    """Whether outputs were promoted in a segment."""
+    return tx.one(_PROMOTED, of_segment_id=segment_id) is not None
 
 
 def stamp_outputs(tx: Tx, run_id: str, at: int) -> None:

@@ -13,8 +13,15 @@ FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
 
 _OF_A_STAGE: Final = ("files", "values", "model_calls")
-_OF_MODELS: Final = ("model_calls", "model_skipped")
-_OF_A_RUN: Final = ("values", "files", "binary_files", "withheld_files", "emptied_values", *_OF_MODELS)
+_OF_A_RUN: Final = (
+    "values",
+    "files",
+    "binary_files",
+    "withheld_files",
+    "emptied_values",
+    "model_calls",
+    "model_skipped",
+)
 
 
 def pending_manifest(run_id: str, policy: Mapping[str, Any]) -> str | None:
@@ -32,21 +39,17 @@ def pending_manifest(run_id: str, policy: Mapping[str, Any]) -> str | None:
     return json_text.write(manifest)
 
 
-def with_counts(manifest: str, stage: str, counts: Mapping[str, Any], *, again: bool = False) -> str:
+def with_counts(manifest: str, stage: str, counts: Mapping[str, Any]) -> str:
     """The manifest with what a sweep of one stage has found; `counts` has `categories` beside plain numbers.
 
-    What is found `again`, or will be by another stage, is counted for the stage alone, so that the run's own counts
-    have every value once.
+    The run's own counts are the sums over the stages: what two stages find is counted twice.
     """
     parsed = orjson.loads(manifest)
     numbers = {name: count for name, count in counts.items() if name != "categories"}
     for entry in parsed["stages"]:
         if entry["stage"] == stage:
             _add(entry, {name: numbers[name] for name in _OF_A_STAGE})
-    if again:
-        numbers = {name: numbers[name] for name in _OF_MODELS}
-    else:
-        _add(parsed["categories"], counts["categories"])
+    _add(parsed["categories"], counts["categories"])
     _add(parsed["counts"], numbers)
     parsed["categories"] = dict(sorted(parsed["categories"].items()))
     return json_text.write(parsed)

@@ -1,6 +1,7 @@
 """What there is to do in the whole deployment, as one process of it tells an operator."""
 
 import logging
+import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
@@ -22,26 +23,30 @@ class Backlog:
         self._services = services
         # One thread for all questions, as a database may keep a connection for each.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="backlog")
+        self._lock = threading.Lock()
         self._asking: Future[Any] | None = None
 
     def measured(self) -> list[Family]:
         """What there is to do; only that the database is away where it is."""
         try:
-            # A question that is still open is waited for the next time.
-            self._asking = self._asking or self._thread.submit(self._ask)
-            row, now = self._asking.result(_SECONDS)
+            row, now = self._asked().result(_SECONDS)
         except Exception:  # noqa: BLE001 - whatever keeps it from answering, other numbers are told
             _LOG.info("the database could not say what there is to do", exc_info=True)
             found = [metrics.DATABASE_UP.now(0), *_families(None, 0)]
         else:
             found = [metrics.DATABASE_UP.now(1), *_families(row, now)]
-        if self._asking is not None and self._asking.done():
-            self._asking = None
         return found
 
     def close(self) -> None:
         """Asks nothing any more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _asked(self) -> Future[Any]:
+        """The question under way, or a new one: one that is still open is waited for the next time."""
+        with self._lock:
+            if self._asking is None or self._asking.done():
+                self._asking = self._thread.submit(self._ask)
+            return self._asking
 
     def _ask(self) -> tuple[Any, int]:
         now = self._services.clock()

@@ -56,7 +56,5 @@ class Changes:
 
 def add_redaction(tx: Tx, run_id: str, found: Found) -> None:
     """Adds what a sweep found to the run's redaction manifest."""
-    manifest = redaction_manifest.with_counts(
-        store.redaction_manifest(tx, run_id), found.stage, found.counts.as_dict(), again=found.again
-    )
+    manifest = redaction_manifest.with_counts(store.redaction_manifest(tx, run_id), found.stage, found.counts.as_dict())
     store.set_redaction_manifest(tx, run_id, manifest)

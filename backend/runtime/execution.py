@@ -1,19 +1,16 @@
 """Executes segments in this process, under a lease where other processes share the database. (DESIGN.md, 6)."""
 
+import logging
 import shutil
-import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from backend import metrics
 from backend.ids import new_id
-from backend.runtime import upkeep_store
-from backend.runtime.engines.local import LocalEngine
 from backend.runtime.files import remove_leftovers
 from backend.runtime.final_sweep import AT_ONCE, FinalSweeps
-from backend.runtime.lease import Lease
 from backend.runtime.limits import DEFAULT_LIMITS
 from backend.runtime.means import Means
 from backend.runtime.memory import default_memory_mb
@@ -21,8 +18,8 @@ from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.redactor import Redactor
 from backend.runtime.sandbox import OutputLimits, Sandbox, choose_sandbox
+from backend.runtime.session import WorkerSession
 from backend.runtime.slots import StepSlots
-from backend.runtime.sweeper import Sweeper
 from backend.runtime.ticker import Ticker
 from backend.services import Services
 from backend.settings import BackendSettings
@@ -30,8 +27,7 @@ from backend.storage.database import DatabaseAwayError
 from backend.storage.objects import ObjectStore, ObjectStoreError
 from measures import Family
 
-if TYPE_CHECKING:
-    from backend.runtime.engines.dbos import DbosWorker
+_LOG = logging.getLogger(__name__)
 
 TICK_SECONDS: Final = 0.5
 # A segment holds no slot while it records what a step left, so more segments than slots keep the slots busy.
@@ -46,7 +42,10 @@ _SLOW_THREADS: Final = 512
 class Execution:
     """An `Engine` with all that it needs; `on_free` is called whenever a segment has ended.
 
-    Where the lease is lost everything that runs is ended, and the process begins anew under another name.
+    Where the lease is lost everything that runs is ended, and another session follows, under another owner id.
+
+    Which session there is changes in `start`, then in the thread that replaces lost ones, then in `stop`, which ends
+    that thread first; everybody else reads it once and works with what was read.
     """
 
     def __init__(
@@ -81,12 +80,12 @@ class Execution:
             on_end=self._opening.wake,
         )
         self._tidying = Ticker("tidy", self._tidy, _TIDY_SECONDS)
+        self._replacing = Ticker("session", self._replace_lost, TICK_SECONDS)
         self._stopping = threading.Event()
+        self._lifecycle = threading.Lock()
         self._sandbox: Sandbox | None = None
-        self._engine: LocalEngine | None = None
-        self._slots: StepSlots | None = None
-        self._lease: Lease | None = None
-        self._queue: DbosWorker | None = None
+        self._session: WorkerSession | None = None
+        self._generation = 0
 
     def start(self) -> None:
         """Ends what an earlier process left running, before anything new runs.
@@ -95,31 +94,35 @@ class Execution:
             SandboxUnavailableError: steps cannot be isolated here as the settings ask; the message says what to do.
             ObjectStoreError: others execute runs of the same database, and cannot reach the objects of this process.
         """
-        self._work.mkdir(parents=True, exist_ok=True)
-        self._sandbox = choose_sandbox(self._settings.sandbox)
-        self._sandbox.prepare(DEFAULT_LIMITS)
-        self._begin(self._sandbox)
-        self._refuse_company()
-        self._publisher.start()
-        for ticker in (self._sweeping, self._opening, self._tidying):
-            ticker.start()
+        with self._lifecycle:
+            self._work.mkdir(parents=True, exist_ok=True)
+            self._sandbox = choose_sandbox(self._settings.sandbox)
+            self._sandbox.prepare(DEFAULT_LIMITS)
+            session = self._begin(self._sandbox)
+            self._refuse_company(session)
+            self._publisher.start()
+            for ticker in (self._sweeping, self._opening, self._tidying, self._replacing):
+                ticker.start()
 
     def stop(self) -> None:
         """Takes nothing new, lets steps go on for a grace, and ends the rest as orphaned; again is harmless."""
         self._stopping.set()
-        self._tidying.stop()
-        self._end(self._settings.drain_seconds)
-        self._sweeping.stop()
-        self._opening.stop()
-        # What is being swept is swept again at the next start.
-        self._sweeps.stop()
-        self._redactor.close()
-        self._publisher.stop()
-        if self._sandbox is not None:
-            self._sandbox.close()
-            self._sandbox = None
-        self._threads.shutdown()
-        self._slow_threads.shutdown()
+        with self._lifecycle:
+            self._replacing.stop()
+            self._tidying.stop()
+            if self._session is not None:
+                self._session.stop(self._settings.drain_seconds)
+            self._sweeping.stop()
+            self._opening.stop()
+            # What is being swept is swept again at the next start.
+            self._sweeps.stop()
+            self._redactor.close()
+            self._publisher.stop()
+            if self._sandbox is not None:
+                self._sandbox.close()
+                self._sandbox = None
+            self._threads.shutdown()
+            self._slow_threads.shutdown()
 
     def submit(self, segment_id: str) -> None:
         """Has a queued segment executed; see `Engine.submit`.
@@ -127,18 +130,26 @@ class Execution:
         Raises:
             RuntimeError: nothing is executed now.
         """
-        if self._engine is None:
+        session = self._session
+        if session is None:
             raise RuntimeError("this process executes nothing now")
-        self._engine.submit(segment_id)
+        session.engine.submit(segment_id)
 
     def cancel(self, segment_id: str) -> None:
         """Has a segment end; see `Engine.cancel`."""
-        if self._engine is not None:
-            self._engine.cancel(segment_id)
+        session = self._session
+        if session is not None:
+            session.engine.cancel(segment_id)
 
     def executes(self, segment_id: str) -> bool:
         """Whether the segment goes on here; see `Engine.executes`."""
-        return self._engine is not None and self._engine.executes(segment_id)
+        session = self._session
+        return session is not None and session.engine.executes(segment_id)
+
+    @property
+    def generation(self) -> int:
+        """How many sessions have been lost; see `Engine.generation`."""
+        return self._generation
 
     def look(self) -> None:
         """Has what must end looked for at once."""
@@ -150,11 +161,11 @@ class Execution:
         self._sweeps.forget(run_id)
         shutil.rmtree(self._work / run_id, ignore_errors=True)
 
-    def _refuse_company(self) -> None:
+    def _refuse_company(self, session: WorkerSession) -> None:
         objects = self._settings.objects
-        if self._lease is None or objects.store != "folder" or objects.folder is not None:
+        if objects.store != "folder" or objects.folder is not None:
             return
-        host = self._lease.company()
+        host = session.company()
         if host is not None:
             raise ObjectStoreError(
                 f"Another process, on {host}, executes runs of the same database, and the objects of this one rest in "
@@ -163,23 +174,26 @@ class Execution:
 
     def measured(self) -> list[Family]:
         """What is executed here; from any thread."""
-        slots, engine = self._slots, self._engine
+        session = self._session
         return [
-            metrics.STEP_SLOTS.now(0 if slots is None or engine is None else slots.count),
-            metrics.STEP_SLOTS_USED.now(0 if slots is None else slots.in_use),
-            metrics.SEGMENTS_RUNNING.now(0 if engine is None else engine.running),
+            metrics.STEP_SLOTS.now(session.slots.count if session is not None and session.active else 0),
+            metrics.STEP_SLOTS_USED.now(0 if session is None else session.slots.in_use),
+            metrics.SEGMENTS_RUNNING.now(0 if session is None else session.engine.running),
         ]
 
-    def _begin(self, sandbox: Sandbox) -> None:
+    def _begin(self, sandbox: Sandbox) -> WorkerSession:
+        """Starts a session, and makes it the one that is used.
+
+        Raises:
+            DatabaseAwayError: the database cannot be reached.
+        """
         settings, services = self._settings, self._services
-        owner = new_id("proc")
-        self._slots = slots = StepSlots(settings.step_slots, settings.memory_mb or default_memory_mb())
         means = Means(
             database=services.database,
             clock=services.clock,
             objects=self._objects,
             kept=services.kept,
-            owner=owner,
+            owner=new_id("proc"),
             work=self._work,
             sandbox=sandbox,
             network=settings.network,
@@ -190,68 +204,39 @@ class Execution:
                 settings.output_entry_bytes,
             ),
             step_data=settings.step_data,
-            slots=slots,
+            slots=StepSlots(settings.step_slots, settings.memory_mb or default_memory_mb()),
             threads=self._threads,
             slow_threads=self._slow_threads,
             secrets=services.secrets,
             models=Models(settings.secrets, settings.models),
             publisher=self._publisher,
             redactor=self._redactor,
+            schemas=services.schemas,
         )
-        self._engine = engine = LocalEngine(means, self._on_free)
-        shared = settings.database is not None
-        self._sweeper = Sweeper(
-            services.database, services.clock, self, settings.launch_timeout_ms, owner if shared else None
-        )
-        if shared:
-            self._lease = Lease(
-                services.database, services.clock, owner, socket.gethostname(), settings.step_slots, self._lost
-            )
-            self._lease.start()
-            if settings.engine == "local":
-                # What a process that is gone was handed is with nobody; with another that lives, twice is harmless.
-                services.database.write(upkeep_store.take_back, of="launcher")
-        else:
-            self._sweeper.recover()
-        engine.start()
-        if settings.database is not None and settings.engine == "dbos":
-            from backend.runtime.engines.dbos import DbosWorker
+        session = WorkerSession(settings, means, self._on_free, self._replacing.wake)
+        session.start()
+        self._session = session
+        return session
 
-            # No more than it has slots for: what waits, waits where another worker may take it.
-            self._queue = DbosWorker(settings.database, owner, engine, settings.step_slots)
-            self._queue.start()
-
-    def _end(self, grace_seconds: float) -> None:
-        if self._lease is not None and grace_seconds:
-            self._lease.drain()
-        if self._queue is not None and grace_seconds:
-            self._queue.stop(grace_seconds)
-            self._queue, grace_seconds = None, 0
-        if self._engine is not None:
-            self._engine.stop(grace_seconds)
-            self._engine = None
-        if self._queue is not None:
-            # After the steps, for it may wait long for a database that is away.
-            self._queue.stop(0)
-            self._queue = None
-        if self._lease is not None:
-            self._lease.stop()
-            self._lease = None
-
-    def _lost(self) -> None:
-        """Ends every step now: others may take it that this process is dead."""
-        self._end(0)
-        while not self._stopping.wait(TICK_SECONDS):
-            try:
-                if self._sandbox is not None:
-                    self._begin(self._sandbox)
-            except DatabaseAwayError:
-                self._end(0)
-            else:
-                return
+    def _replace_lost(self) -> None:
+        """Has another session follow one whose lease was lost; what fails is tried again soon."""
+        session, sandbox = self._session, self._sandbox
+        if session is None or sandbox is None or not session.lost:
+            return
+        try:
+            session.stop(0)
+        finally:
+            # Before the next session takes back what this one was handed.
+            self._generation += 1
+        try:
+            self._begin(sandbox)
+        except DatabaseAwayError:
+            _LOG.info("no lease can be taken while the database is away")
 
     def _sweep(self) -> None:
-        self._sweeper.sweep()
+        session = self._session
+        if session is not None:
+            session.sweeper.sweep()
 
     def _begin_sweeps(self) -> None:
         self._sweeps.round()

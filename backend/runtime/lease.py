@@ -25,7 +25,10 @@ _GIVEN_UP_AFTER_SECONDS: Final = 15.0
 
 
 class Lease:
-    """The lease of `owner`, renewed by a thread of its own; another calls `on_lost`, once, when it does not stand."""
+    """The lease of `owner`, renewed by a thread of its own; another calls `on_lost`, once, when it does not stand.
+
+    `stop` waits for both threads, so `on_lost` must not wait for whoever stops the lease.
+    """
 
     def __init__(
         self, database: Database, clock: Clock, owner: str, host: str, step_slots: int, on_lost: Callable[[], None]
@@ -39,6 +42,7 @@ class Lease:
         self._draining = False
         self._gone = False
         self._ended = threading.Event()
+        self._renewing = threading.Lock()
         self._threads = [
             threading.Thread(target=work, name="lease", daemon=True) for work in (self._renew_forever, self._watch)
         ]
@@ -91,7 +95,7 @@ class Lease:
         """Gives the lease back, once nothing is executed any more; again is harmless."""
         self._ended.set()
         for thread in self._threads:
-            if thread.is_alive() and thread is not threading.current_thread():
+            if thread.is_alive():
                 thread.join()
         try:
             self._database.write(lambda tx: store.remove(tx, self._owner), of=f"worker {self._owner}")
@@ -112,18 +116,20 @@ class Lease:
                 return
 
     def _renew(self) -> None:
-        began = time.monotonic()
-        until = self._clock() + round(SECONDS * 1000)
-        try:
-            stands = self._database.write(
-                lambda tx: store.renew(tx, self._owner, until, draining=self._draining), of=f"worker {self._owner}"
-            )
-        except Exception:  # noqa: BLE001 - whatever it was may pass before the lease ends
-            metrics.LEASE_RENEWALS.add("failed")
-            _LOG.warning("The lease of %s could not be renewed", self._owner, exc_info=True)
-            return
-        metrics.LEASE_RENEWALS.add("renewed" if stands else "failed")
-        if stands:
-            self._renewed = began
-        else:
-            self._gone = True
+        # One at a time, so that none that began earlier overwrites what a later one recorded.
+        with self._renewing:
+            began = time.monotonic()
+            until = self._clock() + round(SECONDS * 1000)
+            try:
+                stands = self._database.write(
+                    lambda tx: store.renew(tx, self._owner, until, draining=self._draining), of=f"worker {self._owner}"
+                )
+            except Exception:  # noqa: BLE001 - whatever it was may pass before the lease ends
+                metrics.LEASE_RENEWALS.add("failed")
+                _LOG.warning("The lease of %s could not be renewed", self._owner, exc_info=True)
+                return
+            metrics.LEASE_RENEWALS.add("renewed" if stands else "failed")
+            if stands:
+                self._renewed = began
+            else:
+                self._gone = True

@@ -15,6 +15,7 @@ from backend.runtime.publishing import Publisher
 from backend.runtime.redactor import Redactor
 from backend.runtime.sandbox import Network, OutputLimits, Sandbox
 from backend.runtime.slots import StepSlots
+from backend.schemas.judge import SchemaJudge
 from backend.secrets import Secrets
 from backend.settings import StepDataLimits
 from backend.storage.database import Database
@@ -54,6 +55,7 @@ class Means:
     models: Models
     publisher: Publisher
     redactor: Redactor
+    schemas: SchemaJudge
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Runs blocking work beside the loop."""
@@ -86,7 +88,8 @@ class Means:
         except asyncio.CancelledError:
             halt.set()
             await asyncio.wait({running})
-            if undo is not None and running.exception() is None:
+            # Looked at in any case: that the work was ended is no error that nobody noticed.
+            if running.exception() is None and undo is not None:
                 await self.in_slow_thread(lambda: undo(running.result()))
             raise
 

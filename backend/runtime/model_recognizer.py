@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from backend.runtime.agents.model_failures import cause_of
 from backend.runtime.models import ConfiguredModel, Models
 from backend.runtime.redaction import Mention
-from backend.runtime.schema_check import schema_mismatch
+from backend.schemas.validation import mismatch
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
@@ -100,9 +100,10 @@ class AskedModel:
 
         @agent.output_validator
         def fits(answer: Any) -> Any:
-            mismatch = schema_mismatch(schema, answer, "answer")
-            if mismatch is not None:
-                raise ModelRetry(mismatch)
+            # The schema is this module's own, and asks for nothing that takes more than linear time.
+            found = mismatch(schema, answer, "answer")
+            if found is not None:
+                raise ModelRetry(found)
             return answer
 
         return agent

@@ -18,11 +18,10 @@ OUTPUTS: Final = "outputs"
 
 
 class Found(NamedTuple):
-    """What a sweep for a stage found; `again` where another sweep counts the same values."""
+    """What a sweep for a stage found."""
 
     stage: str
     counts: Counts
-    again: bool = False
 
 
 def over_limit_warning(name: str, limit: str, withheld: bool) -> str:

@@ -12,8 +12,14 @@ from backend.runs import redaction_manifest
 from backend.runtime import final_sweep_store as store
 from backend.runtime.redaction import Counts
 from backend.runtime.redactor import OVER_LIMIT, RedactionError, Redactor
-from backend.runtime.result import RESULT_PATH, inline_result, summary_of
-from backend.runtime.run_redaction import OUTPUTS, STEPS, over_limit_warning
+from backend.runtime.result import (
+    RESULT_PATH,
+    SUMMARY_TOO_LONG,
+    inline_result,
+    is_summary_too_long,
+    summary_of,
+)
+from backend.runtime.run_redaction import OUTPUTS, over_limit_warning
 from backend.storage.database import Database, Tx, run_of
 from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
@@ -33,8 +39,6 @@ class RunSweep:
     folder: Path
     halt: threading.Event
     _counts: Counts = field(default_factory=Counts)
-    # Of what was counted when it was said, or handed on.
-    _again: Counts = field(default_factory=Counts)
     _changed: list[dict[str, object]] = field(default_factory=list)
     _withheld: list[str] = field(default_factory=list)
     _columns: dict[str, object] = field(default_factory=dict)
@@ -77,7 +81,6 @@ class RunSweep:
 
     def _finish(self, outputs: Iterable[Any]) -> bool:
         manifest = redaction_manifest.with_counts(self._row.pii_redaction, OUTPUTS, self._counts.as_dict())
-        manifest = redaction_manifest.with_counts(manifest, OUTPUTS, self._again.as_dict(), again=True)
         manifest = redaction_manifest.ended(manifest, began=bool(self._row.began), opened=True)
         columns = {**self._columns, "pii_redaction": manifest}
         originals = [output.object_key for output in outputs] if self._redacts else []
@@ -97,11 +100,11 @@ class RunSweep:
         if self.database.read(lambda tx: store.run(tx, self.run_id)) is None:
             self._announce(outputs)
 
-    def _add(self, counts: Counts, *, again: bool = False) -> None:
-        (self._again if again else self._counts).add(counts)
+    def _add(self, counts: Counts) -> None:
+        self._counts.add(counts)
         self._policy["max_model_calls"] -= counts.model_calls
 
-    def _values(self, values: list[Any], *, again: bool) -> list[Any] | None:
+    def _values(self, values: list[Any]) -> list[Any] | None:
         """The swept values; None where they exceed the limits of a sweep."""
         try:
             swept, counts = self.redactor.values(self._policy, values, self.halt, owner=self._row.key_id)
@@ -110,19 +113,22 @@ class RunSweep:
                 raise
             self._add(Counts(model_calls=error.model_calls))
             return None
-        self._add(counts, again=again)
+        self._add(counts)
         return swept
 
     def _sweep_texts(self) -> None:
         """What the run itself says: why it failed, what did not land, what its result lacks."""
         row = self._row
         said = [row.error_message, json_text.parse(row.warnings), row.result_error_message]
-        swept = self._values(said, again=True)
+        swept = self._values(said)
         if swept is None and self._redacts:
             swept = [_withheld(said[0]), [_WITHHELD] * len(said[1]), _withheld(said[2])]
         if self._redacts:
             self._columns["error_message"], _, self._columns["result_error_message"] = swept or said
         warnings = (swept or said)[1] if self._redacts else said[1]
+        if self._redacts:
+            # What was said of the summary before was of the one that was not swept.
+            warnings = [after for before, after in zip(said[1], warnings, strict=True) if before != SUMMARY_TOO_LONG]
         self._columns["warnings"] = json_text.write([*warnings, *self._warnings])
 
     def _sweep_files(self, files: list[Any]) -> None:
@@ -161,7 +167,7 @@ class RunSweep:
 
     def _sweep_result(self, output: Any) -> None:
         value = json_text.parse(b"".join(self.objects.open_range(output.object_key, 0, output.size_bytes)))
-        swept = self._values([value], again=STEPS in self._policy["stages"])
+        swept = self._values([value])
         if swept is None:
             warning = over_limit_warning(RESULT_PATH, self.redactor.limit_of(output.size_bytes), self._redacts)
             self._warnings.append(warning)
@@ -182,6 +188,8 @@ class RunSweep:
             "result_sha256": sha256,
             "summary_markdown": summary_of(swept[0]),
         }
+        if is_summary_too_long(swept[0]):
+            self._warnings.append(SUMMARY_TOO_LONG)
 
 
 def _withheld(text: str | None) -> str | None:

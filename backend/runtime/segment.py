@@ -9,10 +9,9 @@ import logging
 from functools import partial
 from typing import Any
 
-from backend.outputs.store import NewOutput
 from backend.run_status import FAILED
 from backend.runs.failure_codes import INVARIANT_BLOCKED
-from backend.runs.lifecycle import RunResult, SegmentEndedError, complete_run, park_run
+from backend.runs.lifecycle import RunResult, SegmentEndedError, complete_run, park_run, promote_outputs
 from backend.runtime import dag, store
 from backend.runtime.beginning import Begun, begin
 from backend.runtime.endings import Ending, reason_to_stop
@@ -24,7 +23,7 @@ from backend.runtime.preparation import Seen, inputs_folder, prepare, remove_fol
 from backend.runtime.promotion import discard
 from backend.runtime.publishing.stage import publish
 from backend.runtime.recording import Recording
-from backend.runtime.result import make_result
+from backend.runtime.result import StoredResult, make_result
 from backend.runtime.retry import wait_seconds
 from backend.runtime.steps import Completed, Failed, StepWork
 from backend.runtime.stopping import StoppedError, Stopping
@@ -48,6 +47,9 @@ class Segment:
 
     async def run(self) -> None:
         """Executes the segment to its end; what goes wrong is logged, and ends a run that has begun as `orphaned`."""
+        if self._stop.is_set():
+            # It stays queued: what would begin now would only be ended.
+            return
         try:
             begun = await self._means.in_thread(lambda: begin(self._means, self._segment_id))
         except Exception:  # noqa: BLE001 - logged; other segments go on
@@ -152,6 +154,7 @@ class _Execution:
         return StepWork(
             means=self._means,
             run_id=begun.run_id,
+            key_id=begun.key_id,
             segment_id=self._segment_id,
             step=self._board.terms(step),
             attempt=self._board.attempt(step),
@@ -209,13 +212,17 @@ class _Execution:
         value = board.value(begun.terms.result_step) if begun.terms.result_step else None
         if value is not None:
             try:
-                result, output = await self._store_result(value)
+                result, output, of_result = await self._store_result(value)
             except OSError:
                 _LOG.exception("The result of run %s could not be stored", begun.run_id)
                 await self._recording.close(Ending(FAILED, INVARIANT_BLOCKED, "The result could not be stored."))
                 return
             board.changes.outputs.append(output)
+            for message in of_result:
+                board.changes.event("warning", message=message)
+            warnings += of_result
         if begun.terms.publish:
+            await self._recording.record(lambda tx, at: promote_outputs(tx, begun.run_id, self._segment_id, at))
             warnings += await publish(
                 means,
                 begun.run_id,
@@ -225,19 +232,19 @@ class _Execution:
                 self._wait_for_publication,
                 reasons=begun.redaction is None,
             )
-        await self._recording.record(lambda tx, at: complete_run(tx, self._segment_id, at, result, warnings))
-
-    async def _store_result(self, value: str) -> tuple[RunResult, NewOutput]:
-        means, begun = self._means, self._begun
-        storing = asyncio.ensure_future(
-            patiently(
-                lambda: means.halted_with(
-                    lambda _: make_result(means.objects, begun.run_id, value, begun.terms.result_schema),
-                    undo=lambda made: discard(means.objects, [made[1]]),
-                ),
-                f"The result of run {begun.run_id}",
-            )
+        promoted = bool(begun.terms.publish)
+        await self._recording.record(
+            lambda tx, at: complete_run(tx, self._segment_id, at, result, warnings, promoted=promoted)
         )
+
+    async def _store_result(self, value: str) -> StoredResult:
+        """Judges and stores the result.
+
+        Raises:
+            StoppedError: the segment is to end; neither goes on.
+            OSError: the store could not take it.
+        """
+        storing = asyncio.create_task(self._judge_and_store(value))
         try:
             return await self._stopping.or_result(storing)
         except StoppedError:
@@ -245,6 +252,21 @@ class _Execution:
             # Once the run is closed it may be erased, and nothing may be stored for it after that.
             await asyncio.wait({storing})
             raise
+
+    async def _judge_and_store(self, value: str) -> StoredResult:
+        means, begun = self._means, self._begun
+        schema, mismatch = begun.terms.result_schema, None
+        if schema is not None:
+            mismatch = await means.halted_with(
+                lambda halt: means.schemas.mismatch(schema, value, "result", owner=begun.key_id, halt=halt)
+            )
+        return await patiently(
+            lambda: means.halted_with(
+                lambda _: make_result(means.objects, begun.run_id, value, mismatch),
+                undo=lambda made: discard(means.objects, [made.output]),
+            ),
+            f"The result of run {begun.run_id}",
+        )
 
     async def _wait_for_publication(self, outcome: asyncio.Future[Any], seconds: float) -> None:
         try:

@@ -22,7 +22,7 @@ from backend.runtime.means import Means
 from backend.runtime.patience import changed, patiently
 from backend.runtime.promotion import discard, store_outputs
 from backend.runtime.redactor import RedactionError
-from backend.runtime.run_redaction import OUTPUTS, STEPS, Found, RunRedaction
+from backend.runtime.run_redaction import STEPS, Found, RunRedaction
 from backend.runtime.sandbox.inside.events import EventBudget
 from backend.runtime.skipped_outputs import skipped_warning
 from backend.storage.database import Tx, run_of
@@ -63,6 +63,7 @@ class StepWork:
 
     means: Means
     run_id: str
+    key_id: str
     segment_id: str
     step: StepTerms
     attempt: int
@@ -137,7 +138,8 @@ class StepWork:
             data_limits=self.means.step_data,
             events=events,
         )
-        result = await run_step(AgentMeans(self.means.sandbox, self.means.models), request, self._on_progress)
+        agent_means = AgentMeans(self.means.sandbox, self.means.models, self._answer_mismatch)
+        result = await run_step(agent_means, request, self._on_progress)
         if self.redaction is not None:
             # A sweep may take long, and others' steps must not wait for it.
             self.on_executed()
@@ -149,6 +151,14 @@ class StepWork:
             redacted += kept
         warnings = [skipped_warning(self.step.step, result.skipped, limits.outputs)] if result.skipped else []
         return Completed(json_text.write(value), outputs, redacted, warnings)
+
+    async def _answer_mismatch(self, schema: Any, answer: Any) -> str | None:
+        """What of a model's answer does not fit its schema."""
+        return await self.means.halted_with(
+            lambda halt: self.means.schemas.mismatch(
+                schema, json_text.write(answer), "answer", owner=self.key_id, halt=halt
+            )
+        )
 
     async def _files(self) -> Mapping[str, Path]:
         """What the steps that it needs left, made anew from the objects where a run went on after it waited."""
@@ -246,10 +256,7 @@ class StepWork:
             shutil.rmtree(folder)
             return []
         counts = keep_files(self.means, self.run_id, self.step.step, folder, self.redaction, halt)
-        if counts is None or self.redaction is None:
-            return []
-        # The final sweep counts the same files.
-        return [Found(STEPS, counts, again=self.redaction.covers(OUTPUTS))]
+        return [] if counts is None else [Found(STEPS, counts)]
 
     async def _keep_log(self, log: bytes) -> None:
         """The step's log is an object of the run that no output names, and is erased with it."""

@@ -88,7 +88,8 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         self, request: workflows_pb2.ApplyManifestsRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ApplyManifestsResponse:
         """Applies all files, or nothing."""
-        manifests = load_manifests((file.name, file.content) for file in request.files)
+        files = ((file.name, file.content) for file in request.files)
+        manifests = load_manifests(files, self._services.schemas.schema_problem)
         actor = caller_of(context).audit_name
         now = self._services.clock()
         applied = self._services.database.write(lambda tx: apply_manifests(tx, manifests, now=now, actor=actor))

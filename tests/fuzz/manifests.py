@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from backend.errors import ApiError
+from backend.schemas.rules import schema_problem
 from backend.workflows.manifests.loader import Manifest, load_manifests
 from tests.fuzz.target import Target
 from workflow_api.v1 import errors_pb2
@@ -23,7 +24,7 @@ def check(data: bytes) -> None:
     except UnicodeDecodeError:
         return  # the command says so before anything is read
     try:
-        manifests = load_manifests([("m.yaml", text)])
+        manifests = load_manifests([("m.yaml", text)], schema_problem)
     except ApiError as error:
         _check_problems(error, text)
         return
@@ -31,7 +32,9 @@ def check(data: bytes) -> None:
     for manifest in manifests:
         json.loads(manifest.definition)
         assert 1 <= manifest.line <= _lines(text)
-    [*again] = load_manifests([("m.yaml", yaml.dump_all(map(_document, manifests), Dumper=yaml.CSafeDumper))])
+    [*again] = load_manifests(
+        [("m.yaml", yaml.dump_all(map(_document, manifests), Dumper=yaml.CSafeDumper))], schema_problem
+    )
     assert [(m.kind, m.name, m.definition, m.status) for m in again] == [
         (m.kind, m.name, m.definition, m.status) for m in manifests
     ]

@@ -37,12 +37,14 @@ def services(tmp_path: Path, clock: TestClock, database_url: str | None) -> Iter
     folder = DataFolder(tmp_path / "data")
     database: Database = folder.open_database() if database_url is None else open_postgresql(database_url, 16)
     deployment = database.write(lambda tx: deployment_store.ensure(tx, "dep-test"))
-    yield Services(
+    made = Services(
         database,
         clock,
         deployment.deployment_id,
         Cursors(bytes.fromhex(deployment.cursor_secret)),
         model_providers=frozenset({"openai", "openai-chat"}),
     )
+    yield made
+    made.schemas.close()
     database.close()
     folder.close()

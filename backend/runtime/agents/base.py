@@ -84,12 +84,17 @@ class StepFailed(Exception):  # noqa: N818 - the event's name in DECISIONS.md §
         self.by_the_agent = by_the_agent
 
 
+AnswerCheck = Callable[[Any, Any], Awaitable[str | None]]
+"""What of a model's answer does not fit a schema, by schema and answer; None where all of it fits."""
+
+
 @dataclass(frozen=True)
 class AgentMeans:
     """What the runners of agents work with."""
 
     sandbox: Sandbox
     models: Models
+    check_answer: AnswerCheck
 
 
 AgentRunner = Callable[[AgentMeans, StepRequest, OnProgress], Awaitable[StepResult]]

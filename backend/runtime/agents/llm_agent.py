@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backend import json_text
 from backend.runtime.agents import failures
-from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult
+from backend.runtime.agents.base import AnswerCheck, OnProgress, StepFailed, StepRequest, StepResult
 from backend.runtime.agents.model_failures import model_failure
 from backend.runtime.agents.progress import untimed, within
 from backend.runtime.agents.prompt import user_prompt
 from backend.runtime.agents.tools import tools_of
 from backend.runtime.agents.values import NotJsonError, parse, require_levels, too_deep
 from backend.runtime.models import ConfiguredModel, Models, ModelUnusableError
-from backend.runtime.schema_check import schema_mismatch
 from backend.secrets import Secrets
 from backend.settings import StepDataLimits
 
@@ -32,7 +31,9 @@ MORE_TRIES: Final = 2
 SECONDS_BETWEEN_EVENTS: Final = 2.0
 
 
-async def run_llm_step(models: Models, request: StepRequest, on_progress: OnProgress) -> StepResult:
+async def run_llm_step(
+    models: Models, check_answer: AnswerCheck, request: StepRequest, on_progress: OnProgress
+) -> StepResult:
     """Have the model answer within the environment's time, and keep the answer as an output file (docs/agents.md).
 
     The time counts from the first call: making ready what calls models is not the step's. Raises StepFailed; what
@@ -45,7 +46,7 @@ async def run_llm_step(models: Models, request: StepRequest, on_progress: OnProg
         )
     except ModelUnusableError as error:
         raise StepFailed(error.type, str(error), final=True) from None
-    conversation = _Conversation(configured, request, within(request.events, on_progress), models.secrets)
+    conversation = _Conversation(configured, request, within(request.events, on_progress), check_answer, models.secrets)
     try:
         value = await conversation.hold()
     except StepFailed as failed:
@@ -61,13 +62,19 @@ class _Conversation:
     """One conversation with the model, until its answer."""
 
     def __init__(
-        self, configured: ConfiguredModel, request: StepRequest, on_progress: OnProgress, secrets: Secrets
+        self,
+        configured: ConfiguredModel,
+        request: StepRequest,
+        on_progress: OnProgress,
+        check_answer: AnswerCheck,
+        secrets: Secrets,
     ) -> None:
         from pydantic_ai.usage import RunUsage
 
         self._configured = configured
         self._request = request
         self._on_progress = on_progress
+        self._check_answer = check_answer
         self._secrets = secrets
         self._schema: Any = request.agent.get("output_schema")
         self._mismatch: str | None = None
@@ -160,8 +167,8 @@ class _Conversation:
         if self._schema is not None:
 
             @agent.output_validator
-            def fits(answer: Any) -> Any:
-                self._mismatch = schema_mismatch(self._schema, answer, "answer")
+            async def fits(answer: Any) -> Any:
+                self._mismatch = await self._check_answer(self._schema, answer)
                 if self._mismatch is not None:
                     raise ModelRetry(self._mismatch)
                 return answer

@@ -57,6 +57,11 @@ class DbosQueue:
         """Nothing is executed here."""
         return False
 
+    @property
+    def generation(self) -> int:
+        """The queue is durable and drops nothing."""
+        return 0
+
 
 class DbosWorker:
     """Takes segments from the queue and has the local engine execute them, up to `most` at once."""

@@ -21,3 +21,7 @@ class Engine(Protocol):
 
     def executes(self, segment_id: str) -> bool:
         """Whether the engine has the segment, and so is the one to record its end; from any thread."""
+
+    @property
+    def generation(self) -> int:
+        """Another number whenever the engine may have dropped segments that it had taken; from any thread."""

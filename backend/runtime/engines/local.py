@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 
 import uvloop
 
@@ -11,15 +12,28 @@ from backend.runtime.means import Means
 from backend.runtime.segment import Segment
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A segment that was submitted and has not ended, with those who wait for its end."""
+
+    segment: Segment
+    waiters: "list[Future[None]]" = field(default_factory=list)
+
+
 class LocalEngine:
-    """Executes segments in this process; `on_free` is called whenever one has ended."""
+    """Executes segments in this process; `on_free` is called whenever one has ended.
+
+    A lock guards which segments there are and whether more are taken. Tasks belong to the loop's thread alone.
+    """
 
     def __init__(self, means: Means, on_free: Callable[[], None]) -> None:
         self._means = means
         self._on_free = on_free
         self._loop = uvloop.new_event_loop()
-        self._segments: dict[str, Segment] = {}
-        self._waiting: dict[str, list[Future[None]]] = {}
+        self._lock = threading.Lock()
+        self._segments: dict[str, _Entry] = {}
+        self._closed = False
+        self._aborted = asyncio.Event()
         # Held here: the loop itself forgets tasks that nobody holds.
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name="segments", daemon=True)
@@ -29,43 +43,76 @@ class LocalEngine:
         self._thread.start()
 
     def stop(self, grace_seconds: float) -> None:
-        """Gives running segments so long to end by themselves, then ends them as orphaned."""
-        if not self._thread.is_alive():
-            # A start that failed before it came to this; nothing would ever run on the loop.
+        """Takes no more segments, gives those there are so long to end by themselves, then ends them as orphaned."""
+        with self._lock:
+            self._closed = True
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._drain(grace_seconds), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        # Else a start failed before it came to this, and nothing would ever run on the loop.
+        with self._lock:
             self._loop.close()
-            return
-        asyncio.run_coroutine_threadsafe(self._drain(grace_seconds), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+
+    def abort(self) -> None:
+        """Takes no more segments and ends those there are, within the grace of a `stop` too.
+
+        Does not wait; from any thread; again, and after a stop, is harmless.
+        """
+        with self._lock:
+            self._closed = True
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._abort)
 
     def submit(self, segment_id: str) -> None:
-        """Has a queued segment executed; see `Engine.submit`."""
-        if segment_id not in self._segments:
-            segment = self._segments[segment_id] = Segment(self._means, segment_id)
-            self._loop.call_soon_threadsafe(self._begin, segment_id, segment)
+        """Has a queued segment executed; see `Engine.submit`.
+
+        Raises:
+            RuntimeError: the engine was stopped.
+        """
+        with self._lock:
+            self._entry(segment_id)
 
     def execute(self, segment_id: str) -> Future[None]:
-        """As `submit`; what it gives is done once the segment has ended."""
+        """As `submit`; the future is done once the segment has ended."""
         ended: Future[None] = Future()
-        self._waiting.setdefault(segment_id, []).append(ended)
-        self.submit(segment_id)
+        with self._lock:
+            self._entry(segment_id).waiters.append(ended)
         return ended
 
     def cancel(self, segment_id: str) -> None:
         """Has a segment end; see `Engine.cancel`."""
-        segment = self._segments.get(segment_id)
-        if segment is not None:
-            self._loop.call_soon_threadsafe(segment.stop)
+        with self._lock:
+            entry = self._segments.get(segment_id)
+            # The loop is open as long as there is a segment.
+            if entry is not None:
+                self._loop.call_soon_threadsafe(entry.segment.stop)
 
     def executes(self, segment_id: str) -> bool:
         """Whether the segment goes on here; see `Engine.executes`."""
-        return segment_id in self._segments
+        with self._lock:
+            return segment_id in self._segments
 
     @property
     def running(self) -> int:
         """How many segments go on here; from any thread."""
-        return len(self._segments)
+        with self._lock:
+            return len(self._segments)
+
+    @property
+    def generation(self) -> int:
+        """Always the same: only an engine that has ended drops segments; see `Engine.generation`."""
+        return 0
+
+    def _entry(self, segment_id: str) -> _Entry:
+        """The segment's entry, made where there is none; with the lock held."""
+        if self._closed:
+            raise RuntimeError("the engine was stopped")
+        entry = self._segments.get(segment_id)
+        if entry is None:
+            entry = self._segments[segment_id] = _Entry(Segment(self._means, segment_id))
+            self._loop.call_soon_threadsafe(self._begin, segment_id, entry.segment)
+        return entry
 
     def _begin(self, segment_id: str, segment: Segment) -> None:
         task = self._loop.create_task(segment.run(), name=segment_id)
@@ -74,15 +121,25 @@ class LocalEngine:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        del self._segments[task.get_name()]
-        for ended in self._waiting.pop(task.get_name(), ()):
-            ended.set_result(None)
+        with self._lock:
+            entry = self._segments.pop(task.get_name())
+        for waiter in entry.waiters:
+            waiter.set_result(None)
         self._on_free()
 
+    def _abort(self) -> None:
+        with self._lock:
+            entries = list(self._segments.values())
+        for entry in entries:
+            entry.segment.stop()
+        self._aborted.set()
+
     async def _drain(self, grace_seconds: float) -> None:
+        """Begun once the engine is closed: every segment there will be has its task by now."""
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=grace_seconds)
-        for segment in self._segments.values():
-            segment.stop()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+            aborted = asyncio.create_task(self._aborted.wait())
+            ended = asyncio.ensure_future(asyncio.wait(self._tasks.copy()))
+            await asyncio.wait({aborted, ended}, timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)
+            self._abort()
+            await ended
+            await aborted

@@ -6,7 +6,7 @@ from typing import Final
 
 from backend.workflows.manifests.publishing import GRAPH_STORES, PUBLICATION_FIELDS
 from backend.workflows.manifests.python_code import PythonCode
-from backend.workflows.manifests.result_schema import check_answer_schema, check_result_schema
+from backend.workflows.manifests.result_schema import check_size
 from backend.workflows.manifests.shapes import (
     HTTP_ADDRESS,
     SECRET_NAME,
@@ -103,7 +103,7 @@ AGENT_TYPES: Final[Mapping[str, Record]] = {
             "instructions": Field(_LONG_TEXT, required=True),
             "api_key": Field(SECRET_NAME),
             "base_url": Field(HTTP_ADDRESS),
-            "output_schema": Field(Checked(check_answer_schema)),
+            "output_schema": Field(Checked(check_size)),
             "tools": Field(ListOf(OneOf("inputs", "files", "connectors"), most=3, unique=True), default=[]),
             "max_tokens": Field(Whole(1, 1_000_000)),
             "temperature": Field(_number(0, 2)),
@@ -188,7 +188,7 @@ _POLICY: Final = Record(
 _RESULT: Final = Record(
     {
         "step": Field(_HANDLE, required=True),
-        "schema": Field(Checked(check_result_schema)),
+        "schema": Field(Checked(check_size)),
         "schema_version": Field(Text(64)),
     }
 )

@@ -7,6 +7,7 @@ from backend.errors import ApiError
 from backend.json_text import canonical
 from backend.workflows.manifests.kinds import DOCUMENT, LARGEST_DEFINITION_BYTES
 from backend.workflows.manifests.nodes import Node, Problem, read_documents
+from backend.workflows.manifests.result_schema import SchemaCheck, schema_problems
 from backend.workflows.manifests.rules import workflow_problems
 from workflow_api.v1 import errors_pb2
 
@@ -29,8 +30,8 @@ class Manifest:
     line: int
 
 
-def load_manifests(files: Iterable[tuple[str, str]]) -> list[Manifest]:
-    """Reads files, each a name for messages and YAML text, in order.
+def load_manifests(files: Iterable[tuple[str, str]], check: SchemaCheck) -> list[Manifest]:
+    """Reads files, each a name for messages and YAML text, in order; `check` checks the schemas in them.
 
     Raises:
         ApiError: `invalid_request` with every problem of all files, each named `file:line: field`.
@@ -40,7 +41,7 @@ def load_manifests(files: Iterable[tuple[str, str]]) -> list[Manifest]:
     for file, text in files:
         found: list[Problem] = []
         documents = read_documents(text, found)
-        manifests.extend(_manifests(file, documents, found))
+        manifests.extend(_manifests(file, documents, found, check))
         # YAML and Python count the end of a file as one line more, whether or not there is one.
         last = max(1, len(text.splitlines()))
         problems.extend((f"{file}:{min(line, last)}: {field}", reason) for line, field, reason in sorted(found))
@@ -61,12 +62,14 @@ def refused(problems: list[tuple[str, str]]) -> ApiError:
     return ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, message, problems=told)
 
 
-def _manifests(file: str, documents: Iterable[Node], problems: list[Problem]) -> Iterator[Manifest]:
+def _manifests(file: str, documents: Iterable[Node], problems: list[Problem], check: SchemaCheck) -> Iterator[Manifest]:
     for node in documents:
         found: list[Problem] = []
         value = DOCUMENT.read(node, "", found)
         if value is not None and value["kind"] == "Workflow":
             found += workflow_problems(value, node)
+        if value is not None:
+            found += schema_problems(value, node, check)
         if not found:
             kind = value.pop("kind")
             status = value.pop("status") if kind == "Workflow" else None

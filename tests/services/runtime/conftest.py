@@ -11,6 +11,7 @@ import pytest
 
 from backend.graphs.graphs import Graphs
 from backend.runs.servicer import RunsServicer
+from backend.runtime.engines.local import LocalEngine
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.publishing.files import stored_outputs
@@ -141,6 +142,13 @@ class Live(World):
         self.servicer = RunsServicer(self.services, runtime)
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
         return runtime
+
+    @property
+    def engine(self) -> LocalEngine:
+        """The engine of the runtime that was started."""
+        session = self.live._execution._session
+        assert session is not None
+        return session.engine
 
     def run(
         self, name: str, steps: list[dict[str, Any]], *, workflow: dict[str, Any] | None = None, **fields: Any

@@ -75,8 +75,7 @@ def test_a_cancel_takes_effect_once_the_database_takes_changes_again(
 ) -> None:
     run_id = live.run("Full", [agent_step("slow", "sleeper")])
     live.until_event(run_id, "step.progress")
-    engine = live.live._execution._engine
-    assert engine is not None
+    engine = live.engine
 
     def away(*_: object) -> bool:
         raise OSError("the database is away")
@@ -129,9 +128,8 @@ def test_a_run_that_is_cancelled_while_files_or_its_result_are_stored_leaves_non
 ) -> None:
     run_id = live.run("Late", [agent_step("main", agent)], workflow={"result": {"step": "main"}})
     assert held.reached.wait(30)
-    engine = live.live._execution._engine
-    assert engine is not None
-    segment = next(iter(engine._segments.values()))
+    engine = live.engine
+    segment = next(iter(engine._segments.values())).segment
     live.cancel(run_id)
     until(segment._stop.is_set, "the segment to hear of it")
     assert live.status(run_id) == "running", "it may be erased only once nothing is stored any more"
@@ -148,8 +146,7 @@ def test_a_step_whose_run_was_closed_while_its_files_were_stored_leaves_none(liv
     assert held.reached.wait(30)
     live.close(run_id, "failed", error_code="orphaned")
     held.opened.set()
-    engine = live.live._execution._engine
-    assert engine is not None
+    engine = live.engine
     until(lambda: not engine._segments, "the end of the segment")
     assert _stored(live) == []
 
@@ -254,5 +251,5 @@ def test_a_start_that_fails_leaves_nothing_that_runs(
     with pytest.raises(RuntimeError, match=part):
         idle.live.start()
     assert set(threading.enumerate()) <= before
-    assert idle.live._execution._engine is None
+    assert idle.live._execution._session is None
     idle.live.stop()

@@ -1,5 +1,6 @@
 """What the final sweep leaves stored, whatever fails meanwhile. (DECISIONS.md, 5 and 6)"""
 
+import json
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -12,6 +13,7 @@ from backend.runs import lifecycle
 from backend.runtime.final_sweep import AT_ONCE, FinalSweeps
 from backend.runtime.redaction import Counts, FileOutcome
 from backend.runtime.redactor import OVER_LIMIT, RedactionError
+from backend.runtime.result import LARGEST_INLINE_BYTES, SUMMARY_TOO_LONG
 from tests.services.runs.world import World
 from tests.support.poll import until
 
@@ -105,6 +107,44 @@ def test_of_a_swept_run_only_what_was_swept_stays(sweeping: Sweeping) -> None:
     sweeping.sweep()
     assert sweeping.stored(run_id) == [b"swept"]
     assert sweeping.world.count("pending_deletions") == 0
+
+
+@pytest.mark.parametrize(("length", "shown"), [(LARGEST_INLINE_BYTES - 1, True), (LARGEST_INLINE_BYTES, False)])
+def test_a_summary_that_its_redaction_lengthens_over_the_bound_is_null_and_warned_of(
+    sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch, length: int, shown: bool
+) -> None:
+    def lengthened(_: Any, values: list[Any]) -> tuple[list[Any], Counts]:
+        return [
+            {"summary_markdown": one["summary_markdown"] + "x"} if isinstance(one, dict) else one for one in values
+        ], Counts()
+
+    monkeypatch.setattr(sweeping.redactor, "values", lengthened)
+    world = sweeping.world
+    run_id = world.started("Swept", pii_policy_override={"mode": "redact"})
+    world.begin(run_id)
+    world.output(run_id, "result.json", json.dumps({"summary_markdown": "x" * length}).encode(), None)
+    assert world.close(run_id, warnings=["another"])
+    sweeping.sweeps.round()
+    row = world.row(run_id)
+    assert (row.summary_markdown is not None) == shown
+    assert json.loads(row.warnings) == ["another", *([] if shown else [SUMMARY_TOO_LONG])]
+
+
+def test_a_summary_that_its_redaction_shortens_below_the_bound_is_shown_without_a_warning(
+    sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shortened(_: Any, values: list[Any]) -> tuple[list[Any], Counts]:
+        return [{"summary_markdown": "short"} if isinstance(one, dict) else one for one in values], Counts()
+
+    monkeypatch.setattr(sweeping.redactor, "values", shortened)
+    world = sweeping.world
+    run_id = world.started("Swept", pii_policy_override={"mode": "redact"})
+    world.begin(run_id)
+    summary = "x" * (LARGEST_INLINE_BYTES + 1)
+    world.output(run_id, "result.json", json.dumps({"summary_markdown": summary}).encode(), None)
+    assert world.close(run_id, warnings=[SUMMARY_TOO_LONG])
+    sweeping.sweeps.round()
+    assert (world.row(run_id).summary_markdown, json.loads(world.row(run_id).warnings)) == ("short", [])
 
 
 def test_what_is_stored_for_a_run_that_was_erased_meanwhile_is_removed(

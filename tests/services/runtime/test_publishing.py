@@ -108,6 +108,9 @@ def test_triples_land_in_a_named_graph_of_the_run(live: Live) -> None:
     types = live.event_types(run_id)
     assert types.index("step.completed") < types.index("publish.started") < types.index("publish.completed")
     assert types.index("publish.completed") < types.index("run.completed")
+    promoted = [place for place, event_type in enumerate(types) if event_type == "output.promoted"]
+    assert len(promoted) == live.row(run_id).outputs_count
+    assert max(promoted) < types.index("publish.started")
     assert published(live) == {name: 2}
     until_landed(live)
 

@@ -141,7 +141,7 @@ def test_what_a_step_calls_its_failure_is_swept(live: Live) -> None:
     assert MAIL not in str(live.all_events(run_id))
 
 
-def test_values_are_counted_once_and_files_in_every_stage(live: Live) -> None:
+def test_the_counts_of_a_run_are_the_sums_over_its_stages(live: Live) -> None:
     workflow = {"pii_policy": {"mode": "detect"}, "result": {"step": "main"}}
     steps = [agent_step("main", "teller"), agent_step("after", "name", "main")]
     run_id = live.run("Once", steps, workflow=workflow, input_text=f"from {MAIL}")
@@ -152,8 +152,8 @@ def test_values_are_counted_once_and_files_in_every_stage(live: Live) -> None:
     assert (stages["inputs"]["values"], stages["steps"]["values"], stages["steps"]["files"]) == (1, 7, 2)
     # The file and its name, and the result again.
     assert (stages["outputs"]["values"], stages["outputs"]["files"]) == (5, 2)
-    assert (found["counts"]["values"], found["counts"]["files"]) == (8, 2)
-    assert found["categories"] == {"EMAIL_ADDRESS": 8}
+    assert (found["counts"]["values"], found["counts"]["files"]) == (13, 4)
+    assert found["categories"] == {"EMAIL_ADDRESS": 13}
 
 
 def test_a_run_whose_inputs_cannot_be_swept_says_why_and_never_begins(live: Live) -> None:

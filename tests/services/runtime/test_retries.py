@@ -57,8 +57,7 @@ def test_a_back_off_holds_no_slot_and_a_cancel_ends_it_at_once(live: Live) -> No
     run_id = live.run("Waits", steps, workflow={"settings": {"parallel_steps": 1}})
     until(lambda: live.board(run_id) == {"bad": "pending", "good": "completed"}, "the other step")
     assert live.status(run_id) == "running"
-    engine = live.live._execution._engine
-    assert engine is not None
+    engine = live.engine
     assert engine._means.slots._free == 8
     live.cancel(run_id)
     assert live.until_ended(run_id).status == "cancelled"

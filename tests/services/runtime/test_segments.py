@@ -212,8 +212,7 @@ def test_handing_a_segment_over_twice_is_harmless(live: Live) -> None:
     run_id = live.run("Again", [agent_step("slow", "waiter")])
     live.until_event(run_id, "step.progress")
     segment_id = live.events(run_id).segment_id
-    engine = live.live._execution._engine
-    assert engine is not None
+    engine = live.engine
     engine.submit(segment_id)
     assert live.until_ended(run_id).status == "completed"
     engine.submit(segment_id)

@@ -30,6 +30,7 @@ class NotingEngine:
     submitted: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
+    generation: int = 0
 
     def start(self) -> None: ...
 
@@ -113,6 +114,22 @@ def test_what_was_handed_over_to_a_process_that_is_gone_is_handed_over_again(wor
     rounds.sweeper.recover()
     rounds.launcher.launch()
     assert rounds.engine.submitted == [_segment(world, run_id)] * 2
+
+
+def test_what_an_engine_dropped_before_it_was_marked_as_handed_over_is_handed_over_again(
+    world: World, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = world.started()
+
+    def drop(_: str) -> None:
+        rounds.engine.generation += 1
+
+    with monkeypatch.context() as dropping:
+        dropping.setattr(rounds.engine, "submit", drop)
+        rounds.launcher.launch()
+    rounds.launcher.launch()
+    rounds.launcher.launch()
+    assert rounds.engine.submitted == [_segment(world, run_id)]
 
 
 def test_a_segment_that_nothing_takes_up_in_time_fails_as_launch_failed(world: World, rounds: Rounds) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.runtime.result import LARGEST_INLINE_BYTES, make_result
+from backend.runtime.result import LARGEST_INLINE_BYTES, SUMMARY_TOO_LONG, make_result
 from backend.storage.objects import FolderObjects
 
 
@@ -16,14 +16,14 @@ def test_a_result_is_inline_up_to_256_kib_of_json(objects: FolderObjects) -> Non
     fits = json.dumps("x" * (LARGEST_INLINE_BYTES - 2))
     over = json.dumps("x" * (LARGEST_INLINE_BYTES - 1))
     assert make_result(objects, "run_a", fits, None)[0].value == fits
-    result, output = make_result(objects, "run_a", over, None)
+    result, output, _ = make_result(objects, "run_a", over, None)
     assert result.value is None
     assert result.error_code is None
     assert (result.size_bytes, output.size_bytes) == (LARGEST_INLINE_BYTES + 1, LARGEST_INLINE_BYTES + 1)
 
 
 def test_the_result_is_the_output_result_json_of_no_step(objects: FolderObjects) -> None:
-    result, output = make_result(objects, "run_a", '{"a":1}', None)
+    result, output, _ = make_result(objects, "run_a", '{"a":1}', None)
     assert (output.path, output.step, output.media_type) == ("result.json", None, "application/json")
     assert (result.output_id, result.sha256) == (output.output_id, output.sha256)
     assert b"".join(objects.open_range(output.object_key, 0, 7)) == b'{"a":1}'
@@ -41,8 +41,15 @@ def test_a_summary_is_a_string_in_an_object(objects: FolderObjects, value: objec
     assert make_result(objects, "run_a", json.dumps(value), None)[0].summary_markdown == summary
 
 
-def test_a_value_that_does_not_fit_is_told_with_its_place(objects: FolderObjects) -> None:
-    schema = {"type": "object", "properties": {"total": {"type": "integer"}}}
-    result, _ = make_result(objects, "run_a", '{"total":"7"}', schema)
-    assert (result.value, result.error_code) == (None, "result_schema_mismatch")
-    assert result.error_message == "The result does not fit its schema at $.total: '7' is not of type 'integer'"
+def test_a_value_that_does_not_fit_is_only_in_its_output(objects: FolderObjects) -> None:
+    result, output, _ = make_result(objects, "run_a", '{"total":"7"}', "why not")
+    assert (result.value, result.error_code, result.error_message) == (None, "result_schema_mismatch", "why not")
+    assert b"".join(objects.open_range(output.object_key, 0, output.size_bytes)) == b'{"total":"7"}'
+
+
+@pytest.mark.parametrize(("more", "warnings"), [(0, []), (1, [SUMMARY_TOO_LONG])])
+def test_a_summary_over_256_kib_is_null_and_warned_of(objects: FolderObjects, more: int, warnings: list[str]) -> None:
+    summary = "é" * (LARGEST_INLINE_BYTES // 2) + "x" * more
+    made = make_result(objects, "run_a", json.dumps({"summary_markdown": summary}, ensure_ascii=False), None)
+    assert made.result.summary_markdown == (None if more else summary)
+    assert made.warnings == warnings

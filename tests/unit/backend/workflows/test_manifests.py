@@ -5,12 +5,13 @@ import textwrap
 import pytest
 
 from backend.errors import ApiError
+from backend.schemas.rules import schema_problem
 from backend.workflows.manifests.loader import Manifest, load_manifests
 from workflow_api.v1 import errors_pb2
 
 
 def load(text: str, name: str = "a.yaml") -> list[Manifest]:
-    return load_manifests([(name, textwrap.dedent(text))])
+    return load_manifests([(name, textwrap.dedent(text))], schema_problem)
 
 
 def problems(text: str) -> dict[str, str]:
@@ -23,7 +24,7 @@ def problems(text: str) -> dict[str, str]:
 def test_problems_of_all_files_are_told_at_once() -> None:
     first = "kind: Environment\nname: a\nmemory_mb: 1\n---\nkind: Environment\nname: b\ntimeout_seconds: 901\n"
     with pytest.raises(ApiError) as refused:
-        load_manifests([("one.yaml", first), ("two.yaml", "\n\nkind: Agent\nname: x\ntype: java\n")])
+        load_manifests([("one.yaml", first), ("two.yaml", "\n\nkind: Agent\nname: x\ntype: java\n")], schema_problem)
     assert refused.value.problems == (
         ("one.yaml:3: memory_mb", "must be an integer from 1,769 to 3,008"),
         ("one.yaml:7: timeout_seconds", "must be an integer from 1 to 900"),

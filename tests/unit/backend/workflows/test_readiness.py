@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from backend.schemas.rules import schema_problem
 from backend.workflows.manifests.loader import load_manifests
 from backend.workflows.readiness import Resource, readiness
 from backend.workflows.terms import resolve
@@ -20,7 +21,7 @@ RESOURCES = {
 def definition(**fields: Any) -> dict[str, Any]:
     step = {"step": "count", "agent": "counter", "environment": "standard", "connectors": ["inbox"]}
     document = {"kind": "Workflow", "name": "w", "steps": [step]} | fields
-    (manifest,) = load_manifests([("f", json.dumps(document))])
+    (manifest,) = load_manifests([("f", json.dumps(document))], schema_problem)
     found: dict[str, Any] = json.loads(manifest.definition)
     return found
 

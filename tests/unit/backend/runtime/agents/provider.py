@@ -12,6 +12,7 @@ import pytest
 from backend.runtime.agents import Limits, StepFailed, StepRequest, StepResult, run_llm_step
 from backend.runtime.models import Models
 from backend.secrets import Secrets
+from tests.support.answers import mismatch_of_answer
 from tests.support.openai_server import OpenAIServer, Reply
 
 KEY = "sk-planted-4f1d7c"
@@ -61,7 +62,7 @@ class Asked:
         request = self.request(agent or {}, **fields)
         begun = time.monotonic()
         try:
-            return asyncio.run(run_llm_step(self.models, request, self.on_progress()))
+            return asyncio.run(run_llm_step(self.models, mismatch_of_answer, request, self.on_progress()))
         finally:
             self.took = time.monotonic() - begun
 

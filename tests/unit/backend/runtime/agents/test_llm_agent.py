@@ -12,6 +12,7 @@ import pytest
 
 from backend.runtime.agents import Limits, run_llm_step
 from backend.settings import StepDataLimits
+from tests.support.answers import mismatch_of_answer
 from tests.support.openai_server import INPUT_TOKENS, OUTPUT_TOKENS, OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
 from tests.unit.backend.runtime.agents.provider import KEY, Asked
@@ -85,7 +86,7 @@ def test_an_answer_that_does_not_fit_is_corrected_by_the_model(asked: Asked) -> 
 def test_an_answer_that_never_fits_fails_the_step_naming_what_does_not(asked: Asked) -> None:
     failed = asked.failure(answer(words="many"), agent={"output_schema": SCHEMA})
     assert failed.type == "InvalidAnswer"
-    assert failed.message == "The answer does not fit its schema at $.words: 'many' is not of type 'integer'"
+    assert failed.message == 'The answer does not fit its schema at $.words: "many" is not of type "integer"'
     assert len(asked.server.requests) == 3
 
 
@@ -228,7 +229,9 @@ def test_a_cancelled_step_ends_at_once(asked: Asked) -> None:
     asked.server.will(Reply("late", delay=3600))
 
     async def cancelled() -> None:
-        task = asyncio.create_task(run_llm_step(asked.models, asked.request({}), asked.on_progress()))
+        task = asyncio.create_task(
+            run_llm_step(asked.models, mismatch_of_answer, asked.request({}), asked.on_progress())
+        )
         await asyncio.to_thread(until, lambda: asked.server.requests, "the request")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -266,7 +269,7 @@ def test_what_progress_raises_passes_through(once: Asked, stream: bool, monkeypa
         raise LookupError("the store is away")
 
     with pytest.raises(LookupError, match="the store is away"):
-        asyncio.run(run_llm_step(once.models, once.request({}), on_progress))
+        asyncio.run(run_llm_step(once.models, mismatch_of_answer, once.request({}), on_progress))
 
 
 def test_an_answer_that_cannot_be_stored_is_told(once: Asked) -> None:
@@ -350,6 +353,7 @@ FIRST_USE = """
 import asyncio, json, sys, threading
 from pathlib import Path
 from backend.runtime.agents import run_llm_step
+from tests.support.answers import mismatch_of_answer
 from tests.support.openai_server import OpenAIServer
 from tests.unit.backend.runtime.agents.provider import Asked
 
@@ -365,7 +369,7 @@ async def main():
     server = OpenAIServer()
     asked = Asked(server, Path(sys.argv[1]))
     sys.meta_path.insert(0, Importers())
-    result = await run_llm_step(asked.models, asked.request({}), asked.on_progress())
+    result = await run_llm_step(asked.models, mismatch_of_answer, asked.request({}), asked.on_progress())
     server.close()
     print(json.dumps({"imported_by": sorted(Importers.threads), "answer": result.value}))
 

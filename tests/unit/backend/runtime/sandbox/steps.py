@@ -14,6 +14,7 @@ from backend.runtime.agents import AgentMeans, Limits, StepRequest, run_python_s
 from backend.runtime.models import Models
 from backend.runtime.sandbox import Sandbox
 from backend.secrets import Secrets
+from tests.support.answers import mismatch_of_answer
 
 LIMITS = Limits(memory_mb=1024, timeout_seconds=60, workspace_mb=16)
 
@@ -32,7 +33,7 @@ class Steps:
 
     @property
     def means(self) -> AgentMeans:
-        return AgentMeans(self.sandbox, Models(Secrets(), {}))
+        return AgentMeans(self.sandbox, Models(Secrets(), {}), mismatch_of_answer)
 
     def request(self, code: str, **fields: Any) -> StepRequest:
         self.outputs = self.root / f"outputs-{next(self.numbers)}"

@@ -1,0 +1,1 @@
+"""JSON Schemas that manifests bring: checked, and values judged by them, in processes that can be killed."""

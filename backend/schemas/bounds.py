@@ -1,0 +1,14 @@
+"""The bounds of one judgement by a schema."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaBounds:
+    """What one judgement may take of processor time and of memory."""
+
+    cpu_seconds: float = 5.0
+    memory_mb: int = 256
+
+    def __str__(self) -> str:
+        return f"{self.cpu_seconds:g} seconds of processor time and {self.memory_mb} MB of memory"

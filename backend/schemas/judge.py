@@ -1,0 +1,81 @@
+"""Judges values by schemas, and schemas by the rules for them, each within its own bounds of time and memory."""
+
+import threading
+from typing import Any, Final
+
+from backend.confined import ConfinedError, ConfinedPool, Kind
+from backend.schemas.bounds import SchemaBounds
+
+_ADMINISTRATORS: Final = "administrators"
+_ENDED: Final = frozenset({Kind.HALTED, Kind.CLOSED})
+
+
+class SchemaJudge:
+    """Thread-safe; every call waits for its judgement. The first starts a process; `close` ends them all."""
+
+    def __init__(self, bounds: SchemaBounds | None = None) -> None:
+        self._bounds = bounds or SchemaBounds()
+        self._pool = ConfinedPool("backend.schemas.program", name="schemas")
+
+    def mismatch(
+        self, schema: Any, value: str, what: str, *, owner: str, halt: threading.Event | None = None
+    ) -> str | None:
+        """What of a value, JSON text, does not fit its schema; None where all of it fits.
+
+        A value that cannot be judged within the bounds does not fit. `what` is what the message calls the value;
+        `owner` is whose it is: owners get their judgements in turn.
+
+        Raises:
+            ConfinedError: `halt` was set, or the judge is closed.
+        """
+        try:
+            told = self._run("judge", {"schema": schema, "value": value, "what": what}, owner, halt)
+        except ConfinedError as error:
+            if error.kind in _ENDED:
+                raise
+            return f"The {what} could not be judged by its schema within {self._bounds}."
+        return None if told is None else str(told)
+
+    def schema_problem(self, schema: Any, *, answer: bool) -> str | None:
+        """What is wrong with a schema of a manifest; see `rules.schema_problem`.
+
+        Raises:
+            ConfinedError: the judge is closed.
+        """
+        try:
+            told = self._run("check", {"schema": schema, "answer": answer}, _ADMINISTRATORS, None)
+        except (RecursionError, ValueError):
+            return "must be JSON that is not nested too deeply"
+        except ConfinedError as error:
+            if error.kind in _ENDED:
+                raise
+            return f"must be a JSON Schema that can be checked within {self._bounds}"
+        return None if told is None else str(told)
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that judge, or wait for something to judge."""
+        return self._pool.pids
+
+    def close(self) -> None:
+        """Ends every process; what is being judged, or comes later, fails."""
+        self._pool.close()
+
+    def _run(self, operation: str, arguments: Any, owner: str, halt: threading.Event | None) -> Any:
+        try:
+            return self._once(operation, arguments, owner, halt)
+        except ConfinedError as error:
+            if error.kind is not Kind.DIED:
+                raise
+        # A machine that is short of memory kills these processes first, whatever they judge.
+        return self._once(operation, arguments, owner, halt)
+
+    def _once(self, operation: str, arguments: Any, owner: str, halt: threading.Event | None) -> Any:
+        return self._pool.run(
+            operation,
+            arguments,
+            owner=owner,
+            cpu_seconds=self._bounds.cpu_seconds,
+            memory_bytes=self._bounds.memory_mb * 2**20,
+            halt=halt,
+        )

@@ -1,0 +1,116 @@
+"""Results that take for ever to judge by their schema, and everybody else. (DECISIONS.md, 11)"""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from backend.schemas.bounds import SchemaBounds
+from backend.schemas.judge import SchemaJudge
+from backend.services import Services
+from tests.services.calls import RefusedError
+from tests.services.runtime.conftest import Live, agent_step, manifest
+from tests.support.slow_schemas import SLOW_SCHEMA, SLOW_VALUE
+
+AGENT = json.dumps(
+    {
+        "kind": "Agent",
+        "name": "slow-result",
+        "type": "python",
+        "code": f"def run(context):\n    return {SLOW_VALUE[:1]!r} * {len(SLOW_VALUE)}\n",
+    }
+)
+SLOW: dict[str, Any] = {"result": {"step": "main", "schema": SLOW_SCHEMA, "schema_version": "1"}}
+
+
+@pytest.fixture
+def bounds() -> SchemaBounds:
+    """An hour, so that nothing but what a test does ends a judgement."""
+    return SchemaBounds(cpu_seconds=3_600)
+
+
+class WatchedJudge(SchemaJudge):
+    """Says when it begins to judge a result."""
+
+    def __init__(self, bounds: SchemaBounds) -> None:
+        super().__init__(bounds)
+        self.judging = threading.Event()
+
+    def mismatch(self, *given: Any, **named: Any) -> str | None:
+        self.judging.set()
+        return super().mismatch(*given, **named)
+
+
+@pytest.fixture
+def services(services: Services, bounds: SchemaBounds) -> Iterator[Services]:
+    judge = WatchedJudge(bounds)
+    yield replace(services, schemas=judge)
+    judge.close()
+
+
+def begun(live: Live, workflow: dict[str, Any] = SLOW) -> str:
+    """A run whose result is being judged."""
+    live.apply(AGENT)
+    run_id = live.run("Slow", [agent_step("main", "slow-result")], workflow=workflow)
+    judge = live.services.schemas
+    assert isinstance(judge, WatchedJudge)
+    assert judge.judging.wait(60)
+    return run_id
+
+
+@pytest.mark.parametrize("bounds", [SchemaBounds(cpu_seconds=0.5)])
+def test_a_result_that_cannot_be_judged_within_the_bounds_is_a_result_error(live: Live) -> None:
+    run_id = begun(live)
+    row = live.until_ended(run_id)
+    assert (row.status, row.result, row.result_error_code) == ("completed", None, "result_schema_mismatch")
+    assert row.result_error_message == (
+        "The result could not be judged by its schema within 0.5 seconds of processor time and 256 MB of memory."
+    )
+    assert row.result_size_bytes == len(json.dumps(SLOW_VALUE, separators=(",", ":")))
+
+
+def test_a_cancel_ends_the_judging_of_a_result(live: Live) -> None:
+    run_id = begun(live)
+    live.cancel(run_id)
+    row = live.until_ended(run_id)
+    assert (row.status, row.outputs_count, row.result_error_code) == ("cancelled", 0, None)
+
+
+def test_a_run_ends_at_its_time_limit_while_its_result_is_judged(live: Live) -> None:
+    run_id = begun(live, SLOW | {"settings": {"max_run_hours": 1}})
+    live.clock.advance(seconds=3_600)
+    assert live.until_ended(run_id).error_code == "wall_clock_limit_reached"
+
+
+def test_the_end_of_the_service_ends_the_judging_of_a_result(live: Live) -> None:
+    run_id = begun(live)
+    live.live.stop()
+    assert live.row(run_id).error_code == "orphaned"
+    live.services.schemas.close()
+    assert live.services.schemas.pids == []
+
+
+def test_another_keys_run_completes_beside_18_whose_results_take_for_ever(live: Live) -> None:
+    live.key = live.new_key(name="hostile", max_concurrent_runs=18)
+    begun(live)
+    hostile = [live.started("Slow") for _ in range(17)]
+    live.workflows |= live.apply(manifest("Trivial", [agent_step("main")]))
+    trivial = live.started("Trivial", key=live.new_key(name="another"))
+    assert live.until_ended(trivial).status == "completed"
+    assert {live.status(run_id) for run_id in hostile} <= {"queued", "running"}
+
+
+@pytest.mark.parametrize("bounds", [SchemaBounds(cpu_seconds=0.5)])
+def test_a_schema_that_takes_too_long_to_check_is_refused_with_file_line_and_field(live: Live) -> None:
+    slow = {"allOf": [{"pattern": f"(a{{500}}){{{400 + number}}}"} for number in range(800)]}
+    result = f"result:\n  step: main\n  schema: {json.dumps(slow)}\n"
+    text = f"kind: Workflow\nname: w\n{result}steps:\n  - {{step: main, agent: echo, environment: standard}}\n"
+    with pytest.raises(RefusedError) as refused:
+        live.apply(text)
+    assert refused.value.problems == {
+        "test.yaml:5: result.schema": "must be a JSON Schema that can be checked within 0.5 seconds of processor time "
+        "and 256 MB of memory"
+    }

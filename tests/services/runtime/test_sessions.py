@@ -1,0 +1,185 @@
+"""Losing the lease, against submitting, sweeping and stopping at the same moment. (DESIGN.md, 6)"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from backend.ids import new_id
+from backend.runtime import execution, workers_store
+from backend.runtime.engines import local
+from backend.runtime.execution import Execution
+from backend.runtime.lease import Lease
+from backend.runtime.runtime import LocalRuntime
+from backend.storage.database import DatabaseAwayError
+from tests.services.runtime.conftest import Live, agent_step
+from tests.support.poll import until
+
+ROUNDS = 25
+# Of a database that is not asked: who has one shares it, and holds a lease.
+SHARED = {"database": "postgresql://shared", "drain_seconds": 60.0}
+
+
+class StoppedSegment:
+    """Ends once it is stopped; `going` are those that have not ended."""
+
+    going: set[str] = set()  # noqa: RUF012 - of the class
+
+    def __init__(self, _: object, segment_id: str) -> None:
+        self._id = segment_id
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def run(self) -> None:
+        self.going.add(self._id)
+        await self._stop.wait()
+        self.going.discard(self._id)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_RENEWED_EVERY_SECONDS", "_WATCHED_EVERY_SECONDS"):
+        monkeypatch.setattr(f"backend.runtime.lease.{name}", 0.002)
+    monkeypatch.setattr("backend.runtime.lease._COMPANY_SECONDS", 0)
+    monkeypatch.setattr(execution, "TICK_SECONDS", 0.005)
+
+
+def shared(live: Live, folder: Path) -> LocalRuntime:
+    live.live = live.new_runtime(folder / "shared", **SHARED)
+    return live.live
+
+
+def owners(live: Live) -> set[str]:
+    return live.services.database.read(lambda tx: workers_store.live(tx, live.services.clock()))
+
+
+def lose(live: Live) -> None:
+    """Takes the lease away, as an operator or another process's sweeper would."""
+    for owner in owners(live):
+        live.services.database.write(lambda tx, owner=owner: workers_store.remove(tx, owner))  # type: ignore[misc]
+
+
+def submit_many(one: Execution) -> None:
+    for _ in range(100):
+        segment_id = new_id("seg")
+        with contextlib.suppress(RuntimeError):
+            one.submit(segment_id)
+        one.cancel(segment_id)
+        one.executes(segment_id)
+        one.measured()
+
+
+def caught(work: Callable[[], None], failures: list[BaseException]) -> threading.Thread:
+    def call() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - looked at by the test
+            failures.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread
+
+
+def test_whatever_meets_the_loss_of_a_lease_nothing_is_left_running_after_the_stop(
+    idle: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(local, "Segment", StoppedSegment)
+    random = Random(15)
+    before = set(threading.enumerate())
+    for number in range(ROUNDS):
+        runtime = shared(idle, tmp_path)
+        one = runtime._execution
+        one.start()
+        failures: list[BaseException] = []
+        threads = [caught(partial(submit_many, one), failures) for _ in range(2)]
+        for _ in range(random.randrange(3)):
+            lost = one.generation
+            lose(idle)
+            if number % 3 == 0:
+                until(lambda lost=lost, one=one: one.generation > lost, "another session", seconds=20)  # type: ignore[misc]
+        threads.append(caught(lambda: lose(idle), failures))
+        threads.append(caught(one.stop, failures))
+        one.stop()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+        assert failures == []
+        assert one._session is not None
+        assert one._session.engine.running == 0
+        assert StoppedSegment.going == set()
+        assert owners(idle) == set()
+    assert set(threading.enumerate()) <= before
+    assert "RuntimeError" not in caplog.text
+
+
+def test_a_lease_lost_while_a_stop_waits_for_its_steps_ends_them_at_once(idle: Live, tmp_path: Path) -> None:
+    runtime = shared(idle, tmp_path)
+    runtime.start()
+    run_id = idle.run("Draining", [agent_step("slow", "sleeper")])
+    idle.until_event(run_id, "step.progress")
+    one = runtime._execution._session
+    assert one is not None
+    lease = one._lease
+    assert lease is not None
+    stopping = caught(runtime.stop, [])
+    until(lambda: lease._draining, "the drain")
+    lose(idle)
+    # The step sleeps for hours, and the grace is a minute.
+    stopping.join(50)
+    assert not stopping.is_alive()
+    assert (idle.row(run_id).status, idle.row(run_id).error_code) == ("failed", "orphaned")
+
+
+@pytest.mark.parametrize("failure", [DatabaseAwayError("away"), RuntimeError("whatever it is")])
+def test_a_session_that_cannot_follow_a_lost_one_at_first_follows_later(
+    idle: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    runtime = shared(idle, tmp_path)
+    runtime.start()
+    run_id = idle.run("First", [agent_step("slow", "sleeper")])
+    idle.until_event(run_id, "step.progress")
+    tries = []
+
+    def fail_twice(self: Any) -> None:
+        tries.append(self)
+        if len(tries) <= 2:
+            raise failure
+        start(self)
+
+    start = Lease.start
+    monkeypatch.setattr(Lease, "start", fail_twice)
+    lose(idle)
+    assert idle.until_ended(run_id).error_code == "orphaned"
+    assert idle.until_ended(idle.run("Second", [agent_step("main")])).status == "completed"
+    assert len(tries) == 3
+    runtime.stop()
+    assert owners(idle) == set()
+
+
+def test_an_engine_that_fails_to_stop_does_not_keep_another_session_from_following(
+    idle: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = shared(idle, tmp_path)
+    runtime.start()
+    first = runtime._execution._session
+    assert first is not None
+    stop = first.engine.stop
+
+    def fail(grace: float) -> None:
+        stop(grace)
+        raise RuntimeError("could not be stopped")
+
+    monkeypatch.setattr(first.engine, "stop", fail)
+    lose(idle)
+    assert idle.until_ended(idle.run("Next", [agent_step("main")])).status == "completed"
+    runtime.stop()
+    assert owners(idle) == set()

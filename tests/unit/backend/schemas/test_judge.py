@@ -1,0 +1,136 @@
+"""Judging within bounds: what cannot be judged within them is said so, and ends. (DECISIONS.md, 11)"""
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from backend.confined import ConfinedError, Kind
+from backend.schemas.bounds import SchemaBounds
+from backend.schemas.judge import SchemaJudge
+from tests.support.poll import until
+from tests.support.slow_schemas import SLOW_SCHEMA, SLOW_VALUE
+
+BOUNDS = SchemaBounds(cpu_seconds=1, memory_mb=192)
+BEYOND = "The result could not be judged by its schema within 1 seconds of processor time and 192 MB of memory."
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[SchemaJudge]:
+    judge = SchemaJudge(BOUNDS)
+    yield judge
+    judge.close()
+
+
+def nested(levels: int, name: str | None = None) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value] if name is None else {name: value}
+    return value
+
+
+SAME = {"type": "array", "items": {"$ref": "#"}}
+WITHIN = [
+    ({"uniqueItems": True}, [{"number": number} for number in range(3_000)]),
+    ({"allOf": [{"minLength": number} for number in range(2_000)]}, "x" * 2_000),
+    ({"pattern": "^(a+)+$"}, "a" * 50_000),
+    ({"enum": list(range(5_000))}, 4_999),
+    (
+        {"$dynamicAnchor": "n", "properties": {"a": {"$dynamicRef": "#n"}}, "unevaluatedProperties": False},
+        nested(60, "a"),
+    ),
+    ({"properties": {"a": {"$ref": "#"}}, "dependentSchemas": {"a": {"required": ["a"]}}}, nested(60, "a")),
+    (
+        {"anyOf": [{"properties": {"a": {"$ref": "#"}}, "required": ["a"]}] * 2, "unevaluatedProperties": False},
+        nested(60, "a"),
+    ),
+]
+BEYOND_THEM = [
+    ({"anyOf": [SAME, SAME, {"type": "string"}]}, nested(60)),
+    ({"oneOf": [{"properties": {"a": {"$ref": "#"}}}, {"additionalProperties": {"$ref": "#"}}]}, nested(60, "a")),
+    (
+        {"$dynamicAnchor": "n", "anyOf": [{"items": {"$dynamicRef": "#n"}, "type": "array"}] * 2},
+        nested(60),
+    ),
+    (
+        {"dependentSchemas": {"a": {"properties": {"a": {"$ref": "#"}}}}, "properties": {"a": {"$ref": "#"}}},
+        nested(60, "a"),
+    ),
+    (SLOW_SCHEMA, SLOW_VALUE),
+]
+
+
+def judged(judge: SchemaJudge, schema: Any, value: Any, **given: Any) -> str | None:
+    return judge.mismatch(schema, json.dumps(value), "result", owner="key", **given)
+
+
+@pytest.mark.parametrize(("schema", "value"), WITHIN)
+def test_what_is_large_but_linear_is_judged(judge: SchemaJudge, schema: Any, value: Any) -> None:
+    assert judged(judge, schema, value) is None
+
+
+@pytest.mark.parametrize(("schema", "value"), BEYOND_THEM)
+def test_what_cannot_be_judged_within_the_bounds_is_said_so(judge: SchemaJudge, schema: Any, value: Any) -> None:
+    assert judged(judge, schema, value) == BEYOND
+    assert judged(judge, {"type": "integer"}, 1) is None
+
+
+def test_a_value_that_needs_too_much_memory_is_not_judged(judge: SchemaJudge) -> None:
+    text = "[" + ",".join(["[]"] * 2_700_000) + "]"
+    assert judge.mismatch({"uniqueItems": True}, text, "result", owner="key") == BEYOND
+
+
+def test_a_schema_that_cannot_be_checked_within_the_bounds_is_refused(judge: SchemaJudge) -> None:
+    slow = {"allOf": [{"pattern": f"(a{{500}}){{{400 + number}}}"} for number in range(800)]}
+    problem = judge.schema_problem(slow, answer=False)
+    assert problem == f"must be a JSON Schema that can be checked within {BOUNDS}"
+    deep: Any = {}
+    for _ in range(5_000):
+        deep = {"a": deep}
+    assert judge.schema_problem(deep, answer=False) is not None
+    assert judge.schema_problem({"type": "object"}, answer=True) is None
+
+
+def test_a_judgement_ends_with_its_halt_and_with_the_judge() -> None:
+    judge = SchemaJudge(SchemaBounds(cpu_seconds=3_600))
+    kinds: list[Kind] = []
+    halt = threading.Event()
+
+    def run(halt: threading.Event | None) -> None:
+        try:
+            judged(judge, SLOW_SCHEMA, SLOW_VALUE, halt=halt)
+        except ConfinedError as error:
+            kinds.append(error.kind)
+
+    threads = [threading.Thread(target=run, args=(given,)) for given in (halt, None)]
+    for thread in threads:
+        thread.start()
+    until(lambda: judge.pids, "a process")
+    halt.set()
+    threads[0].join(60)
+    assert kinds == [Kind.HALTED]
+    judge.close()
+    threads[1].join(60)
+    assert kinds == [Kind.HALTED, Kind.CLOSED]
+    assert judge.pids == []
+
+
+def test_one_keys_judgements_do_not_hold_up_anothers() -> None:
+    judge = SchemaJudge(SchemaBounds(cpu_seconds=3_600))
+    halt = threading.Event()
+
+    def hostile() -> None:
+        with pytest.raises(ConfinedError):
+            judged(judge, SLOW_SCHEMA, SLOW_VALUE, halt=halt)
+
+    threads = [threading.Thread(target=hostile) for _ in range(18)]
+    for thread in threads:
+        thread.start()
+    assert judge.mismatch({"type": "integer"}, "1", "result", owner="another") is None
+    assert all(thread.is_alive() for thread in threads)
+    halt.set()
+    for thread in threads:
+        thread.join(60)
+    judge.close()
