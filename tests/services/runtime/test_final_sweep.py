@@ -113,7 +113,7 @@ def test_of_a_swept_run_only_what_was_swept_stays(sweeping: Sweeping) -> None:
 def test_a_summary_that_its_redaction_lengthens_over_the_bound_is_null_and_warned_of(
     sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch, length: int, shown: bool
 ) -> None:
-    def lengthened(_: Any, values: list[Any]) -> tuple[list[Any], Counts]:
+    def lengthened(_: Any, values: list[Any], *__: Any, **___: Any) -> tuple[list[Any], Counts]:
         return [
             {"summary_markdown": one["summary_markdown"] + "x"} if isinstance(one, dict) else one for one in values
         ], Counts()
@@ -124,7 +124,7 @@ def test_a_summary_that_its_redaction_lengthens_over_the_bound_is_null_and_warne
     world.begin(run_id)
     world.output(run_id, "result.json", json.dumps({"summary_markdown": "x" * length}).encode(), None)
     assert world.close(run_id, warnings=["another"])
-    sweeping.sweeps.round()
+    sweeping.sweep()
     row = world.row(run_id)
     assert (row.summary_markdown is not None) == shown
     assert json.loads(row.warnings) == ["another", *([] if shown else [SUMMARY_TOO_LONG])]
@@ -133,7 +133,7 @@ def test_a_summary_that_its_redaction_lengthens_over_the_bound_is_null_and_warne
 def test_a_summary_that_its_redaction_shortens_below_the_bound_is_shown_without_a_warning(
     sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def shortened(_: Any, values: list[Any]) -> tuple[list[Any], Counts]:
+    def shortened(_: Any, values: list[Any], *__: Any, **___: Any) -> tuple[list[Any], Counts]:
         return [{"summary_markdown": "short"} if isinstance(one, dict) else one for one in values], Counts()
 
     monkeypatch.setattr(sweeping.redactor, "values", shortened)
@@ -143,7 +143,7 @@ def test_a_summary_that_its_redaction_shortens_below_the_bound_is_shown_without_
     summary = "x" * (LARGEST_INLINE_BYTES + 1)
     world.output(run_id, "result.json", json.dumps({"summary_markdown": summary}).encode(), None)
     assert world.close(run_id, warnings=[SUMMARY_TOO_LONG])
-    sweeping.sweeps.round()
+    sweeping.sweep()
     assert (world.row(run_id).summary_markdown, json.loads(world.row(run_id).warnings)) == ("short", [])
 
 
