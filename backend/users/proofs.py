@@ -88,7 +88,7 @@ class Proofs:
             )
 
     def _count(self, tx: Tx, name: str, limits: dict[str, rules.Limit]) -> tuple[Any, bool]:
-        """Counts one more try; gives the person's row, and whether the name now waits."""
+        """Counts one more try; gives the person's row, and whether name or address now waits."""
         self._refuse_waiting(tx, limits)
         now, waits = self._services.clock(), False
         for subject, limit in limits.items():

@@ -1,4 +1,4 @@
-"""Orders the passwords to be verified, so that nobody waits for what others try."""
+"""Queues passwords to be verified, so that the tries of some do not hold up the sign-ins of others."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -37,13 +37,15 @@ class SignInQueue:
             Refusal: `rate_limited`, too many of this address wait already; and whatever `verify` raises.
         """
         network = network_of(address)
-        async with self._turn(network):
+        async with self._slot(network):
             try:
-                return await _verified(verify)
+                verified = await _verified(verify)
             except Refusal as refusal:
                 if refusal.code == "unauthorized":
                     self._note_failure(network)
                 raise
+            self._failed_addresses.pop(network, None)
+            return verified
 
     def _note_failure(self, network: str) -> None:
         self._failed_addresses[network] = None
@@ -52,7 +54,7 @@ class SignInQueue:
             self._failed_addresses.popitem(last=False)
 
     @asynccontextmanager
-    async def _turn(self, network: str) -> AsyncIterator[None]:
+    async def _slot(self, network: str) -> AsyncIterator[None]:
         if self._running < _CONCURRENT:
             self._running += 1
         else:
@@ -60,32 +62,32 @@ class SignInQueue:
         try:
             yield
         finally:
-            self._hand_on()
+            self._release()
 
     async def _wait(self, network: str) -> None:
         waiting = self._failed if network in self._failed_addresses else self._unfailed
         queue = waiting.setdefault(network, deque())
         if len(queue) >= _WAITING_PER_ADDRESS:
             raise Refusal("rate_limited", "Too many sign-ins from this address wait already.", retry_after=1)
-        turn = asyncio.get_running_loop().create_future()
-        queue.append(turn)
+        granted = asyncio.get_running_loop().create_future()
+        queue.append(granted)
         try:
-            await turn
+            await granted
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._hand_on()
+            if granted.done() and not granted.cancelled():
+                self._release()
             raise
 
-    def _hand_on(self) -> None:
-        """Give the turn to the next that waits, or back."""
+    def _release(self) -> None:
+        """Give the slot to the next that waits, if any."""
         for waiting in (self._unfailed, self._failed):
             while waiting:
                 network, queue = waiting.popitem(last=False)
-                turn = queue.popleft()
+                granted = queue.popleft()
                 if queue:
                     waiting[network] = queue
-                if not turn.done():
-                    turn.set_result(None)
+                if not granted.done():
+                    granted.set_result(None)
                     return
         self._running -= 1
 

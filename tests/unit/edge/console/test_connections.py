@@ -101,7 +101,7 @@ def test_headers_that_do_not_end_in_time_close_the_connection(start: Callable[..
 
 
 def test_a_browser_that_takes_nothing_of_its_answers_is_disconnected(start: Callable[..., Desk]) -> None:
-    desk = start(stall_seconds=0.2)
+    desk = start(stall_seconds=0.1)
     with connect(desk) as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         request = b"GET /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

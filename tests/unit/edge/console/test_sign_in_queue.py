@@ -60,7 +60,7 @@ def test_few_are_verified_at_a_time() -> None:
     run(test)
 
 
-def test_addresses_take_turns() -> None:
+def test_addresses_are_served_round_robin() -> None:
     async def test(queue: SignInQueue, backend: Backend) -> None:
         asked_by(queue, backend, CROWD, *"abcdef")
         await settled()
@@ -93,6 +93,24 @@ def test_who_has_not_failed_comes_before_all_who_have() -> None:
     run(test)
 
 
+def test_a_success_ends_the_mark_of_a_failure() -> None:
+    async def test(queue: SignInQueue, backend: Backend) -> None:
+        asked_by(queue, backend, PERSON, "typo")
+        await settled()
+        await backend.answer(Refusal("unauthorized"))
+        asked_by(queue, backend, PERSON, "right")
+        await settled()
+        await backend.answer()
+        asked_by(queue, backend, CROWD, *"abcd")
+        asked_by(queue, backend, PERSON, "again")
+        await settled()
+        await backend.answer()
+        await backend.answer()
+        assert "again" in backend.asked[-2:]
+
+    run(test)
+
+
 def test_one_address_has_only_so_many_waiting_and_refuses_nobody_else() -> None:
     async def test(queue: SignInQueue, backend: Backend) -> None:
         crowd = asked_by(queue, backend, CROWD, *map(str, range(40)))
@@ -117,7 +135,7 @@ def test_the_addresses_of_one_ipv6_network_count_as_one() -> None:
     run(test)
 
 
-def test_who_goes_away_leaves_the_turn_to_others() -> None:
+def test_who_goes_away_leaves_the_slot_to_others() -> None:
     async def test(queue: SignInQueue, backend: Backend) -> None:
         tasks = asked_by(queue, backend, CROWD, *"abcd")
         await settled()
