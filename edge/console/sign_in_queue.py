@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
@@ -13,7 +13,7 @@ _CONCURRENT: Final = 2
 """As many as one backend verifies at a time; each takes a tenth of a second of a core, or more."""
 
 _WAITING_PER_ADDRESS: Final = 10
-_FAILED_ADDRESSES: Final = 10_000
+_REMEMBERED_ADDRESSES: Final = 10_000
 _RETRIES: Final = 10
 
 T = TypeVar("T")
@@ -22,13 +22,15 @@ _Waiting = OrderedDict[str, deque[asyncio.Future[None]]]
 
 
 class SignInQueue:
-    """Lets few calls go to the backend at a time, round robin by address, those whose address has not failed first."""
+    """Lets few calls go to the backend at a time, round robin by address.
+
+    Addresses whose last sign-in succeeded come first, then those that are not known, then those whose last one failed.
+    """
 
     def __init__(self) -> None:
         self._running = 0
-        self._unfailed: _Waiting = OrderedDict()
-        self._failed: _Waiting = OrderedDict()
-        self._failed_addresses: OrderedDict[str, None] = OrderedDict()
+        self._waiting: Mapping[bool | None, _Waiting] = {succeeded: OrderedDict() for succeeded in (True, None, False)}
+        self._succeeded: OrderedDict[str, bool] = OrderedDict()
 
     async def run(self, address: str, verify: Callable[[], Awaitable[T]]) -> T:
         """Return what `verify` gives, which calls the backend.
@@ -42,16 +44,16 @@ class SignInQueue:
                 verified = await _verified(verify)
             except Refusal as refusal:
                 if refusal.code == "unauthorized":
-                    self._note_failure(network)
+                    self._remember(network, succeeded=False)
                 raise
-            self._failed_addresses.pop(network, None)
+            self._remember(network, succeeded=True)
             return verified
 
-    def _note_failure(self, network: str) -> None:
-        self._failed_addresses[network] = None
-        self._failed_addresses.move_to_end(network)
-        if len(self._failed_addresses) > _FAILED_ADDRESSES:
-            self._failed_addresses.popitem(last=False)
+    def _remember(self, network: str, *, succeeded: bool) -> None:
+        self._succeeded[network] = succeeded
+        self._succeeded.move_to_end(network)
+        if len(self._succeeded) > _REMEMBERED_ADDRESSES:
+            self._succeeded.popitem(last=False)
 
     @asynccontextmanager
     async def _slot(self, network: str) -> AsyncIterator[None]:
@@ -65,8 +67,7 @@ class SignInQueue:
             self._release()
 
     async def _wait(self, network: str) -> None:
-        waiting = self._failed if network in self._failed_addresses else self._unfailed
-        queue = waiting.setdefault(network, deque())
+        queue = self._waiting[self._succeeded.get(network)].setdefault(network, deque())
         if len(queue) >= _WAITING_PER_ADDRESS:
             raise Refusal("rate_limited", "Too many sign-ins from this address wait already.", retry_after=1)
         granted = asyncio.get_running_loop().create_future()
@@ -80,7 +81,7 @@ class SignInQueue:
 
     def _release(self) -> None:
         """Give the slot to the next that waits, if any."""
-        for waiting in (self._unfailed, self._failed):
+        for waiting in self._waiting.values():
             while waiting:
                 network, queue = waiting.popitem(last=False)
                 granted = queue.popleft()

@@ -93,6 +93,23 @@ def test_who_has_not_failed_comes_before_all_who_have() -> None:
     run(test)
 
 
+def test_who_has_signed_in_before_comes_before_all_who_are_not_known() -> None:
+    async def test(queue: SignInQueue, backend: Backend) -> None:
+        asked_by(queue, backend, PERSON, "first")
+        await settled()
+        await backend.answer()
+        strangers = [asked_by(queue, backend, f"203.0.113.{number}", "x")[0] for number in range(60)]
+        await settled()
+        asked_by(queue, backend, PERSON, "me")
+        await settled()
+        await backend.answer()
+        assert backend.asked[-1] == "me"
+        for task in strangers:
+            task.cancel()
+
+    run(test)
+
+
 def test_a_success_ends_the_mark_of_a_failure() -> None:
     async def test(queue: SignInQueue, backend: Backend) -> None:
         asked_by(queue, backend, PERSON, "typo")
