@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backend import json_text
 from backend.graphs.graph import GraphRefusedError, GraphUnavailableError
+from backend.graphs.triple_spool import TripleSpool
 from backend.runs import redaction_manifest
 from backend.runtime import store as runs_store
 from backend.runtime.changes import add_redaction
@@ -20,7 +21,7 @@ from backend.workflows.entity_types import ENTITY_TYPES
 if TYPE_CHECKING:
     from pyoxigraph import Triple
 
-Sweep = Callable[[str, "Iterator[Triple]", threading.Event], "Iterator[Triple]"]
+Sweep = Callable[[str, TripleSpool, threading.Event], TripleSpool]
 """Gives a run's triples, by its id, as they may be published; ends soon after the event is set.
 
 Raises:
@@ -39,12 +40,16 @@ def by_policy(database: Database, redactor: Redactor) -> Sweep:
     """Sweeps as each run's PII policy says: literals, and IRIs that are no predicates."""
     budget = _Budget(database, redactor)
 
-    def sweep(run_id: str, triples: "Iterator[Triple]", halt: threading.Event) -> "Iterator[Triple]":
+    def sweep(run_id: str, triples: TripleSpool, halt: threading.Event) -> TripleSpool:
         text, key_id = database.read(lambda tx: store.pii_policy(tx, run_id))
         policy = json_text.parse(text)
         if policy["mode"] != "redact" or "outputs" not in policy["stages"]:
             return triples
-        return _swept(lambda by, texts: budget.values(run_id, key_id, halt, by, texts), policy, triples)
+
+        def sweep_texts(by: Mapping[str, Any], texts: list[str]) -> list[str]:
+            return budget.values(run_id, key_id, halt, by, texts)
+
+        return triples.copied(lambda given: _swept(sweep_texts, policy, given))
 
     return sweep
 
