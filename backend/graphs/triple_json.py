@@ -10,7 +10,7 @@ from typing import IO, Any, Final
 import orjson
 from pyoxigraph import BaseDirection, BlankNode, Literal, NamedNode, Triple
 
-from backend.graphs.graph import GraphRefusedError
+from backend.graphs.graph import GraphRefusedError, Statement
 
 DEEPEST_TRIPLE: Final = 16
 """How deep triples may be nested in one another."""
@@ -20,7 +20,7 @@ _BATCH_BYTES: Final = 256 * 1024
 _LONGEST_LINE: Final = 128 * 2**20
 
 
-def write_triples(file: IO[bytes], triples: Iterable[Triple]) -> None:
+def write_triples(file: IO[bytes], triples: Iterable[Triple | Statement]) -> None:
     """Appends lines of triples to a file.
 
     Raises:
@@ -40,7 +40,7 @@ def write_triples(file: IO[bytes], triples: Iterable[Triple]) -> None:
     file.flush()
 
 
-def read_triples(file: IO[bytes]) -> Iterator[Triple]:
+def read_triples(file: IO[bytes]) -> Iterator[Statement]:
     """The triples of untrusted lines; each term is built by a constructor that checks it.
 
     Raises:
@@ -48,13 +48,13 @@ def read_triples(file: IO[bytes]) -> Iterator[Triple]:
     """
     try:
         while line := file.readline(_LONGEST_LINE):
-            for written in orjson.loads(line):
-                yield _from_json(written, DEEPEST_TRIPLE)
+            for subject, predicate, object_ in orjson.loads(line):
+                yield Statement(_subject(subject), NamedNode(predicate), _term(object_, DEEPEST_TRIPLE))
     except (ValueError, TypeError, LookupError) as error:
         raise GraphRefusedError("something else than triples was read from it") from error
 
 
-def _to_json(triple: Triple, levels: int) -> list[Any]:
+def _to_json(triple: Triple | Statement, levels: int) -> list[Any]:
     if not levels:
         raise GraphRefusedError(f"triples are nested more than {DEEPEST_TRIPLE} deep")
     return [_term_to_json(triple.subject, levels), triple.predicate.value, _term_to_json(triple.object, levels)]
@@ -74,14 +74,21 @@ def _term_to_json(term: NamedNode | BlankNode | Literal | Triple, levels: int) -
     return {"triple": _to_json(term, levels - 1)}
 
 
+def _subject(written: Any) -> NamedNode | BlankNode:
+    if isinstance(written, str):
+        return NamedNode(written)
+    (label,) = written
+    return BlankNode(label)
+
+
 def _from_json(written: Any, levels: int) -> Triple:
     if not levels:
         raise ValueError
     subject, predicate, object_ = written
-    return Triple(_term(subject, levels), NamedNode(predicate), _term(object_, levels))
+    return Triple(_subject(subject), NamedNode(predicate), _term(object_, levels))
 
 
-def _term(written: Any, levels: int) -> Any:
+def _term(written: Any, levels: int) -> NamedNode | BlankNode | Literal | Triple:
     if isinstance(written, str):
         return NamedNode(written)
     if isinstance(written, dict):

@@ -6,6 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Self
 
+from backend.graphs.graph import Statement
+
 if TYPE_CHECKING:
     from pyoxigraph import Triple
 
@@ -39,7 +41,7 @@ class TripleSpool:
         os.ftruncate(self.descriptor, size_bytes)
         os.lseek(self.descriptor, size_bytes, os.SEEK_SET)
 
-    def copied(self, change: "Callable[[Iterator[Triple]], Iterable[Triple]]") -> "TripleSpool":
+    def copied(self, change: "Callable[[Iterator[Statement]], Iterable[Triple | Statement]]") -> "TripleSpool":
         """Another spool, with what `change` makes of these triples."""
         copy = TripleSpool(self._folder)
         try:
@@ -53,14 +55,14 @@ class TripleSpool:
         """Gives its space back."""
         self._file.close()
 
-    def read(self) -> "Iterator[Triple]":
+    def read(self) -> Iterator[Statement]:
         """All triples, from the first. Raises GraphRefusedError as `read_triples`."""
         from backend.graphs.triple_json import read_triples
 
         self._file.seek(0)
         return read_triples(self._file)
 
-    def _write(self, triples: "Iterable[Triple]") -> None:
+    def _write(self, triples: "Iterable[Triple | Statement]") -> None:
         from backend.graphs.triple_json import write_triples
 
         write_triples(self._file, triples)

@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
 from backend.clock import DAY_MS, Clock
-from backend.graphs.graph import GraphRefusedError, GraphUnavailableError
+from backend.graphs.graph import GraphRefusedError, GraphUnavailableError, Statement
 from backend.graphs.graphs import Graphs, graph_name
 from backend.runtime.publishing import store
 from backend.runtime.publishing.files import Source
@@ -19,9 +19,6 @@ from backend.runtime.publishing.sweeping import Sweep
 from backend.runtime.publishing.turns import AT_ONCE, Active, next_turns
 from backend.runtime.ticker import Ticker
 from backend.storage.database import Database
-
-if TYPE_CHECKING:
-    from pyoxigraph import Triple
 
 _LOG = logging.getLogger(__name__)
 
@@ -255,7 +252,7 @@ class Publisher:
         return self._graphs.get(row.graph_id, row.graph_version, definition), graph_name(definition, row.run_id)
 
 
-def _until_halted(triples: "Iterator[Triple]", halt: threading.Event) -> "Iterator[Triple]":
+def _until_halted(triples: Iterator[Statement], halt: threading.Event) -> Iterator[Statement]:
     for triple in triples:
         if halt.is_set():
             raise GraphUnavailableError("the publication was ended")

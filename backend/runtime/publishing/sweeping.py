@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from backend import json_text
-from backend.graphs.graph import GraphRefusedError, GraphUnavailableError
+from backend.graphs.graph import GraphRefusedError, GraphUnavailableError, Statement
 from backend.graphs.triple_spool import TripleSpool
 from backend.runs import redaction_manifest
 from backend.runtime import store as runs_store
@@ -87,7 +87,7 @@ class _Budget:
             self._database.write(lambda tx: add_redaction(tx, run_id, Found(OUTPUTS, counts)), of=run_of(run_id))
 
 
-def _swept(sweep: _SweepTexts, policy: Mapping[str, Any], triples: "Iterator[Triple]") -> "Iterator[Triple]":
+def _swept(sweep: _SweepTexts, policy: Mapping[str, Any], triples: Iterator[Statement]) -> "Iterator[Triple]":
     categories = ENTITY_TYPES if policy["categories"] == "all" else set(policy["categories"])
     of_iris = {**policy, "categories": sorted(categories - _NOT_IN_IRIS), "model": None}
     while batch := list(islice(triples, _AT_ONCE)):
@@ -112,7 +112,7 @@ def _by_text(sweep: _SweepTexts, policy: Mapping[str, Any], texts: Iterable[str]
     return dict(zip(given, swept, strict=True))
 
 
-def _collect(triple: "Triple", literals: dict[str, str], iris: dict[str, str]) -> None:
+def _collect(triple: "Triple | Statement", literals: dict[str, str], iris: dict[str, str]) -> None:
     from pyoxigraph import Literal, NamedNode, Triple
 
     for term in (triple.subject, triple.object):
@@ -124,7 +124,7 @@ def _collect(triple: "Triple", literals: dict[str, str], iris: dict[str, str]) -
             _collect(term, literals, iris)
 
 
-def _rebuilt(triple: "Triple", literals: Mapping[str, str], iris: Mapping[str, str]) -> "Triple":
+def _rebuilt(triple: "Triple | Statement", literals: Mapping[str, str], iris: Mapping[str, str]) -> "Triple":
     from pyoxigraph import Literal, NamedNode, Triple
 
     def term(one: Any) -> Any:
