@@ -26,6 +26,7 @@ from backend.runtime.execution import Execution
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.publishing.files import stored_outputs
+from backend.runtime.publishing.parsing import FileParser
 from backend.runtime.publishing.sweeping import by_policy
 from backend.runtime.redactor import Redactor
 from backend.runtime.runtime import LocalRuntime
@@ -80,7 +81,8 @@ class _Parts:
         self.graphs = Graphs(graphs, settings.secrets)
         self.redactor = Redactor(models, limits=settings.redaction, scratch=settings.data / "redaction")
         outputs, sweep = stored_outputs(self.database, self.objects), by_policy(self.database, self.redactor)
-        self.publisher = Publisher(self.database, self.services.clock, self.graphs, outputs, sweep)
+        parser = FileParser(settings.publishing, settings.data / "publishing")
+        self.publisher = Publisher(self.database, self.services.clock, self.graphs, outputs, parser, sweep)
 
     def measured(self) -> list[Family]:
         """What this process has counted, and what there is to do in the deployment; from any thread."""

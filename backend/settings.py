@@ -62,24 +62,41 @@ class StepDataLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class RedactionLimits:
-    """Bounds of one sweep for personal data, of a file or of values. (DECISIONS.md, 11).
+class JobLimits:
+    """Bounds of one job on untrusted data, in a confined process.
 
     Attributes:
-        seconds: Processor time of a sweep, beside what its size adds.
+        seconds: Processor time of a job, beside what its size adds.
         seconds_per_mb: Processor time that each megabyte adds.
-        memory_mb: What a sweep may allocate. The allocator of Arrow sets a third of it aside at its first use.
-        processes: Sweeps that run at once in this process; None is one for each processor.
+        memory_mb: What a job may allocate.
+        processes: Jobs that run at once in this process; None is one for each processor.
     """
 
     seconds: float = 10.0
     seconds_per_mb: float = 10.0
-    memory_mb: int = 3_072
+    memory_mb: int = 1_024
     processes: int | None = None
 
     def cpu_seconds(self, size_bytes: int) -> float:
-        """The processor time of a sweep of so many bytes."""
+        """The processor time of a job on so many bytes."""
         return self.seconds + self.seconds_per_mb * size_bytes / 1_000_000
+
+    def in_words(self, size_bytes: int) -> str:
+        """The bounds of a job on so many bytes."""
+        return f"{self.cpu_seconds(size_bytes):.3g} seconds of processor time or {self.memory_mb:,} MB of memory"
+
+
+@dataclass(frozen=True, slots=True)
+class RedactionLimits(JobLimits):
+    """Bounds of one sweep for personal data, of a file or of values. (DECISIONS.md, 11).
+
+    Attributes:
+        memory_mb: What a sweep may allocate. The allocator of Arrow sets a third of it aside at its first use.
+        expanded_mb: What a zip or parquet file may expand to.
+    """
+
+    memory_mb: int = 3_072
+    expanded_mb: int = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +131,7 @@ class BackendSettings:
         secrets: The secrets that manifests may name.
         models: Defaults by provider, the part before the colon of a model's name.
         redaction: Bounds of sweeps for personal data.
+        publishing: Bounds of reading a file that is published to a knowledge graph.
     """
 
     data: Path
@@ -140,6 +158,7 @@ class BackendSettings:
     secrets: Secrets = field(default_factory=Secrets)
     models: Mapping[str, ModelProvider] = field(default_factory=dict)
     redaction: RedactionLimits = RedactionLimits()
+    publishing: JobLimits = JobLimits()
 
     @property
     def launch_timeout_ms(self) -> int:

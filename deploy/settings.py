@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from backend.schemas.bounds import SchemaBounds
 from backend.secrets import Secrets
-from backend.settings import BackendSettings, ModelProvider, ObjectSettings, RedactionLimits, StepDataLimits
+from backend.settings import BackendSettings, JobLimits, ModelProvider, ObjectSettings, RedactionLimits, StepDataLimits
 from deploy.addresses import (
     DEFAULT_GRPC,
     Address,
@@ -157,7 +157,18 @@ class Redaction:
     seconds: float = field(default=_BACKEND.redaction.seconds, metadata={CHECK: between(0.1, 86400)})
     seconds_per_mb: float = field(default=_BACKEND.redaction.seconds_per_mb, metadata={CHECK: between(0.1, 3600)})
     memory_mb: int = field(default=_BACKEND.redaction.memory_mb, metadata={CHECK: between(512, 1_048_576)})
+    expanded_mb: int = field(default=_BACKEND.redaction.expanded_mb, metadata={CHECK: between(1, 1_048_576)})
     processes: int | None = field(default=_BACKEND.redaction.processes, metadata={CHECK: between(1, 256)})
+
+
+@dataclass(frozen=True, slots=True)
+class Publishing:
+    """Bounds of reading a file that is published to a knowledge graph."""
+
+    seconds: float = field(default=_BACKEND.publishing.seconds, metadata={CHECK: between(0.1, 86400)})
+    seconds_per_mb: float = field(default=_BACKEND.publishing.seconds_per_mb, metadata={CHECK: between(0.1, 3600)})
+    memory_mb: int = field(default=_BACKEND.publishing.memory_mb, metadata={CHECK: between(128, 1_048_576)})
+    processes: int | None = field(default=_BACKEND.publishing.processes, metadata={CHECK: between(1, 256)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +207,7 @@ class Settings:
     admin: Admin = field(default_factory=Admin)
     runtime: Runtime = field(default_factory=Runtime)
     redaction: Redaction = field(default_factory=Redaction)
+    publishing: Publishing = field(default_factory=Publishing)
     objects: Objects = field(default_factory=Objects)
     metrics: Metrics = field(default_factory=Metrics)
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict, metadata={TABLE: identity})
@@ -253,4 +265,5 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         secrets=Secrets(settings.secrets, environment),
         models=settings.models,
         redaction=RedactionLimits(**{name: getattr(settings.redaction, name) for name in Redaction.__slots__}),
+        publishing=JobLimits(**{name: getattr(settings.publishing, name) for name in Publishing.__slots__}),
     )

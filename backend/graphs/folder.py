@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from backend.graphs.graph import Bounds, GraphUnavailableError, Part
+from backend.graphs.graph import Bounds, GraphUnavailableError, Part, Statement
 from backend.graphs.query_run import run_query
 from backend.ids import new_id
 from backend.storage.durable import sync_folder
@@ -33,7 +33,7 @@ class FolderGraph:
         self._writing = threading.Lock()
         self._opening = threading.Lock()
 
-    def replace(self, name: str, triples: "Iterable[Triple]") -> int:
+    def replace(self, name: str, triples: "Iterable[Triple | Statement]") -> int:
         """Replaces a named graph; see `Graph`."""
         from pyoxigraph import NamedNode, Quad
 

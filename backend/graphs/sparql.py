@@ -12,7 +12,7 @@ from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from backend.graphs.graph import Bounds, GraphRefusedError, GraphUnavailableError, Part
+from backend.graphs.graph import Bounds, GraphRefusedError, GraphUnavailableError, Part, Statement
 from backend.secrets import SecretError, Secrets
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class SparqlGraph:
         self._open: set[http.client.HTTPConnection] = set()
         self._lock = threading.Lock()
 
-    def replace(self, name: str, triples: "Iterable[Triple]") -> int:
+    def replace(self, name: str, triples: "Iterable[Triple | Statement]") -> int:
         """Replaces a named graph by one update, which is written to disk before it is sent; see `Graph`."""
         count = 0
         with TemporaryFile() as update:

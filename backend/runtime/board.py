@@ -23,7 +23,6 @@ class Board:
         self._steps = {step.step: step for step in steps}
         self._rows: dict[str, Row] = {row.step: row._asdict() for row in rows}
         self._changes = Changes()
-        self._warnings: list[str] = []
 
     @property
     def changes(self) -> Changes:
@@ -141,12 +140,12 @@ class Board:
 
     def warn(self, message: str) -> None:
         """Leaves a warning of the run, as an event too."""
-        self._warnings.append(message)
+        self._changes.warnings.append(message)
         self._changes.event("warning", message=message)
 
     def warnings(self) -> list[str]:
-        """Warnings that were left, and one for each optional step that did not land."""
-        return self._warnings + [
+        """One for each optional step that did not land; those that were left are with the run already."""
+        return [
             _failed_warning(step) if row["status"] == dag.FAILED else self._skipped_warning(step)
             for step, row in self._rows.items()
             if row["status"] in {dag.FAILED, dag.SKIPPED}

@@ -24,13 +24,17 @@ _KEY: Final = "key"
 
 _scratch: Path
 _pauses: Sequence[float]
+_expanded_bytes: int
 
 
 def configure(configuration: Mapping[str, Any], scratch: Path | None) -> None:
-    """Prepares the process; `configuration` has the `pauses` between tries of a model."""
-    global _scratch, _pauses
+    """Prepares the process; `configuration` has the `pauses` between tries of a model.
+
+    Its `expanded_bytes` are what a zip or parquet file may expand to.
+    """
+    global _scratch, _pauses, _expanded_bytes
     assert scratch is not None
-    _scratch, _pauses = scratch, configuration["pauses"]
+    _scratch, _pauses, _expanded_bytes = scratch, configuration["pauses"], configuration["expanded_bytes"]
     # Nobody reads what libraries say of a sweep, and they may quote what is swept.
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
@@ -84,13 +88,14 @@ class _NeverAsked:
 def _engine(arguments: Mapping[str, Any]) -> RedactionEngine:
     policy, access = arguments["policy"], arguments["model"]
     if policy["model"] is None:
-        return RedactionEngine(policy)
+        return RedactionEngine(policy, expanded_bytes=_expanded_bytes)
     if access is None:
-        return RedactionEngine({**policy, "max_model_calls": 0}, _NeverAsked())
+        return RedactionEngine({**policy, "max_model_calls": 0}, _NeverAsked(), expanded_bytes=_expanded_bytes)
     provider = policy["model"].partition(":")[0]
     given = ModelProvider(None if access["api_key"] is None else _KEY, access["base_url"])
     secrets = Secrets({_KEY: "env:KEY"}, {"KEY": access["api_key"] or ""})
-    return RedactionEngine(policy, AskedModel(Models(secrets, {provider: given}), policy["model"], _pauses))
+    model = AskedModel(Models(secrets, {provider: given}), policy["model"], _pauses)
+    return RedactionEngine(policy, model, expanded_bytes=_expanded_bytes)
 
 
 @contextmanager

@@ -133,8 +133,7 @@ class Redactor:
 
     def limit_of(self, size_bytes: int) -> str:
         """The bounds of a sweep of so many bytes, in words."""
-        seconds = self._limits.cpu_seconds(size_bytes)
-        return f"{seconds:.3g} seconds of processor time or {self._limits.memory_mb:,} MB of memory"
+        return self._limits.in_words(size_bytes)
 
     @property
     def pids(self) -> list[int]:
@@ -218,7 +217,10 @@ class Redactor:
                     size=self._limits.processes,
                     network=model is not None,
                     environment={} if model is None else self._proxies(),
-                    configuration={"pauses": list(self._pauses)},
+                    configuration={
+                        "pauses": list(self._pauses),
+                        "expanded_bytes": self._limits.expanded_mb * 1_000_000,
+                    },
                     scratch=self._scratch / str(number),
                     spare=model is None,
                 )

@@ -89,9 +89,9 @@ def set_manifest(tx: Tx, run_id: str, manifest: str) -> None:
 
 
 def add_warnings(tx: Tx, run_id: str, new: Sequence[str]) -> None:
-    """Adds warnings to those of a run that goes on."""
+    """Adds warnings to those of a run that goes on, each once: later segments sweep the same files again."""
     warnings = json_text.parse(tx.one(_WARNINGS, of_run_id=run_id).warnings)
-    tx.later(_SET_WARNINGS, of_run_id=run_id, new_warnings=json_text.write([*warnings, *new]))
+    tx.later(_SET_WARNINGS, of_run_id=run_id, new_warnings=json_text.write(list(dict.fromkeys([*warnings, *new]))))
 
 
 def redaction_manifest(tx: Tx, run_id: str) -> str:

@@ -1,7 +1,8 @@
-"""Carries out what is ordered in `publications`: in threads, in the order of each graph, until it has landed."""
+"""Carries out what is ordered in `publications`, in threads, until it has landed."""
 
 import logging
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -9,11 +10,13 @@ from typing import Any, Final
 import orjson
 
 from backend.clock import DAY_MS, Clock
-from backend.graphs.graph import GraphRefusedError, GraphUnavailableError
+from backend.graphs.graph import GraphRefusedError, GraphUnavailableError, Statement
 from backend.graphs.graphs import Graphs, graph_name
 from backend.runtime.publishing import store
-from backend.runtime.publishing.files import Source, triples_of
+from backend.runtime.publishing.files import Source
+from backend.runtime.publishing.parsing import FileParser
 from backend.runtime.publishing.sweeping import Sweep
+from backend.runtime.publishing.turns import AT_ONCE, Active, next_turns
 from backend.runtime.ticker import Ticker
 from backend.storage.database import Database
 
@@ -21,9 +24,11 @@ _LOG = logging.getLogger(__name__)
 
 # What changes here are publications, beside everything else.
 _OF: Final = "publications"
-_TICK_SECONDS: Final = 2.0
-_THREADS: Final = 4
-_MOST_AT_ONCE: Final = 50
+# What another process withdraws ends here within two seconds.
+_TICK_SECONDS: Final = 1.0
+_REMOVING_THREADS: Final = 4
+_MOST_REMOVALS: Final = 50
+_MOST_WAITING: Final = 10_000
 _FIRST_PAUSE_MS: Final = 1_000
 _MOST_DOUBLINGS: Final = 8
 # A run's publication that no store took for so long is given up.
@@ -59,18 +64,22 @@ class Publisher:
     Only what completed runs published stays: of runs that fail or are cancelled meanwhile it is taken away again.
     """
 
-    def __init__(self, database: Database, clock: Clock, graphs: Graphs, source: Source, sweep: Sweep) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, graphs: Graphs, source: Source, parser: FileParser, sweep: Sweep
+    ) -> None:
         self._database = database
         self._clock = clock
         self._graphs = graphs
         self._source = source
+        self._parser = parser
         self._sweep = sweep
         self._ticker = Ticker("publisher", self._dispatch, _TICK_SECONDS)
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="publisher")
+        self._threads = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="publisher")
+        self._removing_threads = ThreadPoolExecutor(_REMOVING_THREADS, thread_name_prefix="publisher-removing")
         self._lock = threading.Lock()
-        self._busy: set[str] = set()
+        self._active: dict[tuple[str, str], Active] = {}
+        self._cleared: set[str] = set()
         self._watches: dict[tuple[str, str], Watch] = {}
-        self._halts: dict[tuple[str, str], threading.Event] = {}
 
     def start(self) -> None:
         """Begins with what an earlier process left undone."""
@@ -78,10 +87,13 @@ class Publisher:
         self._ticker.start()
 
     def stop(self) -> None:
-        """Ends after the graphs were closed, which has work under way fail and stay ordered."""
+        """Ends what is under way, which stays ordered."""
         self._ticker.stop()
+        self._halt(lambda _: True)
         self._graphs.close()
+        self._parser.close()
         self._threads.shutdown()
+        self._removing_threads.shutdown()
 
     def wake(self) -> None:
         """Tells that something was ordered; called after the commit, from any thread."""
@@ -98,45 +110,77 @@ class Publisher:
     def remove(self, run_id: str) -> None:
         """Orders the removal of all that a run published, durable on return; it is carried out soon after.
 
-        What is being swept of it for a publication ends.
+        What is being published of it ends.
         """
-        for (publishing, _), halt in list(self._halts.items()):
-            if publishing == run_id:
-                halt.set()
-        if self._database.write(lambda tx: store.remove(tx, run_id, self._clock()), of=_OF):
+        ordered = self._database.write(lambda tx: store.remove(tx, run_id, self._clock()), of=_OF)
+        self._halt(lambda active: active.run_id == run_id)
+        if ordered:
             self.wake()
 
     def _dispatch(self) -> None:
         if not self._database.read(store.any_open):
+            self._halt(lambda _: True)
             return
         now = self._clock()
         self._database.write(lambda tx: store.settle_ended(tx, now), of=_OF)
-        for graph_id in self._database.read(lambda tx: store.due_graphs(tx, now)):
+        self._halt(self._is_withdrawn)
+        for graph_id in self._database.read(lambda tx: store.graphs_to_clear(tx, now)):
             with self._lock:
-                if graph_id in self._busy:
+                if graph_id in self._cleared:
                     continue
-                self._busy.add(graph_id)
-            self._threads.submit(self._work, graph_id)
+                self._cleared.add(graph_id)
+            self._removing_threads.submit(self._clear, graph_id)
+        self._begin(self._database.read(lambda tx: store.waiting(tx, now, _MOST_WAITING)))
 
-    def _work(self, graph_id: str) -> None:
+    def _halt(self, chosen: Callable[[Active], bool]) -> None:
+        with self._lock:
+            active = list(self._active.values())
+        for one in active:
+            if chosen(one):
+                one.halt.set()
+
+    def _is_withdrawn(self, active: Active) -> bool:
+        """Whether any process has ordered the removal of what is being published."""
+        return not self._database.read(lambda tx: store.is_pending(tx, active.run_id, active.graph_id))
+
+    def _begin(self, waiting: list[Any]) -> None:
+        # A run that goes on waits in its own process, which alone can tell it why nothing landed.
+        ours = [row for row in waiting if row.ended or (row.run_id, row.graph_id) in self._watches]
+        with self._lock:
+            begun = list(next_turns(ours, self._active.values()))
+            self._active.update({(one.run_id, one.graph_id): one for one in begun})
+        for one in begun:
+            self._threads.submit(self._try, one)
+
+    def _try(self, active: Active) -> None:
         try:
-            now = self._clock()
-            due = self._database.read(lambda tx: store.due(tx, graph_id, now, _MOST_AT_ONCE))
-            # A run that goes on waits in its own process, which alone can tell it why nothing landed.
-            rows = [row for row in due if row.ended or (row.run_id, row.graph_id) in self._watches]
-            self._remove([row for row in rows if row.state == store.REMOVING])
-            for row in rows:
-                if row.state == store.PENDING:
-                    self._publish(row)
-        except Exception:  # noqa: BLE001 - the thread serves other graphs too
-            _LOG.exception("Knowledge graph %s could not be worked on and is tried again", graph_id)
-        else:
-            if rows:
-                # There may be more than fits into one round, or an order that came during it.
-                self.wake()
+            row = self._database.read(lambda tx: store.pending(tx, active.run_id, active.graph_id))
+            if row is not None:
+                self._publish(row, active)
+        except Exception:  # noqa: BLE001 - the thread serves others too
+            _LOG.exception("What run %s publishes could not be worked on and is tried again", active.run_id)
         finally:
             with self._lock:
-                self._busy.discard(graph_id)
+                del self._active[active.run_id, active.graph_id]
+        # Others may have waited for this one.
+        self.wake()
+
+    def _clear(self, graph_id: str) -> None:
+        try:
+            now = self._clock()
+            rows = self._database.read(lambda tx: store.removals(tx, graph_id, now, _MOST_REMOVALS))
+            with self._lock:
+                # What is being published may land, and is removed after that.
+                rows = [row for row in rows if (row.run_id, row.graph_id) not in self._active]
+            self._remove(rows)
+        except Exception:  # noqa: BLE001 - the thread serves other graphs too
+            _LOG.exception("Knowledge graph %s could not be worked on and is tried again", graph_id)
+        finally:
+            with self._lock:
+                self._cleared.discard(graph_id)
+        if rows:
+            # There may be more than fits into one round.
+            self.wake()
 
     def _remove(self, rows: list[Any]) -> None:
         """Removes what was ordered; it counts as removed only when nothing of it stays readable."""
@@ -157,16 +201,15 @@ class Publisher:
             return
         self._database.write(lambda tx: store.removed(tx, [(row.run_id, row.graph_id) for row in removed]), of=_OF)
 
-    def _publish(self, row: Any) -> None:
-        graph, name = self._graph_of(row)
-        base_iri = orjson.loads(row.definition).get("base_iri")
-        halt = self._halts[row.run_id, row.graph_id] = threading.Event()
+    def _publish(self, row: Any, active: Active) -> None:
         try:
-            triples = triples_of(self._source(row.run_id), orjson.loads(row.entry), base_iri)
-            count = graph.replace(name, self._sweep(row.run_id, triples, halt))
+            landed = self._landed(row, active)
         except GraphRefusedError as error:
             self._settle(row, NotLanded(str(error)))
         except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
+            if active.halt.is_set():
+                # Its removal was ordered, or it begins anew in the next process.
+                return
             if self._clock() - row.requested_at >= _TRIED_FOR_MS:
                 self._settle(row, NotLanded(_reason(error)))
             else:
@@ -175,13 +218,25 @@ class Publisher:
                 if watch is not None:
                     watch.problem = _reason(error)
         else:
-            self._settle(row, Landed(name, count))
-        finally:
-            del self._halts[row.run_id, row.graph_id]
+            self._settle(row, landed)
+
+    def _landed(self, row: Any, active: Active) -> Landed:
+        graph, name = self._graph_of(row)
+        files, entry = self._source(row.run_id), orjson.loads(row.entry)
+        base_iri = orjson.loads(row.definition).get("base_iri")
+        with (
+            self._parser.parse(files, entry, base_iri, owner=active.key_id, halt=active.halt) as triples,
+            self._sweep(row.run_id, triples, active.halt) as swept,
+        ):
+            return Landed(name, graph.replace(name, _until_halted(swept.read(), active.halt)))
 
     def _settle(self, row: Any, outcome: Landed | NotLanded) -> None:
         state = store.LANDED if isinstance(outcome, Landed) else store.FAILED
-        self._database.write(lambda tx: store.settle(tx, row.run_id, row.graph_id, state), of=_OF)
+        settled = self._database.write(lambda tx: store.settle(tx, row.run_id, row.graph_id, state), of=_OF)
+        if isinstance(outcome, Landed) and not settled:
+            # Another process may have removed it before it landed.
+            graph, name = self._graph_of(row)
+            graph.remove(name)
         if isinstance(outcome, NotLanded):
             _LOG.warning("Run %s was not published to knowledge graph %s", row.run_id, row.graph_id)
         watch = self._watches.get((row.run_id, row.graph_id))
@@ -195,6 +250,13 @@ class Publisher:
     def _graph_of(self, row: Any) -> tuple[Any, str]:
         definition = orjson.loads(row.definition)
         return self._graphs.get(row.graph_id, row.graph_version, definition), graph_name(definition, row.run_id)
+
+
+def _until_halted(triples: Iterator[Statement], halt: threading.Event) -> Iterator[Statement]:
+    for triple in triples:
+        if halt.is_set():
+            raise GraphUnavailableError("the publication was ended")
+        yield triple
 
 
 def _reason(error: BaseException) -> str:

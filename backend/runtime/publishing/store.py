@@ -45,7 +45,7 @@ def _run_ended_as(*statuses: str) -> ColumnElement[bool]:
 
 
 _OPEN: Final = _in_state(PENDING, LANDED, REMOVING)
-_TO_DO: Final = and_(_OPEN, _in_state(PENDING, REMOVING), publications.c.next_attempt_at <= _NOW)
+_TO_REMOVE: Final = and_(_OPEN, _in_state(REMOVING), publications.c.next_attempt_at <= _NOW)
 _GRAPH_NAMED = sql(
     select(resources.c.resource_id, resources.c.version).where(
         resources.c.kind == literal_column("'knowledge_graph'"), resources.c.name == bindparam("of_name")
@@ -56,19 +56,35 @@ _ADD = sql(insert(publications), [column.name for column in publications.columns
 _ANY_OPEN = sql(select(publications.c.run_id).where(_OPEN).limit(literal_column("1")))
 # For SQLite, which would otherwise walk all publications of a graph.
 _BY_OPEN: Final = "INDEXED BY ix_publications_open"
-_DUE_GRAPHS = sql(select(publications.c.graph_id).where(_TO_DO).distinct().with_hint(publications, _BY_OPEN, "sqlite"))
-_DUE = sql(
-    select(publications, resource_versions.c.definition, _run_ended_as(*sorted(TERMINAL)).label("ended"))
-    .join(
-        resource_versions,
-        (resource_versions.c.resource_id == publications.c.graph_id)
-        & (resource_versions.c.version == publications.c.graph_version),
-    )
-    .where(_TO_DO, publications.c.graph_id == _GRAPH)
+_GRAPHS_TO_CLEAR = sql(
+    select(publications.c.graph_id).where(_TO_REMOVE).distinct().with_hint(publications, _BY_OPEN, "sqlite")
+)
+_WITH_MANIFEST = select(publications, resource_versions.c.definition).join(
+    resource_versions,
+    (resource_versions.c.resource_id == publications.c.graph_id)
+    & (resource_versions.c.version == publications.c.graph_version),
+)
+_REMOVALS = sql(
+    _WITH_MANIFEST.where(_TO_REMOVE, publications.c.graph_id == _GRAPH)
     .order_by(publications.c.next_attempt_at, publications.c.run_id)
     .limit(bindparam("most"))
     .with_hint(publications, _BY_OPEN, "sqlite")
 )
+_WAITING = sql(
+    select(
+        publications.c.run_id,
+        publications.c.graph_id,
+        runs.c.key_id,
+        status_in(*sorted(TERMINAL)).label("ended"),
+    )
+    .join(runs, runs.c.run_id == publications.c.run_id)
+    .where(_OPEN, _in_state(PENDING), publications.c.next_attempt_at <= _NOW)
+    .order_by(publications.c.next_attempt_at, publications.c.run_id)
+    .limit(bindparam("most"))
+    .with_hint(publications, _BY_OPEN, "sqlite")
+)
+_PENDING = sql(_WITH_MANIFEST.where(*_ONE, publications.c.state == PENDING))
+_STATE = sql(select(publications.c.state).where(*_ONE))
 _KEEP = sql(update(publications).where(_OPEN, _in_state(LANDED), _run_ended_as(COMPLETED)).values(state=KEPT))
 _WITHDRAW = sql(
     update(publications)
@@ -119,14 +135,30 @@ def any_open(tx: Tx) -> bool:
     return tx.one(_ANY_OPEN) is not None
 
 
-def due_graphs(tx: Tx, now: int) -> list[str]:
-    """The graphs that something is to be published to, or removed from, now."""
-    return [row.graph_id for row in tx.all(_DUE_GRAPHS, now=now)]
+def graphs_to_clear(tx: Tx, now: int) -> list[str]:
+    """The graphs that something is to be removed from now."""
+    return [row.graph_id for row in tx.all(_GRAPHS_TO_CLEAR, now=now)]
 
 
-def due(tx: Tx, graph_id: str, now: int, most: int) -> list[Any]:
-    """What is to be done to a graph now, with its manifest and whether the run has ended, longest due first."""
-    return tx.all(_DUE, of_graph_id=graph_id, now=now, most=most)
+def removals(tx: Tx, graph_id: str, now: int, most: int) -> list[Any]:
+    """What is to be removed from a graph now, with its manifest, longest due first."""
+    return tx.all(_REMOVALS, of_graph_id=graph_id, now=now, most=most)
+
+
+def waiting(tx: Tx, now: int, most: int) -> list[Any]:
+    """Run, graph, key, and whether the run has ended, of what is to be published now, longest due first."""
+    return tx.all(_WAITING, now=now, most=most)
+
+
+def pending(tx: Tx, run_id: str, graph_id: str) -> Any:
+    """A publication with the manifest of its graph; None where it is not to be published any more."""
+    return tx.one(_PENDING, of_run_id=run_id, of_graph_id=graph_id)
+
+
+def is_pending(tx: Tx, run_id: str, graph_id: str) -> bool:
+    """Whether it is still to be published."""
+    row = tx.one(_STATE, of_run_id=run_id, of_graph_id=graph_id)
+    return row is not None and row.state == PENDING
 
 
 def settle_ended(tx: Tx, now: int) -> None:

@@ -6,7 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from backend import json_text
-from backend.graphs.graph import GraphRefusedError, GraphUnavailableError
+from backend.graphs.graph import GraphRefusedError, GraphUnavailableError, Statement
+from backend.graphs.triple_spool import TripleSpool
 from backend.runs import redaction_manifest
 from backend.runtime import store as runs_store
 from backend.runtime.changes import add_redaction
@@ -20,7 +21,7 @@ from backend.workflows.entity_types import ENTITY_TYPES
 if TYPE_CHECKING:
     from pyoxigraph import Triple
 
-Sweep = Callable[[str, "Iterator[Triple]", threading.Event], "Iterator[Triple]"]
+Sweep = Callable[[str, TripleSpool, threading.Event], TripleSpool]
 """Gives a run's triples, by its id, as they may be published; ends soon after the event is set.
 
 Raises:
@@ -39,12 +40,16 @@ def by_policy(database: Database, redactor: Redactor) -> Sweep:
     """Sweeps as each run's PII policy says: literals, and IRIs that are no predicates."""
     budget = _Budget(database, redactor)
 
-    def sweep(run_id: str, triples: "Iterator[Triple]", halt: threading.Event) -> "Iterator[Triple]":
+    def sweep(run_id: str, triples: TripleSpool, halt: threading.Event) -> TripleSpool:
         text, key_id = database.read(lambda tx: store.pii_policy(tx, run_id))
         policy = json_text.parse(text)
         if policy["mode"] != "redact" or "outputs" not in policy["stages"]:
             return triples
-        return _swept(lambda by, texts: budget.values(run_id, key_id, halt, by, texts), policy, triples)
+
+        def sweep_texts(by: Mapping[str, Any], texts: list[str]) -> list[str]:
+            return budget.values(run_id, key_id, halt, by, texts)
+
+        return triples.copied(lambda given: _swept(sweep_texts, policy, given))
 
     return sweep
 
@@ -82,7 +87,7 @@ class _Budget:
             self._database.write(lambda tx: add_redaction(tx, run_id, Found(OUTPUTS, counts)), of=run_of(run_id))
 
 
-def _swept(sweep: _SweepTexts, policy: Mapping[str, Any], triples: "Iterator[Triple]") -> "Iterator[Triple]":
+def _swept(sweep: _SweepTexts, policy: Mapping[str, Any], triples: Iterator[Statement]) -> "Iterator[Triple]":
     categories = ENTITY_TYPES if policy["categories"] == "all" else set(policy["categories"])
     of_iris = {**policy, "categories": sorted(categories - _NOT_IN_IRIS), "model": None}
     while batch := list(islice(triples, _AT_ONCE)):
@@ -107,7 +112,7 @@ def _by_text(sweep: _SweepTexts, policy: Mapping[str, Any], texts: Iterable[str]
     return dict(zip(given, swept, strict=True))
 
 
-def _collect(triple: "Triple", literals: dict[str, str], iris: dict[str, str]) -> None:
+def _collect(triple: "Triple | Statement", literals: dict[str, str], iris: dict[str, str]) -> None:
     from pyoxigraph import Literal, NamedNode, Triple
 
     for term in (triple.subject, triple.object):
@@ -119,7 +124,7 @@ def _collect(triple: "Triple", literals: dict[str, str], iris: dict[str, str]) -
             _collect(term, literals, iris)
 
 
-def _rebuilt(triple: "Triple", literals: Mapping[str, str], iris: Mapping[str, str]) -> "Triple":
+def _rebuilt(triple: "Triple | Statement", literals: Mapping[str, str], iris: Mapping[str, str]) -> "Triple":
     from pyoxigraph import Literal, NamedNode, Triple
 
     def term(one: Any) -> Any:

@@ -15,6 +15,7 @@ from backend.runtime.engines.local import LocalEngine
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.publishing.files import stored_outputs
+from backend.runtime.publishing.parsing import FileParser
 from backend.runtime.publishing.sweeping import by_policy
 from backend.runtime.redactor import Redactor
 from backend.runtime.runtime import LocalRuntime
@@ -135,9 +136,10 @@ class Live(World):
         self.graphs = Graphs(data / "graphs", Secrets())
         files = stored_outputs(self.services.database, self.objects)
         told = BackendSettings(data=data, **settings)
-        redactor = Redactor(Models(told.secrets, told.models))
+        redactor = Redactor(Models(told.secrets, told.models), limits=told.redaction)
         sweep = by_policy(self.services.database, redactor)
-        publisher = Publisher(self.services.database, self.services.clock, self.graphs, files, sweep)
+        parser = FileParser(told.publishing, data / "publishing")
+        publisher = Publisher(self.services.database, self.services.clock, self.graphs, files, parser, sweep)
         runtime = LocalRuntime(told, self.services, self.objects, publisher, redactor)
         self.servicer = RunsServicer(self.services, runtime)
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])

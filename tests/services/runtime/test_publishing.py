@@ -10,6 +10,7 @@ import pytest
 
 from backend.graphs.graph import Bounds
 from backend.runtime.publishing import store
+from backend.settings import JobLimits
 from tests.services.runtime.conftest import Live, agent_step
 from tests.support.poll import until
 from tests.support.sparql_server import SparqlServer, sparql_server
@@ -307,3 +308,77 @@ def test_a_removal_that_a_store_does_not_take_stays_ordered(live: Live, server: 
 
     until(removed, "the removal")
     assert len(server.store) == 0
+
+
+def limited(live: Live, folder: Path, **limits: Any) -> None:
+    live.live = live.new_runtime(folder / "limited", publishing=JobLimits(processes=1, **limits))
+    live.live.start()
+
+
+def hostile(live: Live) -> None:
+    """Has an agent `hostile` leave a file that takes long to read, and more where it gets an input text."""
+    code = """
+        def run(context):
+            if not context.input_text:
+                (context.outputs / "a.nt").write_text("<x:a> <x:b> <x:c> .")
+                return
+            (context.outputs / "slow.csv").write_text("id\\n" + "".join(f"{one}\\n" for one in range(900_000)))
+    """
+    agent = {"kind": "Agent", "name": "hostile", "type": "python", "code": textwrap.dedent(code)}
+    live.apply("\n---\n".join(json.dumps(document) for document in (agent, FOLDER)))
+
+
+def run_hostile(live: Live, **fields: Any) -> str:
+    mapping = {"subject": "x:{id}", "type": "x:Row", "columns": {}}
+    publish = [{"knowledge_graph": "contracts", "wait_seconds": 600, "mapping": mapping}]
+    return live.run("Floods", [agent_step("main", "hostile")], workflow={"publish": publish}, **fields)
+
+
+def test_a_hostile_file_is_a_warning_that_names_its_bound(idle: Live, tmp_path: Path) -> None:
+    limited(idle, tmp_path, seconds=0.2, seconds_per_mb=0.01)
+    try:
+        hostile(idle)
+        [warning] = warnings(idle, run_hostile(idle, input_text="much"))
+        assert warning.startswith(f"{START} failed: 'main/slow.csv': reading it needs more than 0.2")
+        assert "seconds of processor time" in warning
+        assert warnings(idle, run_hostile(idle)) == []
+    finally:
+        idle.live.stop()
+
+
+def test_another_key_publishes_to_the_same_graph_beside_a_hostile_file(idle: Live, tmp_path: Path) -> None:
+    limited(idle, tmp_path, seconds=1_000.0)
+    try:
+        hostile(idle)
+        held = [run_hostile(idle, input_text="much")]
+        held += [idle.started("Floods", input_text="much") for _ in range(2)]
+        for run_id in held:
+            idle.until_event(run_id, "publish.started")
+        guilty, idle.key = idle.key, idle.new_key(name="other")
+        assert warnings(idle, idle.started("Floods")) == []
+        idle.key = guilty
+        assert not {idle.status(run_id) for run_id in held} & {"completed", "failed"}
+        for run_id in held:
+            idle.cancel(run_id)
+        for run_id in held:
+            assert idle.until_ended(run_id).status == "cancelled"
+    finally:
+        idle.live.stop()
+
+
+def test_a_publication_ends_when_another_process_erases_its_run(idle: Live, tmp_path: Path) -> None:
+    limited(idle, tmp_path, seconds=1_000.0)
+    try:
+        hostile(idle)
+        publisher = idle.live._execution._publisher
+        run_id = run_hostile(idle, input_text="much")
+        until(lambda: publisher._active, "the publication")
+        [active] = publisher._active.values()
+        idle.services.database.write(lambda tx: store.remove(tx, run_id, idle.clock()), of="publications")
+        assert active.halt.wait(60)
+        until(lambda: states(idle) == [], "the removal")
+        assert published(idle) == {}
+        idle.cancel(run_id)
+        assert idle.until_ended(run_id).status == "cancelled"
+    finally:
+        idle.live.stop()

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +16,7 @@ from backend.runtime.models import Models
 from backend.runtime.redactor import RedactionError, Redactor
 from backend.runtime.run_redaction import RunRedaction
 from backend.secrets import Secrets
-from backend.settings import ModelProvider
+from backend.settings import ModelProvider, RedactionLimits
 from backend.workflows.pii_policy import normalise
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
@@ -26,23 +27,32 @@ ASKING = normalise({"mode": "redact", "model": "openai-chat:any"})
 NOTHING = Reply(calls=(ToolCall("final_result", {"mentions": []}),))
 
 
-@pytest.fixture(name="redactor")
+@pytest.fixture(name="redactor", scope="module")
 def _redactor() -> Iterator[Redactor]:
     redactor = Redactor(Models(Secrets(), {}))
     yield redactor
     redactor.close()
 
 
-@pytest.fixture(name="server")
-def _server() -> Iterator[OpenAIServer]:
+@pytest.fixture(name="listening", scope="module")
+def _listening() -> Iterator[OpenAIServer]:
     server = OpenAIServer()
     yield server
     server.close()
 
 
-@pytest.fixture(name="asking")
-def _asking(server: OpenAIServer) -> Iterator[Redactor]:
-    redactor = Redactor(Models(Secrets(), {"openai-chat": ModelProvider(base_url=server.base_url)}), pauses=(0.0, 0.0))
+@pytest.fixture(name="server")
+def _server(listening: OpenAIServer) -> OpenAIServer:
+    listening.requests.clear()
+    return listening
+
+
+@pytest.fixture(name="asking", scope="module")
+def _asking(listening: OpenAIServer) -> Iterator[Redactor]:
+    provider = ModelProvider(base_url=listening.base_url)
+    # What is loaded to ask a model takes long, so that one process serves every test.
+    limits = RedactionLimits(processes=1)
+    redactor = Redactor(Models(Secrets(), {"openai-chat": provider}), pauses=(0.0, 0.0), limits=limits)
     yield redactor
     redactor.close()
 
@@ -61,7 +71,8 @@ def long_file(folder: Path) -> Path:
     return source
 
 
-def test_nothing_begins_to_sweep_once_the_service_ends(redactor: Redactor) -> None:
+def test_nothing_begins_to_sweep_once_the_service_ends() -> None:
+    redactor = Redactor(Models(Secrets(), {}))
     redactor.close()
     with pytest.raises(RedactionError, match="the service ends"):
         redactor.values(POLICY, [MAIL])
@@ -116,6 +127,23 @@ def test_a_file_that_takes_all_memory_is_withheld(redactor: Redactor, tmp_path: 
     outcome, _ = redactor.file(POLICY, source, tmp_path / "b.parquet", "a.parquet")
     assert (outcome.kind, outcome.withheld, outcome.reason) == ("parquet", True, "too_large")
     assert redactor.values(POLICY, [MAIL])[0] == ["[EMAIL_ADDRESS]"]
+
+
+@pytest.mark.parametrize("ending", ["zip", "parquet"])
+def test_what_a_file_may_expand_to_is_a_setting(tmp_path: Path, ending: str) -> None:
+    source, text = tmp_path / f"a.{ending}", "a " * 750_000
+    if ending == "zip":
+        with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("a.txt", text)
+    else:
+        pq.write_table(pa.table({"a": [text]}), source)
+    for expanded_mb, reason in ((1, "too_large"), (2, None)):
+        redactor = Redactor(Models(Secrets(), {}), limits=RedactionLimits(expanded_mb=expanded_mb, processes=1))
+        try:
+            outcome, _ = redactor.file(POLICY, source, tmp_path / "swept", source.name)
+            assert outcome.reason == reason
+        finally:
+            redactor.close()
 
 
 def test_a_model_is_asked_for_what_rules_cannot_find(asking: Redactor, server: OpenAIServer) -> None:

@@ -1,0 +1,68 @@
+"""Triples on disk, between the confined process that parses files and the graph that takes them."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING, Self
+
+from backend.graphs.graph import Statement
+
+if TYPE_CHECKING:
+    from pyoxigraph import Triple
+
+
+class TripleSpool:
+    """A file below `folder` without a name, which goes with the process; see `backend.graphs.triple_json`."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._file: IO[bytes] = TemporaryFile(dir=folder)  # noqa: SIM115 - `close` closes it
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def descriptor(self) -> int:
+        """The open file; whoever writes to it appends."""
+        return self._file.fileno()
+
+    @property
+    def size_bytes(self) -> int:
+        """How much was written."""
+        return os.fstat(self.descriptor).st_size
+
+    def truncate(self, size_bytes: int) -> None:
+        """Drops what was written after so many bytes."""
+        os.ftruncate(self.descriptor, size_bytes)
+        os.lseek(self.descriptor, size_bytes, os.SEEK_SET)
+
+    def copied(self, change: "Callable[[Iterator[Statement]], Iterable[Triple | Statement]]") -> "TripleSpool":
+        """Another spool, with what `change` makes of these triples."""
+        copy = TripleSpool(self._folder)
+        try:
+            copy._write(change(self.read()))
+        except BaseException:
+            copy.close()
+            raise
+        return copy
+
+    def close(self) -> None:
+        """Gives its space back."""
+        self._file.close()
+
+    def read(self) -> Iterator[Statement]:
+        """All triples, from the first. Raises GraphRefusedError as `read_triples`."""
+        from backend.graphs.triple_json import read_triples
+
+        self._file.seek(0)
+        return read_triples(self._file)
+
+    def _write(self, triples: "Iterable[Triple | Statement]") -> None:
+        from backend.graphs.triple_json import write_triples
+
+        write_triples(self._file, triples)

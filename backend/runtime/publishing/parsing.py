@@ -1,0 +1,163 @@
+"""Reads files of runs as triples, in confined processes with processor time and memory of their own."""
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryFile
+from typing import IO, Any, Final
+
+from backend.confined import ConfinedError, ConfinedPool, Kind
+from backend.graphs.graph import GraphRefusedError, GraphUnavailableError
+from backend.graphs.triple_spool import TripleSpool
+from backend.runtime.publishing.files import PublishFile, is_chosen
+from backend.settings import JobLimits
+from backend.workflows.manifests.publishing import ROW_ENDINGS
+
+MOST_TRIPLES: Final = 1_000_000
+MOST_CHARACTERS: Final = 256_000_000
+"""Of all triples as N-Triples: a store may hold as much in memory."""
+
+_PROGRAM: Final = "backend.graphs.parse_program"
+_OVER_LIMIT: Final = frozenset({Kind.DEADLINE, Kind.MEMORY, Kind.DIED})
+_BLOCK_BYTES: Final = 256 * 1024
+
+
+@dataclass(slots=True)
+class _Publication:
+    """What the files of one publication are parsed for, and how much there may still be."""
+
+    spool: TripleSpool
+    entry: Mapping[str, Any]
+    base_iri: str | None
+    owner: str
+    halt: threading.Event
+    triples: int
+    characters: int
+
+    def arguments(self, path: str) -> dict[str, Any]:
+        """What the program gets for a file."""
+        ending = PurePosixPath(path).suffix.lower()
+        return {
+            "ending": ending,
+            "mapping": self.entry["mapping"] if ending in ROW_ENDINGS else None,
+            "base_iri": self.base_iri,
+            "triples": self.triples,
+            "characters": self.characters,
+            "most_triples": MOST_TRIPLES,
+            "most_characters": MOST_CHARACTERS,
+        }
+
+    def count(self, answer: Any) -> None:
+        """Counts what a process says that it wrote; the process has read what strangers wrote."""
+        match answer:
+            case {"triples": int(triples), "characters": int(characters)}:
+                if 0 <= triples <= self.triples and 0 <= characters <= self.characters:
+                    self.triples -= triples
+                    self.characters -= characters
+                    return
+        raise ConfinedError(Kind.FAILED, "something else than triples was read from it")
+
+
+class FileParser:
+    """Has files parsed, those of several keys in turn. Thread-safe; every call waits for its files.
+
+    Args:
+        limits: Of the parsing of one file.
+        folder: For copies of what is being parsed, which have no name there.
+    """
+
+    def __init__(self, limits: JobLimits, folder: Path) -> None:
+        self._limits = limits
+        self._folder = folder
+        self._pool = ConfinedPool(_PROGRAM, name="publishing", size=limits.processes)
+
+    def parse(
+        self,
+        files: Iterable[PublishFile],
+        entry: Mapping[str, Any],
+        base_iri: str | None,
+        *,
+        owner: str,
+        halt: threading.Event,
+    ) -> TripleSpool:
+        """The triples of every file that the entry chooses; `owner` is the API key that they are parsed for.
+
+        Ends soon after `halt` is set.
+
+        Raises:
+            GraphRefusedError: a file is malformed or exceeds a limit, or there is too much; the message names the file.
+            GraphUnavailableError: they cannot be parsed now.
+            OSError: a file cannot be read, or the disk is full.
+        """
+        spool = TripleSpool(self._folder)
+        publication = _Publication(spool, entry, base_iri, owner, halt, MOST_TRIPLES, MOST_CHARACTERS)
+        try:
+            for file in files:
+                if is_chosen(file.path, entry):
+                    self._append(publication, file)
+        except BaseException:
+            spool.close()
+            raise
+        return spool
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that parse, or wait for a file, now."""
+        return self._pool.pids
+
+    def close(self) -> None:
+        """Ends the processes for good; what they still work on fails, and so does whatever comes."""
+        self._pool.close()
+
+    def _append(self, publication: _Publication, file: PublishFile) -> None:
+        with TemporaryFile(dir=self._folder) as copy:
+            _copy(file, copy, publication.halt)
+            size = os.fstat(copy.fileno()).st_size
+            try:
+                publication.count(self._tried_twice(publication, file.path, copy, size))
+            except ConfinedError as error:
+                raise self._worded(error, file.path, size) from None
+
+    def _worded(self, error: ConfinedError, path: str, size: int) -> GraphRefusedError | GraphUnavailableError:
+        if error.kind in _OVER_LIMIT:
+            return GraphRefusedError(f"'{path}': reading it needs more than {self._limits.in_words(size)}")
+        if error.kind is Kind.FAILED and error.data is None:
+            return GraphRefusedError(f"'{path}': {error}")
+        return GraphUnavailableError(str(error))
+
+    def _tried_twice(self, publication: _Publication, path: str, copy: IO[bytes], size: int) -> Any:
+        try:
+            return self._run(publication, path, copy, size)
+        except ConfinedError as error:
+            if error.kind is not Kind.DIED:
+                raise
+        # The machine may have been short of memory, so it is worth another try.
+        return self._run(publication, path, copy, size)
+
+    def _run(self, publication: _Publication, path: str, copy: IO[bytes], size: int) -> Any:
+        copy.seek(0)
+        written = publication.spool.size_bytes
+        try:
+            return self._pool.run(
+                "parse",
+                publication.arguments(path),
+                owner=publication.owner,
+                cpu_seconds=self._limits.cpu_seconds(size),
+                memory_bytes=self._limits.memory_mb * 2**20,
+                descriptors=(copy.fileno(), publication.spool.descriptor),
+                halt=publication.halt,
+            )
+        except ConfinedError:
+            publication.spool.truncate(written)
+            raise
+
+
+def _copy(file: PublishFile, target: IO[bytes], halt: threading.Event) -> None:
+    with file.open() as source:
+        while block := source.read(_BLOCK_BYTES):
+            if halt.is_set():
+                raise GraphUnavailableError("the publication was ended")
+            target.write(block)
+    target.flush()
