@@ -13,9 +13,9 @@ from tests.fuzz.target import Target
 from tests.support.work import calls_of
 
 SIZE: Final = 4_096
-CALLS_A_CHARACTER: Final = {0.8: 6.0, 0.5: 9.0}
-"""By the least confidence. A function called costs about what a character of prose does."""
-_TIMES_PROSE: Final = 25
+CALLS_A_CHARACTER: Final = {0.8: 2.2, 0.5: 3.6}
+"""By the least confidence. A function called costs about what two characters of prose do."""
+_TIMES_PROSE: Final = 12
 """Processor time; five is aimed at, and machines are noisy."""
 _TRIES: Final = 5
 

@@ -5,7 +5,8 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from backend.runtime.redaction.rule import Zone, tells
+from backend.runtime.redaction.contexts import tells
+from backend.runtime.redaction.rule import Zone
 
 
 class Labelled:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from backend.runtime.redaction.cells import find_in_cells
 from backend.runtime.redaction.counts import Counts
 from backend.runtime.redaction.finder import Finder
-from backend.runtime.redaction.rule import Match
+from backend.runtime.redaction.rule import Match, Value
 from backend.runtime.redaction.spans import replaced, resolved
 from backend.runtime.redaction.stream import sweep_stream
 
@@ -26,7 +26,7 @@ class Sweep:
 
     def text(self, text: str) -> str:
         """The swept text."""
-        return self._replaced(text, self._finder.find(text))
+        return self._replaced(text, self._finder.find_values(text))
 
     def stream(self, blocks: Iterable[str]) -> Iterator[str]:
         """The swept text, block by block."""
@@ -36,10 +36,10 @@ class Sweep:
         """The new text of each cell that changes, by its index; `labels` name the cells' columns or keys."""
         changed: dict[int, str] = {}
         entities: list[str] = []
-        for index, matches in find_in_cells(self._finder, self._categories, self._floor, cells, labels):
-            entities += [match.entity for match in matches]
+        for index, values in find_in_cells(self._finder, self._categories, self._floor, cells, labels):
+            entities += [entity for _, _, entity, _ in values]
             if self.redacts:
-                changed[index] = replaced(cells[index], matches)
+                changed[index] = replaced(cells[index], values)
         self.counts.categories.update(entities)
         return changed
 
@@ -47,6 +47,6 @@ class Sweep:
         """What the rules find in a name or another short text; not counted, and no model asked."""
         return resolved(self._finder.find_all(text, by_rules_only=True))
 
-    def _replaced(self, text: str, matches: Sequence[Match]) -> str:
-        self.counts.categories.update(match.entity for match in matches)
-        return replaced(text, matches) if self.redacts else text
+    def _replaced(self, text: str, values: Sequence[Value]) -> str:
+        self.counts.categories.update([entity for _, _, entity, _ in values])
+        return replaced(text, values) if self.redacts else text
