@@ -25,12 +25,16 @@ class Labels(Protocol):
 
 
 class Contexts:
-    """The zones of places beside each set of words in one text; `searches` are for the words, in RE2."""
+    """The zones of places beside each set of words in one text; `searches` are for the words, in RE2.
 
-    def __init__(self, plain: str, raw: bytes, searches: Mapping[str, Search], *, any_word: bool) -> None:
+    Words that begin outside of `where` are left out.
+    """
+
+    def __init__(self, plain: str, raw: bytes, searches: Mapping[str, Search], where: Zone, *, any_word: bool) -> None:
         self._plain = plain
         self._raw = raw
         self._searches = searches
+        self._where = where
         self._any_word = any_word
         self._found: dict[str, Sequence[Zone]] = {}
 
@@ -42,10 +46,14 @@ class Contexts:
         if not self._any_word:
             return ()
         if (zones := self._found.get(words)) is None:
-            everywhere = [(0, len(self._plain))]
-            found = scan(self._searches[words], _pattern(words), self._plain, self._raw, everywhere, CONTEXT_REACH)
-            zones = self._found[words] = _behind(self._plain, [match.span(1) for match in found])
+            found = word_spans(words, self._searches[words], self._plain, self._raw, self._where)
+            zones = self._found[words] = _behind(self._plain, found)
         return zones
+
+
+def word_spans(words: str, search: Search, plain: str, raw: bytes, where: Zone) -> list[Zone]:
+    """Where the words stand in a text, in order."""
+    return [found.span(1) for found in scan(search, _pattern(words), plain, raw, [where], CONTEXT_REACH)]
 
 
 def _behind(text: str, words: Iterable[Zone]) -> Sequence[Zone]:
@@ -93,6 +101,7 @@ def tells(words: str, label: str) -> bool:
     return _search_whole(words)(b"\n" + label.encode("latin-1", "replace"), 0) >= 0
 
 
+@functools.cache
 def search_words(words: str) -> Search:
     """A search for a rule's context words behind another character, in any case and in the plural."""
     return search_for(rf"(?i)[^A-Za-z](?:{words})s?[^A-Za-z]")

@@ -27,6 +27,11 @@ class Finder:
         self._categories = sorted(categories)
         self._prefilter = Prefilter(self.rules, floor)
 
+    @property
+    def by_rules_only(self) -> bool:
+        """Whether no model is asked."""
+        return self._ask is None
+
     def find(self, text: str, labelled: Labelled | None = None) -> list[Match]:
         """The values in a text, in order, none overlapping."""
         return [Match(*value) for value in self.find_values(text, labelled)]

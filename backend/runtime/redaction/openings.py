@@ -8,7 +8,7 @@ from backend.runtime.redaction.contexts import Contexts, joined, search_words
 from backend.runtime.redaction.labelled import Part
 from backend.runtime.redaction.linear_search import search_for
 from backend.runtime.redaction.matching import compiled
-from backend.runtime.redaction.rule import Rule, Zone
+from backend.runtime.redaction.rule import CONTEXT_REACH, Rule, Zone
 from backend.runtime.redaction.scan import scan
 
 _LATIN_1: Final = "latin-1"
@@ -36,7 +36,8 @@ class Prefilter:
         """
         # One byte a character, and a line break on either side to stand for the text's ends.
         raw = b"\n" + plain.encode(_LATIN_1) + b"\n"
-        contexts = Contexts(plain, raw, self._contexts, any_word=self._any_context(raw, 0) >= 0)
+        near = max(first - CONTEXT_REACH, 0), last
+        contexts = Contexts(plain, raw, self._contexts, near, any_word=self._any_context(raw, 0) >= 0)
         everywhere: Sequence[Zone] = [(first, last)]
         zones: dict[str, Sequence[Zone]] = {"": ()}
         for rule, search, pattern, shift, lifted in self._searches:
