@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from backend.runtime.redaction.linear_search import Search, search_for
+from backend.runtime.redaction.linear_search import Search, at_first, search_for
 from backend.runtime.redaction.rule import CONTEXT_REACH, Zone
 from backend.runtime.redaction.scan import scan
 
@@ -116,4 +116,6 @@ def _search_whole(words: str) -> Search:
 def _pattern(words: str) -> re.Pattern[str]:
     """What `search_words` finds, as little of it as is a word of its own, without the characters around it."""
     shortest = _OPTIONAL.sub("??", f"(?:{words})s?")
-    return re.compile(f"(?i)(?<![A-Za-z])(?=({shortest})[^A-Za-z])", re.ASCII)
+    letters = {word[0] for word in words.split("|")}
+    first = f"[{''.join(sorted(letters | {letter.upper() for letter in letters}))}]"
+    return re.compile(at_first(first, f"(?<![A-Za-z])(?=((?i:{shortest}))[^A-Za-z])"), re.ASCII)

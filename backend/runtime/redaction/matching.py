@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from backend.runtime.redaction.contexts import Labels, is_beside
+from backend.runtime.redaction.linear_search import at_first, first_characters
 from backend.runtime.redaction.rule import Rule, Value, Zone
 
 _NOWHERE: Final = (1 << 62, 1 << 62)
@@ -152,4 +153,5 @@ def compiled(rule: Rule) -> re.Pattern[str]:
     before = f"(?<![{rule.before}])" if rule.before else ""
     after = f"(?![{rule.after}])" if rule.after and not rule.trim else ""
     value = rule.pattern if rule.has_group else f"({rule.pattern})"
-    return re.compile(f"{before}(?={value}{after})", re.ASCII)
+    first = first_characters(rule.opening or rule.pattern)
+    return re.compile(at_first(first, f"{before}(?={value}{after})"), re.ASCII)

@@ -25,7 +25,7 @@ def scan(
 ) -> list[re.Match[str]]:
     """The matches of the pattern at the places of the zones, which are in order and may overlap.
 
-    The pattern takes no characters, so that its groups may overlap, and looks at `longest` of them at most. `search`
+    The pattern takes one character at most, so that its groups may overlap, and looks at `longest` of them. `search`
     finds in `raw`, which has a line break on either side of the text, at least all that the pattern does, `shift`
     characters behind the place in the text.
     """
