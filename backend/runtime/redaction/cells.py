@@ -35,9 +35,9 @@ def find_in_cells(
     for index, group in itertools.groupby(following, lambda value: labelled.piece_at(value[0])):
         low, size = starts[index], len(cells[index])
         found = [(start - low, min(end - low, size), entity, score) for start, end, entity, score in group]
-        yield index, joined(sorted(found + told.pop(index, [])))
+        yield index, joined(sorted(found + told.pop(index)) if index in told else found)
     for index, values_alone in told.items():
-        yield index, joined(sorted(values_alone))
+        yield index, joined(sorted(values_alone)) if len(values_alone) > 1 else values_alone
 
 
 def _holds_something(cell: str) -> bool:

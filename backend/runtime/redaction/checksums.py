@@ -50,6 +50,7 @@ def _verhoeff_pairs(place: int) -> dict[bytes, tuple[int, ...]]:
     }
 
 
+_VERHOEFF_ROWS: Final = tuple(tuple(int(_VERHOEFF_PRODUCT[row][by]) for row in range(10)) for by in range(10))
 _VERHOEFF_PAIRS: Final = {place: _verhoeff_pairs(place) for place in (0, 2, 4, 6)}
 
 
@@ -188,9 +189,16 @@ def verhoeff(text: str) -> bool:
     """Aadhaar's check digit."""
     number = text.encode().translate(None, b" -")[::-1]
     row = 0
-    for place in range(0, len(number), 2):
-        row = _VERHOEFF_PAIRS[place & 6][number[place : place + 2]][row]
+    for place in range(0, len(number), 4):
+        row = _verhoeff_four(number[place : place + 4], place & 4)[row]
     return row == 0
+
+
+@functools.lru_cache(maxsize=20_000)
+def _verhoeff_four(number: bytes, place: int) -> tuple[int, ...]:
+    """What up to four digits make of each row, the first of which stands at a place from the end."""
+    first, second = _VERHOEFF_PAIRS[place][number[:2]], _VERHOEFF_PAIRS[place + 2][number[2:]]
+    return _VERHOEFF_ROWS[second[first[0]]]
 
 
 def acn(text: str) -> bool:

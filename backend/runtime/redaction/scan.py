@@ -10,7 +10,7 @@ from backend.runtime.redaction.rule import Zone
 # Where the last few places are closer than this on average, `re` reads a stretch of the text sooner than a call of RE2
 # finds the next of them.
 _FEW: Final = 8
-_DENSE: Final = 64
+_DENSE: Final = 32
 _STRETCH: Final = 1_024
 
 
