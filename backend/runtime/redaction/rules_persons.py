@@ -65,7 +65,7 @@ def _signed(closing: str, signer: str, end: str, score: float) -> Rule:
     """A letter's signature: a name that begins a line below the line that closes the letter."""
     return Rule(
         "PERSON",
-        f"{_MARGIN}(?i:{closing}){_BREAKS}{_TITLED}({signer}){end}",
+        f"{_MARGIN}+(?=[a-zA-Z-])(?i:{closing}){_BREAKS}{_TITLED}({signer}){end}",
         score,
         check=_somebody,
         longest=_LONGEST,

@@ -48,7 +48,8 @@ def scan(
                 if found.start() >= until:
                     break
                 matches.append(found)
-            recent = [found.start() for found in matches[-_FEW:]]
+            # Where many places are no matches, half as many tell that it goes on so.
+            recent = [found.start() for found in matches[-_FEW:] if found.start() > at] or [until] * (_FEW // 2)
             place = search(raw, until + shift)
         if place < 0:
             break
