@@ -1,5 +1,7 @@
 """Texts made to keep the rules busy: they open many rules, nearly match, or are values in few characters."""
 
+import random
+from collections.abc import Callable
 from typing import Final
 
 _BRACKETS: Final = (
@@ -166,7 +168,27 @@ _SHORT: Final = (
     '":',
     ",",
 )
-UNITS: Final = (*_BRACKETS, *_LONG, *_SHORT)
+
+
+def _varied(make: Callable[[Callable[[int], str]], str]) -> str:
+    """2,000 characters of values that all differ; `make` takes what makes so many digits."""
+    rng = random.Random(9)
+    parts = [make(lambda count: "".join(rng.choices("0123456789", k=count))) for _ in range(400)]
+    return "".join(parts)[:2_000]
+
+
+_VARIED: Final = (
+    _varied(lambda digits: f"4{digits(3)} {digits(4)} {digits(4)} {digits(4)} "),
+    _varied(lambda digits: f"4{digits(3)}-{digits(4)}-{digits(4)}-{digits(4)} "),
+    _varied(lambda digits: f"4{digits(15)} "),
+    _varied(lambda digits: f"{digits(1)} "),
+    _varied(lambda digits: f"{digits(2)} "),
+    _varied(lambda digits: f"0{digits(1)} "),
+    _varied(lambda digits: f"DE{digits(2)} {digits(4)} {digits(4)} {digits(4)} {digits(4)} {digits(2)} "),
+    _varied(lambda digits: f"phone dl aba {digits(8)} "),
+    _varied(lambda digits: f"AB{digits(6)}C "),
+)
+UNITS: Final = (*_BRACKETS, *_LONG, *_SHORT, *_VARIED)
 """Each is repeated to the size that is wanted."""
 
 

@@ -8,8 +8,8 @@ from typing import Final
 from backend.runtime.redaction.finder import Finder
 from backend.runtime.redaction.labelled import Labelled
 from backend.runtime.redaction.labels import plain_label, telling
-from backend.runtime.redaction.rule import Match
-from backend.runtime.redaction.spans import resolved
+from backend.runtime.redaction.rule import Value
+from backend.runtime.redaction.spans import joined
 from backend.workflows.entity_types import ENTITY_TYPES
 
 # A whole value is the place of what its label tells only when it holds more than marks.
@@ -20,24 +20,24 @@ _PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
 
 def find_in_cells(
     finder: Finder, categories: frozenset[str], floor: float, cells: Sequence[str], labels: Sequence[str]
-) -> Iterator[tuple[int, list[Match]]]:
+) -> Iterator[tuple[int, list[Value]]]:
     """The index of each cell that has values, and these; `labels` name the cells' columns or keys, "" for none."""
     starts = list(itertools.accumulate((len(cell) + 1 for cell in cells), initial=0))
     labelled = Labelled(starts, [plain_label(label) for label in labels])
-    told: dict[int, list[Match]] = {}
+    told: dict[int, list[Value]] = {}
     for label, pieces in labelled.pieces():
         if values := [(entity, score) for entity, score in telling(label) if entity in categories and score >= floor]:
             for piece in pieces:
                 if _holds_something(cell := cells[piece]):
-                    told[piece] = [Match(*_bounds(cell), *value) for value in values]
+                    told[piece] = [(*_bounds(cell), *value) for value in values]
     # A cell that is longer than a window has matches in several.
     following = finder.find_each("\n".join(cells), labelled)
-    for index, group in itertools.groupby(following, lambda match: labelled.piece_at(match.start)):
+    for index, group in itertools.groupby(following, lambda value: labelled.piece_at(value[0])):
         low, size = starts[index], len(cells[index])
-        found = [Match(start - low, min(end - low, size), entity, score) for start, end, entity, score in group]
-        yield index, resolved(found + told.pop(index, []))
+        found = [(start - low, min(end - low, size), entity, score) for start, end, entity, score in group]
+        yield index, joined(sorted(found + told.pop(index)) if index in told else found)
     for index, values_alone in told.items():
-        yield index, resolved(values_alone)
+        yield index, joined(sorted(values_alone)) if len(values_alone) > 1 else values_alone
 
 
 def _holds_something(cell: str) -> bool:

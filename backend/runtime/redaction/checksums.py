@@ -27,7 +27,6 @@ _IBAN_LENGTHS: Final = {
         "YE30"
     ).split()
 }
-_GROUPS: Final = re.compile("[0-9A-Za-z](?:[ -]?[0-9A-Za-z])*")
 _FISCAL_ODD: Final = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
 _VERHOEFF_PRODUCT: Final = (
     "0123456789", "1234067895", "2340178956", "3401289567", "4012395678",
@@ -37,6 +36,22 @@ _LUHN_DOUBLED: Final = bytes.maketrans(b"0123456789", b"0246813579")
 _IBAN_LETTERS: Final = {ord(letter): str(int(letter, 36)) for letter in string.ascii_uppercase}
 _VERHOEFF_ORDER: Final = ("0123456789", "1576283094", "5803796142", "8916043527",
                           "9453126870", "4286573901", "2793806415", "7046913258")  # fmt: skip
+
+
+def _verhoeff_pairs(place: int) -> dict[bytes, tuple[int, ...]]:
+    """What two digits make of each row, the first of which stands at a place from the end."""
+    one, two = _VERHOEFF_ORDER[place : place + 2]
+    return {
+        f"{first}{second}".encode(): tuple(
+            int(_VERHOEFF_PRODUCT[int(_VERHOEFF_PRODUCT[row][int(one[first])])][int(two[second])]) for row in range(10)
+        )
+        for first in range(10)
+        for second in range(10)
+    }
+
+
+_VERHOEFF_ROWS: Final = tuple(tuple(int(_VERHOEFF_PRODUCT[row][by]) for row in range(10)) for by in range(10))
+_VERHOEFF_PAIRS: Final = {place: _verhoeff_pairs(place) for place in (0, 2, 4, 6)}
 
 
 def digits(text: str) -> str:
@@ -56,11 +71,33 @@ def _luhn(number: bytes) -> bool:
 def card_length(text: str) -> int:
     """How much of the text is a payment card's number: a known issuer's prefix, its length, a right check digit."""
     number = text.encode().translate(None, b" -")
+    return _written(text, length) if (length := _card_digits(number[:19])) else 0
+
+
+@functools.lru_cache(maxsize=4096)
+def _card_digits(number: bytes) -> int:
+    """How many of some digits are a payment card's number."""
+    doubled = number.translate(_LUHN_DOUBLED)
+    size = len(number)
     for length in _card_lengths(number[:4]):
-        if length <= len(number) and _luhn(part := number[:length]) and part.strip(part[:1]):
-            end = [place for place, character in enumerate(text) if character.isdigit()][length - 1] + 1
-            return end if _GROUPS.fullmatch(text, 0, end) else 0
+        if (
+            length <= size
+            and (sum(number[length - 1 :: -2]) + sum(doubled[length - 2 :: -2]) - 48 * length) % 10 == 0
+            and number[:length].strip(number[:1])
+        ):
+            return length
     return 0
+
+
+def _written(text: str, count: int) -> int:
+    """How much of a text so many letters and digits take, with single separators; 0 where there are more."""
+    found = _so_many(count).match(text)
+    return 0 if found is None else found.end()
+
+
+@functools.cache
+def _so_many(count: int) -> re.Pattern[str]:
+    return re.compile(f"[0-9A-Za-z](?:[ -]?[0-9A-Za-z]){{{count - 1}}}")
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -92,8 +129,7 @@ def iban_length(text: str) -> int:
     written = f"{account}{_IBAN_LETTERS[ord(country[0])]}{_IBAN_LETTERS[ord(country[1])]}{check}"
     if int(written) % 97 != 1:
         return 0
-    end = [place for place, character in enumerate(text) if character.isalnum()][wanted - 1] + 1
-    return end if _GROUPS.fullmatch(text, 0, end) else 0
+    return _written(text, wanted)
 
 
 def ipv4(text: str) -> bool:
@@ -151,10 +187,18 @@ def weighted(weights: Sequence[int], modulus: int, remainder: int = 0, first_les
 
 def verhoeff(text: str) -> bool:
     """Aadhaar's check digit."""
+    number = text.encode().translate(None, b" -")[::-1]
     row = 0
-    for place, digit in enumerate(reversed(digits(text))):
-        row = int(_VERHOEFF_PRODUCT[row][int(_VERHOEFF_ORDER[place % 8][int(digit)])])
+    for place in range(0, len(number), 4):
+        row = _verhoeff_four(number[place : place + 4], place & 4)[row]
     return row == 0
+
+
+@functools.lru_cache(maxsize=20_000)
+def _verhoeff_four(number: bytes, place: int) -> tuple[int, ...]:
+    """What up to four digits make of each row, the first of which stands at a place from the end."""
+    first, second = _VERHOEFF_PAIRS[place][number[:2]], _VERHOEFF_PAIRS[place + 2][number[2:]]
+    return _VERHOEFF_ROWS[second[first[0]]]
 
 
 def acn(text: str) -> bool:

@@ -10,6 +10,8 @@ LONGEST_CELL: Final = 16 * 1024 * 1024
 _BATCH: Final = 512 * 1024
 # A batch mostly has fewer.
 _MOST_CELLS: Final = 262_144
+# Empty cells that are read as one.
+_MOST_EMPTY: Final = 1_024
 _SEPARATORS: Final = (",", ";", "\t", "|")
 
 _QUOTED: Final = r'[^"]*+(?:""[^"]*+)*+'
@@ -54,7 +56,7 @@ class _Table:
 
     def __init__(self, separator: str, sweep: Sweep) -> None:
         one = re.escape(separator)
-        self._cell = re.compile(rf'("{_QUOTED}"[^{one}\r\n]*|[^{one}\r\n]*)({one}|\r\n|\r|\n|\Z)')
+        self._cell = re.compile(rf'("{_QUOTED}"[^{one}\r\n]*|[^{one}\r\n]*)({one}{{1,{_MOST_EMPTY}}}+|\r\n|\r|\n|\Z)')
         self._separator = separator
         self._sweep = sweep
         # Up to where the text that was left is known to be inside of one quoted cell.
@@ -71,13 +73,16 @@ class _Table:
         parts: list[str] = []
         labels: list[str] = []
         place = 0
-        while place < len(text) and (found := self._cell.match(text, place)) is not None:
+        size = len(text)
+        for found in self._cell.finditer(text):
             cell, end = found.groups()
-            if not final and (found.end() == len(text) or self._open(cell)):
+            if place == size:
+                break
+            if not final and (found.end() == size or self._open(cell)):
                 self._inside = int(cell.startswith('"'))
                 break
             place = found.end()
-            parts += [cell, end]
+            parts += cell, end
             labels.append(self._label(cell, end))
             if len(labels) == _MOST_CELLS:
                 done.append(self._replaced(parts, labels))
@@ -108,15 +113,21 @@ class _Table:
         return cell.startswith('"') and cell.count('"') % 2 == 1
 
     def _label(self, cell: str, end: str) -> str:
+        """The label of a cell; what ends it may be many separators, with empty cells between them."""
         label = ""
+        names, column = self._names, self._column
         if not self._named:
-            self._names.append(cell.strip('" \ufeff'))
-        elif self._column < len(self._names):
-            label = self._names[self._column]
-        self._column += 1
-        if end != self._separator:
-            self._named = self._named or any(self._names)
+            names.append(cell.strip('" \ufeff'))
+        elif column < len(names):
+            label = names[column]
+        if end[:1] == self._separator:
+            self._column = column + len(end)
+            if not self._named and len(end) > 1:
+                names += [""] * (len(end) - 1)
+            return label
+        if not self._named:
+            self._named = any(names)
             if not self._named:
-                self._names.clear()
-            self._column = 0
+                names.clear()
+        self._column = 0
         return label

@@ -5,13 +5,14 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from backend.runtime.redaction.labelled import Labelled, Part
+from backend.runtime.redaction.matching import find
 from backend.runtime.redaction.mentions import Ask, find_mentions
 from backend.runtime.redaction.openings import Prefilter
-from backend.runtime.redaction.rule import Match, find, normalised
+from backend.runtime.redaction.rule import ABOVE_REACH, Match, Value, normalised
 from backend.runtime.redaction.rules_everywhere import RULES as EVERYWHERE
 from backend.runtime.redaction.rules_national import RULES as NATIONAL
 from backend.runtime.redaction.rules_persons import RULES as PERSONS
-from backend.runtime.redaction.spans import resolved, windows
+from backend.runtime.redaction.spans import joined, resolved, windows
 
 RULES: Final = (*EVERYWHERE, *NATIONAL, *PERSONS)
 
@@ -26,21 +27,33 @@ class Finder:
         self._categories = sorted(categories)
         self._prefilter = Prefilter(self.rules, floor)
 
+    @property
+    def by_rules_only(self) -> bool:
+        """Whether no model is asked."""
+        return self._ask is None
+
     def find(self, text: str, labelled: Labelled | None = None) -> list[Match]:
         """The values in a text, in order, none overlapping."""
-        return resolved(self.find_each(text, labelled))
+        return [Match(*value) for value in self.find_values(text, labelled)]
 
-    def find_all(self, text: str, *, by_rules_only: bool = False) -> list[Match]:
-        """Every match in a text, overlapping ones too, each decided by at most REACH characters to either side."""
+    def find_values(self, text: str, labelled: Labelled | None = None) -> list[Value]:
+        """What `find` finds."""
+        return joined(self.find_each(text, labelled))
+
+    def find_all(self, text: str, *, by_rules_only: bool = False) -> list[Value]:
+        """The matches in a text in order, overlapping ones too, each decided by REACH characters on either side.
+
+        What another match of the same rule holds may be left out.
+        """
         return list(self.find_each(text, by_rules_only=by_rules_only))
 
-    def find_each(self, text: str, labelled: Labelled | None = None, *, by_rules_only: bool = False) -> Iterator[Match]:
-        """The matches of `find_all` one by one, in the order of their places."""
+    def find_each(self, text: str, labelled: Labelled | None = None, *, by_rules_only: bool = False) -> Iterator[Value]:
+        """The matches of `find_all` one by one."""
         ask = None if by_rules_only else self._ask
         plain = normalised(text)
         for start, end, low, high in windows(plain):
             labels = None if labelled is None else Part(labelled, low, high - low)
-            found = self._by_rules(plain[low:high], labels, low)
+            found = self._by_rules(plain[low:high], labels, start, end, low)
             if ask is not None:
                 found += find_mentions(ask, text[low:high], self._categories, self._floor, low)
             found.sort()
@@ -51,10 +64,11 @@ class Finder:
         plain = normalised(text)
         return resolved([match for rule in self.rules for match in find(rule, plain, self._floor, labelled)])
 
-    def _by_rules(self, part: str, labels: Part | None, low: int) -> list[Match]:
-        openings, contexts = self._prefilter.openings(part, labels)
+    def _by_rules(self, part: str, labels: Part | None, start: int, end: int, low: int) -> list[Value]:
+        # A value begins at most so far from where its match does.
+        first, last = max(start - low - ABOVE_REACH, 0), end - low + ABOVE_REACH
         return [
-            match
-            for rule, starts in openings.items()
-            for match in find(rule, part, self._floor, labels, starts, contexts, low)
+            value
+            for rule, candidates, zones in self._prefilter.candidates(part, labels, first, last)
+            for value in find(rule, part, self._floor, labels, candidates, zones, low)
         ]

@@ -17,6 +17,10 @@ _IN_LITERAL: Final = re.compile(r"[-+.0-9A-Za-z]*+", re.ASCII)
 _IN_BLANKS: Final = re.compile(r"[ \t\r\n]*+", re.ASCII)
 _LITERAL: Final = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 
+# `json.dumps` makes one of these each time.
+_JSON: Final = json.JSONEncoder(ensure_ascii=False).encode
+_ASCII_JSON: Final = json.JSONEncoder().encode
+
 # New text for some of (cells, labels), by index.
 Sweep = Callable[[list[str], list[str]], dict[int, str]]
 
@@ -159,7 +163,8 @@ def _swept(tokens: list[str], label: str, sweep: Sweep) -> tuple[str, str]:
         labels.append(label)
         places.append(place)
     for index, new in sweep(cells, labels).items():
-        tokens[places[index]] = json.dumps(new, ensure_ascii="\\u" in tokens[places[index]])
+        place = places[index]
+        tokens[place] = (_ASCII_JSON if "\\u" in tokens[place] else _JSON)(new)
     return "".join(tokens), label
 
 

@@ -5,7 +5,8 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from backend.runtime.redaction.rule import Zone, tells
+from backend.runtime.redaction.contexts import search_words, word_spans
+from backend.runtime.redaction.rule import Zone
 
 
 class Labelled:
@@ -17,7 +18,7 @@ class Labelled:
         self._pieces: dict[str, list[int]] = defaultdict(list)
         for piece, label in enumerate(labels):
             self._pieces[label].append(piece)
-        self._telling: list[tuple[str, list[int]]] | None = None
+        self._any: list[str] | None = None
         self._told: dict[str, list[int]] = {}
 
     def at(self, place: int) -> str:
@@ -36,15 +37,24 @@ class Labelled:
         """Whether two places are in different pieces."""
         return self.piece_at(first) != self.piece_at(second)
 
+    @staticmethod
+    def _labels_with(words: str, labels: Sequence[str]) -> list[str]:
+        """Those labels that hold one of some context words, all read at once."""
+        raw = "\n".join(["", *labels, ""]).encode("latin-1", "replace")
+        plain = raw[1:-1].decode("latin-1")
+        starts = list(itertools.accumulate((len(label) + 1 for label in labels), initial=0))
+        spans = word_spans(words, search_words(words), plain + "\n", raw, (0, len(plain)))
+        return [labels[piece] for piece in dict.fromkeys(bisect.bisect_right(starts, at) - 1 for at, _ in spans)]
+
     def told(self, words: str, any_words: str, low: int, high: int) -> list[Zone]:
         """What lies between two places, in order, of the pieces whose label holds one of some context words.
 
         `any_words` are those of all rules: most labels hold none.
         """
         if (told := self._told.get(words)) is None:
-            if self._telling is None:
-                self._telling = [(label, pieces) for label, pieces in self._pieces.items() if tells(any_words, label)]
-            found = [pieces for label, pieces in self._telling if tells(words, label)]
+            if self._any is None:
+                self._any = self._labels_with(any_words, [*self._pieces])
+            found = [self._pieces[label] for label in self._labels_with(words, self._any)]
             told = self._told[words] = sorted(itertools.chain(*found))
         if not told:
             return []

@@ -23,3 +23,15 @@ def search_for(pattern: str) -> Search:
         return int(match(unanchored, raw, place, len(raw))[0][0])
 
     return search
+
+
+def first_characters(pattern: str) -> str:
+    """A class with every character that a match can begin with, and often others; "" where none is known."""
+    compiled = re2.compile(f"^(?:{pattern})".encode("latin-1"), _OPTIONS)
+    known, low, high = compiled._regexp.PossibleMatchRange(1)  # noqa: SLF001
+    return rf"[\x{low[0]:02x}-\x{high[0]:02x}]" if known and low and high else ""
+
+
+def at_first(characters: str, pattern: str) -> str:
+    """A pattern that takes nothing, sought in `re` only where one of its first characters stands: that one is taken."""
+    return f"{characters}(?<={pattern}{characters})" if characters else pattern

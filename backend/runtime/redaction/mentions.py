@@ -5,14 +5,14 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from backend.runtime.redaction.model import Mention
-from backend.runtime.redaction.rule import Match
+from backend.runtime.redaction.rule import Value
 
 _SHORTEST_QUOTE: Final = 2
 
 Ask = Callable[[str, Collection[str]], Sequence[Mention]]
 
 
-def find_mentions(ask: Ask, text: str, categories: Collection[str], floor: float, offset: int) -> list[Match]:
+def find_mentions(ask: Ask, text: str, categories: Collection[str], floor: float, offset: int) -> list[Value]:
     """A model's mentions of at least `floor`, each looked up by its quote, wherever that stands as whole words.
 
     `offset` is added to the places of the matches.
@@ -24,7 +24,6 @@ def find_mentions(ask: Ask, text: str, categories: Collection[str], floor: float
             continue
         places = re.finditer(rf"(?<!\w){re.escape(quote)}(?!\w)", text)
         matches += [
-            Match(place.start() + offset, place.end() + offset, mention.type, min(mention.score, 1.0))
-            for place in places
+            (place.start() + offset, place.end() + offset, mention.type, min(mention.score, 1.0)) for place in places
         ]
     return matches

@@ -17,7 +17,6 @@ _URL_CHARACTERS: Final = r"[^\x00-\x20\x7f\"'<>\\`|^{}]"
 _SCHEMES: Final = "[Hh][Tt][Tt][Pp][Ss]?|[Ff][Tt][Pp]|[Ss]3|[Ss][Ff][Tt][Pp]|[Ww][Ss]{1,2}"
 _URL_ENDS: Final = ".,;:!?*_~"
 _BRACKETS: Final = {")": "(", "]": "["}
-_GROUP: Final = re.compile("[0-9]+")
 _TOP_LEVEL: Final = (
     "com|org|net|edu|gov|mil|int|info|biz|io|dev|app|ai|co|me|eu|us|uk|de|fr|it|es|nl|be|ch|at|se|no|fi|dk|pl|cz|pt|ie|"
     "ca|au|nz|jp|cn|kr|in|br|ru|sg|th|hk|tw|mx|za|tv|cloud|online|site|shop|xyz"
@@ -73,19 +72,15 @@ class _Digits:
     def __init__(self, fewest: int, most: int) -> None:
         self._fewest = fewest
         self._most = most
+        self._groups = re.compile(rf"(?:[^0-9]*[0-9]){{{fewest},{most}}}(?![0-9])")
 
     def __call__(self, text: str) -> bool:
         return self._fewest <= len(checksums.digits(text)) <= self._most
 
     def length(self, text: str) -> int:
         """How much of a text has so many digits: as many of its groups as fit."""
-        length = count = 0
-        for group in _GROUP.finditer(text):
-            count += group.end() - group.start()
-            if count > self._most:
-                break
-            length = group.end() if count >= self._fewest else 0
-        return length
+        found = self._groups.match(text)
+        return 0 if found is None else found.end()
 
 
 def _strong_ipv4(text: str) -> bool:
@@ -97,6 +92,7 @@ RULES: Final = (
         "EMAIL_ADDRESS",
         f"(?:@|%40){_DOMAIN}",
         1.0,
+        longest=600,
         widen=_email_start,
         opening=f"(?:@|%40)[0-9A-Za-z{_BEYOND}_-]",
         before="",
@@ -217,6 +213,7 @@ RULES: Final = (
         rf"(?:[0-9A-Za-z][0-9A-Za-z-]{{0,62}}\.){{1,6}}(?:{_TOP_LEVEL})(?:/{_URL_CHARACTERS}{{0,1600}})?",
         0.5,
         trim=_url_length,
+        longest=2_000,
         opening=r"[0-9A-Za-z][0-9A-Za-z-]{0,62}\.[0-9A-Za-z]",
         before="0-9A-Za-z.@/%+_-",
     ),
@@ -265,6 +262,7 @@ RULES: Final = (
         "ORGANIZATION",
         rf"(?:[A-Z][0-9A-Za-z&'-]{{0,30}},? ){{1,4}}(?:{_COMPANY})",
         0.6,
+        longest=150,
     ),
     Rule(
         "LOCATION",

@@ -10,6 +10,7 @@ _LOWER: Final = "\u00df-\u00ff"
 _NAME: Final = f"(?:[A-Z{_UPPER}]|\u00ff[a-z])[a-z{_LOWER}]{{1,30}}"
 _PARTICLES: Final = "(?:(?:van|von|de|der|den|da|di|la|le|bin|al|O'|Mc|Mac)[ ]?){0,2}"
 _NEXT: Final = f"(?:[ -]{_PARTICLES}{_NAME}|[ ][A-Z]\\.)"
+_LONGEST: Final = 350
 _NAMES: Final = f"{_NAME}{_NEXT}{{0,4}}"
 _BEGIN: Final = f"[A-Z{_UPPER}\u00ff]"
 _TITLES: Final = "Mr|Mrs|Ms|Miss|Mx|Dr|Prof|Sir|Dame|Herr|Frau|Madame|Monsieur|Señor|Señora"
@@ -64,9 +65,10 @@ def _signed(closing: str, signer: str, end: str, score: float) -> Rule:
     """A letter's signature: a name that begins a line below the line that closes the letter."""
     return Rule(
         "PERSON",
-        f"{_MARGIN}(?i:{closing}){_BREAKS}{_TITLED}({signer}){end}",
+        f"{_MARGIN}+(?=[a-zA-Z-])(?i:{closing}){_BREAKS}{_TITLED}({signer}){end}",
         score,
         check=_somebody,
+        longest=_LONGEST,
         opening=f"{_MARGIN}(?i:{closing})",
         before="",
         after="",
@@ -82,18 +84,21 @@ RULES: Final = (
         "PERSON",
         rf"(?:{_TITLES})\.? ({_NAMES})",
         0.85,
+        longest=_LONGEST,
         opening=rf"(?:{_TITLES})\.? {_BEGIN}",
     ),
     Rule(
         "PERSON",
         rf"(?:{_FIELDS}): ?({_NAMES})",
         0.8,
+        longest=_LONGEST,
         opening=f"(?:{_FIELDS}): ?{_BEGIN}",
     ),
     Rule(
         "PERSON",
         rf"(?:Dear|Regards,|Hi|Hello) ({_NAMES})",
         0.6,
+        longest=_LONGEST,
         opening=f"(?:Dear|Regards,|Hi|Hello) {_BEGIN}",
     ),
     _signed(f"(?:{_CLOSINGS})[,.!]?", _SIGNER, _ROLE, 0.8),

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from backend.runtime.redaction.rule import REACH, Match, line_above
+from backend.runtime.redaction.rule import REACH, Match, Value, line_above
+from backend.workflows.entity_types import ENTITY_TYPES
 
 WINDOW: Final = 8_192
+_PLACEHOLDERS: Final = {entity: f"[{entity}]" for entity in ENTITY_TYPES}
 
 
 def windows(text: str) -> Iterator[tuple[int, int, int, int]]:
@@ -35,44 +37,41 @@ def _line_end(text: str, start: int) -> int:
     return start + REACH if end < 0 else end
 
 
-def resolved(matches: Iterable[Match]) -> list[Match]:
-    """The matches in order, each group that overlaps joined to one.
+def resolved(values: Iterable[Value]) -> list[Match]:
+    """The values in order, each group that overlaps joined to one."""
+    return [Match(*value) for value in joined(sorted(values))]
 
-    The group is named after the longest in it; among equals the higher score decides, then the name.
+
+def joined(values: Iterable[Value]) -> list[Value]:
+    """The same for values that are in order.
+
+    A group is named after the longest in it; among equals the higher score decides, then the name.
     """
-    joined: list[Match] = []
-    best: Match | None = None
-    start = end = -1
-    for match in sorted(matches):
-        if best is None or match.start >= end:
-            if best is not None:
-                joined.append(_spread(best, start, end))
-            best, (start, end, _, _) = match, match
+    groups: list[Value] = []
+    low = high = longest = -1
+    best = (-1, -1, "", 0.0)
+    for value in values:
+        start, end, entity, score = value
+        if start >= high:
+            if low >= 0:
+                groups.append((low, high, best[2], best[3]))
+            low, high, longest, best = start, end, end - start, value
             continue
-        if match.end > end or match.end - match.start >= best.end - best.start:
-            end = max(end, match.end)
-            best = max(best, match, key=_rank)
-    if best is not None:
-        joined.append(_spread(best, start, end))
-    return joined
+        high = max(high, end)
+        size = end - start
+        if size > longest or (size == longest and (score, entity) > (best[3], best[2])):
+            longest, best = size, value
+    if low >= 0:
+        groups.append((low, high, best[2], best[3]))
+    return groups
 
 
-def _spread(match: Match, start: int, end: int) -> Match:
-    if match.start == start and match.end == end:
-        return match
-    return Match(start, end, match.entity, match.score)
-
-
-def _rank(match: Match) -> tuple[int, float, str]:
-    return match.end - match.start, match.score, match.entity
-
-
-def replaced(text: str, matches: Iterable[Match]) -> str:
-    """The text with `[TYPE]` in the place of every match; they are in order and do not overlap."""
-    parts = []
+def replaced(text: str, values: Iterable[Value]) -> str:
+    """The text with `[TYPE]` in the place of every value; they are in order and do not overlap."""
+    parts: list[str] = []
     place = 0
-    for match in matches:
-        parts += [text[place : match.start], f"[{match.entity}]"]
-        place = match.end
+    for start, end, entity, _ in values:
+        parts += text[place:start], _PLACEHOLDERS.get(entity) or f"[{entity}]"
+        place = end
     parts.append(text[place:])
     return "".join(parts)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from backend.runtime.redaction.rule import REACH, Match, line_above
+from backend.runtime.redaction.rule import REACH, Value, line_above
 from backend.runtime.redaction.spans import resolved
 
 _BATCH: Final = 512 * 1024
@@ -11,8 +11,8 @@ _BATCH: Final = 512 * 1024
 
 def sweep_stream(
     blocks: Iterable[str],
-    find_all: Callable[[str], Sequence[Match]],
-    swept: Callable[[str, Sequence[Match]], str],
+    find_all: Callable[[str], Sequence[Value]],
+    swept: Callable[[str, Sequence[Value]], str],
     batch: int = _BATCH,
 ) -> Iterator[str]:
     """The swept text, block by block, holding about `batch` characters.
@@ -41,7 +41,7 @@ def sweep_stream(
         yield _swept(text, done, len(text), find_all(text), swept)
 
 
-def _between(matches: Sequence[Match], done: int, latest: int) -> int:
+def _between(matches: Sequence[Value], done: int, latest: int) -> int:
     for group in reversed(resolved(matches)):
         if group.start < latest < group.end:
             return group.start if group.start > done else latest
@@ -49,11 +49,11 @@ def _between(matches: Sequence[Match], done: int, latest: int) -> int:
 
 
 def _swept(
-    text: str, start: int, end: int, matches: Sequence[Match], swept: Callable[[str, Sequence[Match]], str]
+    text: str, start: int, end: int, values: Sequence[Value], swept: Callable[[str, Sequence[Value]], str]
 ) -> str:
     here = [
-        match._replace(start=max(match.start, start) - start, end=min(match.end, end) - start)
-        for match in matches
-        if match.end > start and match.start < end
+        (max(low, start) - start, min(high, end) - start, entity, score)
+        for low, high, entity, score in values
+        if high > start and low < end
     ]
     return swept(text[start:end], resolved(here))

@@ -6,7 +6,8 @@ import re2  # type: ignore[import-untyped]  # ships no types
 
 from backend.runtime.redaction.finder import RULES, Finder
 from backend.runtime.redaction.labels import plain_label, telling
-from backend.runtime.redaction.rule import ABOVE_REACH, REACH, find
+from backend.runtime.redaction.matching import find
+from backend.runtime.redaction.rule import ABOVE_REACH, REACH
 from backend.workflows.entity_types import ENTITY_TYPES
 from tests.unit.backend.runtime.redaction.values import SAMPLES
 
@@ -105,7 +106,8 @@ def test_a_score_is_at_least_what_a_policy_can_ask() -> None:
 def test_a_rule_is_local() -> None:
     for rule in RULES:
         longest = _PARSER.parse(rule.pattern).getwidth()[1]
-        assert longest + 2 * _LONGEST_BESIDE < REACH, rule.pattern
+        assert longest <= rule.longest, rule.pattern
+        assert rule.longest + 2 * _LONGEST_BESIDE < REACH, rule.pattern
         assert re2.compile(rule.begins) is not None
         assert rule.begins.encode("latin-1")
 
@@ -125,7 +127,10 @@ def test_no_value_crosses_a_line_break() -> None:
     text = "\n".join(value for values in SAMPLES.values() for value in values)
     for broken in (text, re.sub(r"(?<=\w)(?=[ .-])", "\n", text), re.sub("[ .-]", "\n", text)):
         assert not [
-            match for rule in RULES for match in find(rule, broken, 0.5) if "\n" in broken[match.start : match.end]
+            broken[start:end]
+            for rule in RULES
+            for start, end, _, _ in find(rule, broken, 0.5)
+            if "\n" in broken[start:end]
         ]
 
 
