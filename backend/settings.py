@@ -52,6 +52,7 @@ class StepDataLimits:
         event_bytes: The most data of one progress event, as JSON.
         events: The most progress events.
         event_data_bytes: The most data of all of them together.
+        log_bytes: The most of what it prints, with the traceback of its failure, that its log keeps.
     """
 
     result_bytes: int = 8 * 1024 * 1024
@@ -59,6 +60,7 @@ class StepDataLimits:
     event_bytes: int = 64 * 1024
     events: int = 10_000
     event_data_bytes: int = 8_000_000
+    log_bytes: int = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,6 +148,7 @@ class Runtime:
     event_bytes: int = field(default=_STEP_DATA.event_bytes, metadata={CHECK: between(256, 1_048_576)})
     events: int = field(default=_STEP_DATA.events, metadata={CHECK: between(0, 1_000_000)})
     event_data_bytes: int = field(default=_STEP_DATA.event_data_bytes, metadata={CHECK: between(0, 1_000_000_000)})
+    log_bytes: int = field(default=_STEP_DATA.log_bytes, metadata={CHECK: between(1_024, 67_108_864)})
 
 
 @dataclass(frozen=True, slots=True)
