@@ -100,11 +100,12 @@ class Publisher:
 
         What is being swept of it for a publication ends.
         """
+        if self._database.write(lambda tx: store.remove(tx, run_id, self._clock()), of=_OF):
+            self.wake()
+        # After the order, which a publication that begins now reads.
         for (publishing, _), halt in list(self._halts.items()):
             if publishing == run_id:
                 halt.set()
-        if self._database.write(lambda tx: store.remove(tx, run_id, self._clock()), of=_OF):
-            self.wake()
 
     def _dispatch(self) -> None:
         if not self._database.read(store.any_open):
@@ -162,6 +163,9 @@ class Publisher:
         base_iri = orjson.loads(row.definition).get("base_iri")
         halt = self._halts[row.run_id, row.graph_id] = threading.Event()
         try:
+            if not self._database.read(lambda tx: store.is_pending(tx, row.run_id, row.graph_id)):
+                # Its removal was ordered since the row was read.
+                return
             triples = triples_of(self._source(row.run_id), orjson.loads(row.entry), base_iri)
             count = graph.replace(name, self._sweep(row.run_id, triples, halt))
         except GraphRefusedError as error:

@@ -79,6 +79,7 @@ _RESUME = sql(update(publications).where(_OPEN).values(next_attempt_at=_NOW))
 _REMOVE = sql(
     update(publications).where(publications.c.run_id == _RUN).values(state=REMOVING, attempts=0, next_attempt_at=_NOW)
 )
+_PENDING = sql(select(publications.c.run_id).where(*_ONE, publications.c.state == PENDING))
 _SETTLE = sql(update(publications).where(*_ONE, publications.c.state == PENDING).values(state=bindparam("new_state")))
 _POSTPONE = sql(
     update(publications)
@@ -127,6 +128,11 @@ def due_graphs(tx: Tx, now: int) -> list[str]:
 def due(tx: Tx, graph_id: str, now: int, most: int) -> list[Any]:
     """What is to be done to a graph now, with its manifest and whether the run has ended, longest due first."""
     return tx.all(_DUE, of_graph_id=graph_id, now=now, most=most)
+
+
+def is_pending(tx: Tx, run_id: str, graph_id: str) -> bool:
+    """Whether a publication is still to be made."""
+    return tx.one(_PENDING, of_run_id=run_id, of_graph_id=graph_id) is not None
 
 
 def settle_ended(tx: Tx, now: int) -> None:

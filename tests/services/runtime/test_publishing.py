@@ -4,12 +4,14 @@ import json
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from backend.graphs.graph import Bounds
 from backend.runtime.publishing import store
+from backend.runtime.publishing.publisher import Publisher
 from tests.services.runtime.conftest import Live, agent_step
 from tests.support.poll import until
 from tests.support.sparql_server import SparqlServer, sparql_server
@@ -307,3 +309,21 @@ def test_a_removal_that_a_store_does_not_take_stays_ordered(live: Live, server: 
 
     until(removed, "the removal")
     assert len(server.store) == 0
+
+
+def test_a_publication_whose_removal_was_ordered_before_it_began_is_not_made(idle: Live) -> None:
+    """Its row was read when it was still to be made; the order comes before anybody can end it."""
+    made: list[str] = []
+    graphs: Any = SimpleNamespace(get=lambda *_: SimpleNamespace(replace=lambda name, _: made.append(name)))
+    publisher = Publisher(
+        idle.services.database,
+        idle.services.clock,
+        graphs,
+        lambda _: [],
+        lambda *_: iter(()),
+    )
+    due = SimpleNamespace(
+        run_id="run", graph_id="graph", graph_version=1, definition="{}", entry="{}", requested_at=0, attempts=0
+    )
+    publisher._publish(due)
+    assert made == []
