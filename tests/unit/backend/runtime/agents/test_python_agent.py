@@ -10,8 +10,7 @@ import pytest
 import uvloop
 
 from backend.runtime.agents import Limits, StepFailed, run_python_step, run_step
-from backend.runtime.sandbox import OutputLimits
-from backend.settings import StepDataLimits
+from backend.settings import OutputLimits, StepDataLimits
 from tests.support.poll import until
 from tests.unit.backend.runtime.sandbox.steps import LIMITS, Steps
 
