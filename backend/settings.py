@@ -43,6 +43,23 @@ class ObjectSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputLimits:
+    """How many files one attempt of a step may leave, in how many directories and how deep (DECISIONS.md §11).
+
+    Attributes:
+        files: The most files that become outputs.
+        directories: The most directories that they may lie in.
+        levels: The most directories above a file.
+        entry_bytes: What each of those files and directories counts against the workspace beside its bytes.
+    """
+
+    files: int = 10_000
+    directories: int = 10_000
+    levels: int = 32
+    entry_bytes: int = 4_096
+
+
+@dataclass(frozen=True, slots=True)
 class StepDataLimits:
     """What one attempt of a step may return and report (DECISIONS.md §11).
 
@@ -52,6 +69,7 @@ class StepDataLimits:
         event_bytes: The most data of one progress event, as JSON.
         events: The most progress events.
         event_data_bytes: The most data of all of them together.
+        log_bytes: The most of what it prints, with the traceback of its failure, that its log keeps.
     """
 
     result_bytes: int = 8 * 1024 * 1024
@@ -59,6 +77,7 @@ class StepDataLimits:
     event_bytes: int = 64 * 1024
     events: int = 10_000
     event_data_bytes: int = 8_000_000
+    log_bytes: int = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +134,7 @@ class BackendSettings:
         engine: What executes runs: `local` is this process, `dbos` is worker processes on the same PostgreSQL.
         step_slots: Steps that run at once in this process.
         memory_mb: The most memory that their environments may give them together; None takes a share of what there is.
-        output_files: The most files of a step that become outputs.
-        output_directories: The most directories that they may lie in.
-        output_levels: How many directories deep they may lie.
-        output_entry_bytes: What each of those files and directories counts against the workspace beside its bytes.
+        outputs: How many files one attempt of a step may leave.
         schema_bounds: What judging one value by its schema may take.
         drain_seconds: How long steps may go on once the process is to end.
         launch_timeout_seconds: A segment that was handed over and that nothing takes up for so long fails as
@@ -143,10 +159,7 @@ class BackendSettings:
     engine: Literal["local", "dbos"] = "local"
     step_slots: int = 8
     memory_mb: int | None = None
-    output_files: int = 10_000
-    output_directories: int = 10_000
-    output_levels: int = 32
-    output_entry_bytes: int = 4_096
+    outputs: OutputLimits = OutputLimits()
     schema_bounds: SchemaBounds = field(default_factory=SchemaBounds)
     drain_seconds: float = 2.0
     launch_timeout_seconds: float = 300.0

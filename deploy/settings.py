@@ -8,7 +8,15 @@ from typing import Final, Literal
 
 from backend.schemas.bounds import SchemaBounds
 from backend.secrets import Secrets
-from backend.settings import BackendSettings, JobLimits, ModelProvider, ObjectSettings, RedactionLimits, StepDataLimits
+from backend.settings import (
+    BackendSettings,
+    JobLimits,
+    ModelProvider,
+    ObjectSettings,
+    OutputLimits,
+    RedactionLimits,
+    StepDataLimits,
+)
 from deploy.addresses import (
     DEFAULT_GRPC,
     Address,
@@ -136,10 +144,10 @@ class Runtime:
     drain_seconds: float = field(default=_BACKEND.drain_seconds, metadata={CHECK: between(0, 86400)})
     step_slots: int = field(default=_BACKEND.step_slots, metadata={CHECK: between(1, 256)})
     memory_mb: int | None = field(default=_BACKEND.memory_mb, metadata={CHECK: between(1_769, 16_777_216)})
-    output_files: int = field(default=_BACKEND.output_files, metadata={CHECK: between(1, 100_000)})
-    output_directories: int = field(default=_BACKEND.output_directories, metadata={CHECK: between(1, 100_000)})
-    output_levels: int = field(default=_BACKEND.output_levels, metadata={CHECK: between(1, 64)})
-    output_entry_bytes: int = field(default=_BACKEND.output_entry_bytes, metadata={CHECK: between(1_024, 1_048_576)})
+    output_files: int = field(default=_BACKEND.outputs.files, metadata={CHECK: between(1, 100_000)})
+    output_directories: int = field(default=_BACKEND.outputs.directories, metadata={CHECK: between(1, 100_000)})
+    output_levels: int = field(default=_BACKEND.outputs.levels, metadata={CHECK: between(1, 64)})
+    output_entry_bytes: int = field(default=_BACKEND.outputs.entry_bytes, metadata={CHECK: between(1_024, 1_048_576)})
     schema_cpu_seconds: float = field(default=_BACKEND.schema_bounds.cpu_seconds, metadata={CHECK: between(0.1, 3600)})
     schema_memory_mb: int = field(default=_BACKEND.schema_bounds.memory_mb, metadata={CHECK: between(16, 65_536)})
     launch_timeout_seconds: float = field(default=_BACKEND.launch_timeout_seconds, metadata={CHECK: between(1, 86400)})
@@ -148,6 +156,7 @@ class Runtime:
     event_bytes: int = field(default=_STEP_DATA.event_bytes, metadata={CHECK: between(256, 1_048_576)})
     events: int = field(default=_STEP_DATA.events, metadata={CHECK: between(0, 1_000_000)})
     event_data_bytes: int = field(default=_STEP_DATA.event_data_bytes, metadata={CHECK: between(0, 1_000_000_000)})
+    log_bytes: int = field(default=_STEP_DATA.log_bytes, metadata={CHECK: between(1_024, 67_108_864)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,10 +260,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         drain_seconds=runtime.drain_seconds,
         step_slots=runtime.step_slots,
         memory_mb=runtime.memory_mb,
-        output_files=runtime.output_files,
-        output_directories=runtime.output_directories,
-        output_levels=runtime.output_levels,
-        output_entry_bytes=runtime.output_entry_bytes,
+        outputs=OutputLimits(**{name: getattr(runtime, f"output_{name}") for name in OutputLimits.__slots__}),
         schema_bounds=SchemaBounds(runtime.schema_cpu_seconds, runtime.schema_memory_mb),
         launch_timeout_seconds=runtime.launch_timeout_seconds,
         step_data=StepDataLimits(**{name: getattr(runtime, name) for name in StepDataLimits.__slots__}),

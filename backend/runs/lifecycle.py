@@ -203,6 +203,8 @@ def close_run(
     if held is not None and not store.owns(tx, held.segment_id, held.owner):
         return False
     result = result or RunResult()
+    if promoted is None:
+        promoted = store.has_promoted(tx, run_id)
     closed = store.close(
         tx,
         run_id,
@@ -225,8 +227,6 @@ def close_run(
     store.cancel_steps(tx, run_id, at)
     closing = _closing_segment(tx, run_id, at)
     if closing is not None:
-        if promoted is None:
-            promoted = store.has_promoted(tx, closing)
         # Comments may hold personal data, and an event never changes: what is still to be swept is left out.
         events = [decision_event(approval) for approval in store.untold_decisions(tx, run_id, closing)]
         events += [] if promoted else _promotion(tx, run_id, at)
@@ -246,6 +246,7 @@ def promote_outputs(tx: Tx, run_id: str, segment_id: str, at: int) -> None:
     """
     events = _promotion(tx, run_id, at)
     if events:
+        store.count_outputs(tx, run_id)
         append_events(tx, segment_id, at, events)
 
 

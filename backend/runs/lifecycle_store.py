@@ -138,6 +138,7 @@ _CANCEL_STEPS = sql(
     .values(status="cancelled", finished_at=case((steps.c.started_at.is_not(None), _AT)))
 )
 
+_OUTPUTS_COUNT = select(func.count()).where(outputs.c.run_id == _RUN).scalar_subquery()
 _CLOSING_COLUMNS: Final = (
     "finished_at",
     "error_code",
@@ -162,7 +163,7 @@ _CLOSE: Final[Mapping[str, Statement]] = {
                 # Null leaves those that the run has already.
                 "warnings": func.coalesce(bindparam("new_warnings"), runs.c.warnings),
                 "approvals_pending": _ZERO,
-                "outputs_count": select(func.count()).where(outputs.c.run_id == _RUN).scalar_subquery(),
+                "outputs_count": _OUTPUTS_COUNT,
             }
         )
     )
@@ -171,11 +172,9 @@ _CLOSE: Final[Mapping[str, Statement]] = {
 _WARNINGS = sql(select(runs.c.warnings).where(runs.c.run_id == _RUN))
 _OUTPUTS = sql(select(outputs).where(outputs.c.run_id == _RUN).order_by(outputs.c.path))
 _UNSWEPT = sql(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.redaction_state == "pending"))
-_PROMOTED = sql(
-    select(events.c.seq)
-    .where(events.c.segment_id == _SEGMENT, events.c.type == literal_column("'output.promoted'"))
-    .limit(literal_column("1"))
-)
+# Of a run that is not closed; closing counts all of its outputs.
+_PROMOTED = sql(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.outputs_count > _ZERO))
+_COUNT_OUTPUTS = sql(update(runs).where(runs.c.run_id == _RUN).values(outputs_count=_OUTPUTS_COUNT))
 _STAMP_OUTPUTS = sql(update(outputs).where(outputs.c.run_id == _RUN).values(created_at=_AT))
 
 
@@ -300,9 +299,14 @@ def is_unswept(tx: Tx, run_id: str) -> bool:
     return tx.one(_UNSWEPT, of_run_id=run_id) is not None
 
 
-def has_promoted(tx: Tx, segment_id: str) -> bool:
-    """Whether outputs were promoted in a segment."""
-    return tx.one(_PROMOTED, of_segment_id=segment_id) is not None
+def has_promoted(tx: Tx, run_id: str) -> bool:
+    """Whether outputs of a run that is not closed were promoted."""
+    return tx.one(_PROMOTED, of_run_id=run_id) is not None
+
+
+def count_outputs(tx: Tx, run_id: str) -> None:
+    """Sets how many promoted outputs the run has: all that it has now."""
+    tx.later(_COUNT_OUTPUTS, of_run_id=run_id)
 
 
 def stamp_outputs(tx: Tx, run_id: str, at: int) -> None:

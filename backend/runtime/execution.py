@@ -17,7 +17,7 @@ from backend.runtime.memory import default_memory_mb
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.redactor import Redactor
-from backend.runtime.sandbox import OutputLimits, Sandbox, choose_sandbox
+from backend.runtime.sandbox import Sandbox, choose_sandbox
 from backend.runtime.session import WorkerSession
 from backend.runtime.slots import StepSlots
 from backend.runtime.ticker import Ticker
@@ -197,12 +197,7 @@ class Execution:
             work=self._work,
             sandbox=sandbox,
             network=settings.network,
-            output_limits=OutputLimits(
-                settings.output_files,
-                settings.output_directories,
-                settings.output_levels,
-                settings.output_entry_bytes,
-            ),
+            output_limits=settings.outputs,
             step_data=settings.step_data,
             slots=StepSlots(settings.step_slots, settings.memory_mb or default_memory_mb()),
             threads=self._threads,

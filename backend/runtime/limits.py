@@ -2,12 +2,13 @@
 
 from typing import Final
 
-from backend.runtime.sandbox import Limits, OutputLimits
+from backend.runtime.sandbox import Limits
+from backend.settings import OutputLimits
 from backend.workflows.readiness import Definition
 from backend.workflows.terms import DEFAULT_ENVIRONMENT, StepTerms
 
 
-def limits_of(environment: Definition, outputs: OutputLimits = OutputLimits()) -> Limits:  # noqa: B008 - it is frozen
+def limits_of(environment: Definition, outputs: OutputLimits) -> Limits:
     """The limits of a step in this environment, and of what it may leave."""
     return Limits(
         environment["memory_mb"],
@@ -26,4 +27,4 @@ def memory_of(step: StepTerms) -> int:
     return int(step.environment["memory_mb"])
 
 
-DEFAULT_LIMITS: Final = limits_of(DEFAULT_ENVIRONMENT)
+DEFAULT_LIMITS: Final = limits_of(DEFAULT_ENVIRONMENT, OutputLimits())

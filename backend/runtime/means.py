@@ -13,11 +13,11 @@ from backend.kept import Kept
 from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.redactor import Redactor
-from backend.runtime.sandbox import Network, OutputLimits, Sandbox
+from backend.runtime.sandbox import Network, Sandbox
 from backend.runtime.slots import StepSlots
 from backend.schemas.judge import SchemaJudge
 from backend.secrets import Secrets
-from backend.settings import StepDataLimits
+from backend.settings import OutputLimits, StepDataLimits
 from backend.storage.database import Database
 from backend.storage.objects import ObjectStore
 

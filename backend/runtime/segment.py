@@ -18,12 +18,10 @@ from backend.runtime.endings import Ending, reason_to_stop
 from backend.runtime.files import drop_files
 from backend.runtime.limits import memory_of
 from backend.runtime.means import Means
-from backend.runtime.patience import patiently
 from backend.runtime.preparation import Seen, inputs_folder, prepare, remove_folder
-from backend.runtime.promotion import discard
 from backend.runtime.publishing.stage import publish
 from backend.runtime.recording import Recording
-from backend.runtime.result import StoredResult, make_result
+from backend.runtime.result_storing import store_result
 from backend.runtime.retry import wait_seconds
 from backend.runtime.steps import Completed, Failed, StepWork
 from backend.runtime.stopping import StoppedError, Stopping
@@ -212,7 +210,7 @@ class _Execution:
         value = board.value(begun.terms.result_step) if begun.terms.result_step else None
         if value is not None:
             try:
-                result, output, of_result = await self._store_result(value)
+                result, output, of_result = await store_result(means, begun, self._stopping, value)
             except OSError:
                 _LOG.exception("The result of run %s could not be stored", begun.run_id)
                 await self._recording.close(Ending(FAILED, INVARIANT_BLOCKED, "The result could not be stored."))
@@ -235,37 +233,6 @@ class _Execution:
         promoted = bool(begun.terms.publish)
         await self._recording.record(
             lambda tx, at: complete_run(tx, self._segment_id, at, result, warnings, promoted=promoted)
-        )
-
-    async def _store_result(self, value: str) -> StoredResult:
-        """Judges and stores the result.
-
-        Raises:
-            StoppedError: the segment is to end; neither goes on.
-            OSError: the store could not take it.
-        """
-        storing = asyncio.create_task(self._judge_and_store(value))
-        try:
-            return await self._stopping.or_result(storing)
-        except StoppedError:
-            storing.cancel()
-            # Once the run is closed it may be erased, and nothing may be stored for it after that.
-            await asyncio.wait({storing})
-            raise
-
-    async def _judge_and_store(self, value: str) -> StoredResult:
-        means, begun = self._means, self._begun
-        schema, mismatch = begun.terms.result_schema, None
-        if schema is not None:
-            mismatch = await means.halted_with(
-                lambda halt: means.schemas.mismatch(schema, value, "result", owner=begun.key_id, halt=halt)
-            )
-        return await patiently(
-            lambda: means.halted_with(
-                lambda _: make_result(means.objects, begun.run_id, value, mismatch),
-                undo=lambda made: discard(means.objects, [made.output]),
-            ),
-            f"The result of run {begun.run_id}",
         )
 
     async def _wait_for_publication(self, outcome: asyncio.Future[Any], seconds: float) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from backend.runtime.sandbox import OutputLimits
 from backend.runtime.sandbox.inside.protocol import (
     DEVICE,
     OVER_DIRECTORIES,
@@ -12,6 +11,7 @@ from backend.runtime.sandbox.inside.protocol import (
     SOCKET,
     SYMLINK,
 )
+from backend.settings import OutputLimits
 
 
 def skipped_warning(step: str, skipped: Mapping[str, int], limits: OutputLimits) -> str:

@@ -1,12 +1,17 @@
 """Judges values by schemas, and schemas by the rules for them, each within its own bounds of time and memory."""
 
 import threading
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
 from typing import Any, Final
 
 from backend.confined import ConfinedError, ConfinedPool, Kind
 from backend.schemas.bounds import SchemaBounds
 
 _ADMINISTRATORS: Final = "administrators"
+# What all schemas of one call may take, in terms of what one may.
+_CHECKS_TOGETHER: Final = 4
 _ENDED: Final = frozenset({Kind.HALTED, Kind.CLOSED})
 
 
@@ -36,12 +41,21 @@ class SchemaJudge:
             return f"The {what} could not be judged by its schema within {self._bounds}."
         return None if told is None else str(told)
 
-    def schema_problem(self, schema: Any, *, answer: bool) -> str | None:
+    def schema_check(self) -> Callable[..., str | None]:
+        """`schema_problem` with one deadline for all schemas of a call, from now on: four times what one may take."""
+        return partial(self.schema_problem, deadline=monotonic() + _CHECKS_TOGETHER * self._bounds.cpu_seconds)
+
+    def schema_problem(self, schema: Any, *, answer: bool, deadline: float | None = None) -> str | None:
         """What is wrong with a schema of a manifest; see `rules.schema_problem`.
+
+        Past the `deadline`, a time of `monotonic`, no schema is checked, which is a problem of each.
 
         Raises:
             ConfinedError: the judge is closed.
         """
+        if deadline is not None and monotonic() >= deadline:
+            together = f"{_CHECKS_TOGETHER * self._bounds.cpu_seconds:g} seconds"
+            return f"was not checked: the schemas before it took longer than the {together} that all may take together"
         try:
             told = self._run("check", {"schema": schema, "answer": answer}, _ADMINISTRATORS, None)
         except (RecursionError, ValueError):

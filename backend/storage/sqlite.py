@@ -12,14 +12,12 @@ from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import FromClause
-from sqlalchemy.dialects.sqlite.base import SQLiteCompiler, SQLiteDialect
-
 from backend import metrics
 from backend.clock import system_clock
 from backend.errors import ApiError
 from backend.storage import sqlite_space
 from backend.storage.database import ClaimedError, Tx
+from backend.storage.sqlite_dialect import Dialect
 from measures import Family
 
 T = TypeVar("T")
@@ -49,20 +47,6 @@ class _Job:
 
 class _TransactionLostError(Exception):
     """The database ended the whole transaction by itself, as it does when the disk is full."""
-
-
-class _Compiler(SQLiteCompiler):
-    """As SQLAlchemy's, which leaves hints for SQLite out."""
-
-    def get_from_hint_text(self, table: FromClause, text: str | None) -> str | None:  # noqa: ARG002 - the base's
-        return text
-
-
-class Dialect(SQLiteDialect):
-    """SQLite's dialect, with `INDEXED BY` where a select has that as its hint."""
-
-    name = "sqlite"
-    statement_compiler = _Compiler
 
 
 class SqliteDatabase:

@@ -89,7 +89,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
     ) -> workflows_pb2.ApplyManifestsResponse:
         """Applies all files, or nothing."""
         files = ((file.name, file.content) for file in request.files)
-        manifests = load_manifests(files, self._services.schemas.schema_problem)
+        manifests = load_manifests(files, self._services.schemas.schema_check())
         actor = caller_of(context).audit_name
         now = self._services.clock()
         applied = self._services.database.write(lambda tx: apply_manifests(tx, manifests, now=now, actor=actor))

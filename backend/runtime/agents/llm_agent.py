@@ -13,6 +13,7 @@ from backend.runtime.agents.progress import untimed, within
 from backend.runtime.agents.prompt import user_prompt
 from backend.runtime.agents.tools import tools_of
 from backend.runtime.agents.values import NotJsonError, parse, require_levels, too_deep
+from backend.runtime.bounded_log import bounded
 from backend.runtime.models import ConfiguredModel, Models, ModelUnusableError
 from backend.secrets import Secrets
 from backend.settings import StepDataLimits
@@ -50,12 +51,12 @@ async def run_llm_step(
     try:
         value = await conversation.hold()
     except StepFailed as failed:
-        failed.log = conversation.log() + failed.log
+        failed.log = bounded(request.data_limits.log_bytes, conversation.log(), failed.log)
         raise
     finally:
         await conversation.tell_usage()
     await asyncio.to_thread(_write_answer, request, value)
-    return StepResult(value, conversation.log())
+    return StepResult(value, bounded(request.data_limits.log_bytes, conversation.log()))
 
 
 class _Conversation:

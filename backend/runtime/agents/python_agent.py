@@ -2,9 +2,9 @@
 
 import asyncio
 import marshal
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from backend.runtime.agents import failures
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult
@@ -27,11 +27,15 @@ from backend.runtime.sandbox.outputs import OutputFolder, WorkspaceFullError
 from backend.runtime.sandbox.process import StepProcess
 from backend.settings import StepDataLimits
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 START_SECONDS = 30
 EXIT_SECONDS = 0.5
 MAX_SKIPPED = 10**9
 CONNECTOR_FIELDS = ("type", "bucket", "prefixes")
-INLINE_PARSE_BYTES = 64 * 1024
+INLINE_PARSE_BYTES = 4 * 1024
+"""The longest JSON that is parsed on the event loop: a step chooses what its own is like, and some takes long."""
 
 # The kinds of frame that are allowed before the request is sent, with the most bytes of each.
 WHILE_STARTING: Final = {READY: 0}
@@ -47,7 +51,7 @@ async def run_python_step(sandbox: Sandbox, request: StepRequest, on_progress: O
         process = await sandbox.start(request.limits, Readable(request.inputs, request.files))
     except OSError as error:
         raise StepFailed("SandboxFailed", "the step's sandbox could not be started", f"{error}\n".encode()) from error
-    process.log.start()
+    process.log.start(request.data_limits.log_bytes)
     outputs = OutputFolder(request.outputs, request.limits)
     try:
         try:
@@ -57,7 +61,7 @@ async def run_python_step(sandbox: Sandbox, request: StepRequest, on_progress: O
         return StepResult(value, process.log.text(), skipped)
     except BaseException as error:
         if isinstance(error, StepFailed):
-            error.log = process.log.text() + error.log
+            error.log = process.log.text(error.log)
         await outputs.discard()
         raise
     finally:
@@ -140,12 +144,12 @@ async def _converse(
         kind, payload = await frames.next(allowed)
         if kind == RESULT:
             await _stored(outputs.finish())
-            return await _result(payload, request.data_limits), skipped
+            return await _parsed(_result, payload, request.data_limits), skipped
         if kind == FAILURE:
-            raise failures.reported(payload, request.limits)
+            raise await _parsed(failures.reported, payload, request.limits)
         if kind == FILE:
             allowed = _without(allowed, PROGRESS, DROPPED)
-            await _stored(outputs.receive(_announced(payload), frames))
+            await _stored(outputs.receive(await _parsed(_announced, payload), frames))
         elif kind == SKIPPED:
             allowed = _without(allowed, PROGRESS, DROPPED, FILE, SKIPPED)
             skipped = _skipped(payload)
@@ -157,20 +161,26 @@ async def _converse(
         else:
             if not request.events.admit(len(payload)):
                 raise HostileFrameError("more progress events than the runner lets through")
-            await _report(payload, request.data_limits, on_progress)
+            message, data = await _parsed(_event, payload, request.data_limits)
+            awaitable = on_progress(message, data)
+            if awaitable is not None:
+                await awaitable
 
 
 def _without(allowed: Mapping[int, int], *kinds: int) -> Mapping[int, int]:
     return {kind: most for kind, most in allowed.items() if kind not in kinds}
 
 
-async def _result(payload: bytes, limits: StepDataLimits) -> Any:
+async def _parsed(
+    parse_payload: Callable[Concatenate[bytes, P], T], payload: bytes, *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """What parsing gives, done on the loop only for a short payload; a step has one payload parsed at a time."""
     if len(payload) > INLINE_PARSE_BYTES:
-        return await asyncio.to_thread(_parsed_result, payload, limits)
-    return _parsed_result(payload, limits)
+        return await asyncio.to_thread(parse_payload, payload, *args, **kwargs)
+    return parse_payload(payload, *args, **kwargs)
 
 
-def _parsed_result(payload: bytes, limits: StepDataLimits) -> Any:
+def _result(payload: bytes, limits: StepDataLimits) -> Any:
     require_levels(payload, limits.json_levels, "the return value")
     try:
         return parse(payload)
@@ -204,7 +214,7 @@ def _skipped(payload: bytes) -> Mapping[str, int]:
     return counts
 
 
-async def _report(payload: bytes, limits: StepDataLimits, on_progress: OnProgress) -> None:
+def _event(payload: bytes, limits: StepDataLimits) -> tuple[str, dict[str, Any]]:
     # An event keeps its message among its data: one level less than the frame.
     if deeper_than(payload, limits.json_levels + 1):
         raise StepFailed("InvalidEvent", f"a progress event is nested more than {limits.json_levels} levels deep")
@@ -214,8 +224,6 @@ async def _report(payload: bytes, limits: StepDataLimits, on_progress: OnProgres
         raise HostileFrameError(f"a progress event {error}") from error
     match progress:
         case {"message": str(message), "data": dict(data), **rest} if not rest:
-            awaitable = on_progress(failures.plain(message), data)
+            return failures.plain(message), data
         case _:
             raise HostileFrameError("a progress event is a message with data")
-    if awaitable is not None:
-        await awaitable

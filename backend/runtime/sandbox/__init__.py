@@ -6,7 +6,7 @@ one request.
 
 from backend.runtime.sandbox.choose import choose_sandbox
 from backend.runtime.sandbox.layer import Readable, SandboxUnavailableError
-from backend.runtime.sandbox.limits import Limits, Network, OutputLimits
+from backend.runtime.sandbox.limits import Limits, Network
 from backend.runtime.sandbox.sandbox import Sandbox
 
-__all__ = ["Limits", "Network", "OutputLimits", "Readable", "Sandbox", "SandboxUnavailableError", "choose_sandbox"]
+__all__ = ["Limits", "Network", "Readable", "Sandbox", "SandboxUnavailableError", "choose_sandbox"]

@@ -1,28 +1,16 @@
 """How much one step may use."""
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+
+from backend.settings import OutputLimits
 
 MEBIBYTE = 1024 * 1024
 PROCESSES = 256
 """The most processes and threads of a step."""
 
 Network = Literal["none", "full"]
-
-
-@dataclass(frozen=True)
-class OutputLimits:
-    """How many files a step may leave, in how many directories and how deep (DECISIONS.md §11).
-
-    `levels` counts the directories above a file. Beside its bytes, each file counts `entry_bytes` against the
-    workspace, and so does each directory.
-    """
-
-    files: int = 10_000
-    directories: int = 10_000
-    levels: int = 32
-    entry_bytes: int = 4_096
 
 
 @dataclass(frozen=True)
@@ -38,7 +26,7 @@ class Limits:
     timeout_seconds: float
     workspace_mb: int
     network: Network = "none"
-    outputs: OutputLimits = OutputLimits()
+    outputs: OutputLimits = field(default_factory=OutputLimits)
 
     @property
     def memory_bytes(self) -> int:

@@ -3,36 +3,38 @@
 import asyncio
 import contextlib
 import os
+from typing import Final
 
-MAX_LOG_BYTES = 1024 * 1024
-_READ_BYTES = 64 * 1024
+from backend.runtime.bounded_log import BoundedLog
+
+_READ_BYTES: Final = 64 * 1024
+# A pipe holds at most 1 MiB.
+_LAST_READS: Final = 32
 
 
 class StepLog:
-    """Collects what a step prints, up to 1 MiB; the rest is read and dropped so that the step is never held up."""
+    """Collects what a step prints; what is over the limit is read and dropped so that the step is never held up."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._kept = bytearray()
-        self._dropped = 0
+        self._kept = BoundedLog(1)
         self._loop: asyncio.AbstractEventLoop | None = None
         os.set_blocking(fd, False)
 
-    def start(self) -> None:
-        """Collect on the running loop until `close`."""
+    def start(self, limit: int) -> None:
+        """Collect up to `limit` bytes on the running loop until `close`."""
+        self._kept = BoundedLog(limit)
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._fd, self._read_once)
 
-    def text(self) -> bytes:
-        """Everything printed so far, with a last line that says what is missing."""
+    def text(self, trace: bytes = b"") -> bytes:
+        """Everything printed so far and then the trace, within the limit; to be called once."""
         # A step that still prints may fill the pipe as fast as it is read.
-        for _ in range(2 * MAX_LOG_BYTES // _READ_BYTES):
+        for _ in range(_LAST_READS):
             if not self._read_once():
                 break
-        kept = bytes(self._kept)
-        if self._dropped:
-            kept += b"\n[the log is cut here: %d more bytes]\n" % self._dropped
-        return kept
+        self._kept.add(trace)
+        return self._kept.text()
 
     def close(self) -> None:
         """Stop collecting."""
@@ -46,7 +48,5 @@ class StepLog:
             part = os.read(self._fd, _READ_BYTES)
             if not part and self._loop is not None:
                 self._loop.remove_reader(self._fd)
-        fits = MAX_LOG_BYTES - len(self._kept)
-        self._kept += part[:fits]
-        self._dropped += len(part[fits:])
+        self._kept.add(part)
         return bool(part)

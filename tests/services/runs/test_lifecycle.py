@@ -3,10 +3,13 @@
 import json
 
 import pytest
+from sqlalchemy import delete
 
 from backend.runs import lifecycle
 from backend.runs.lifecycle import Held, SegmentEndedError
 from backend.storage.database import Tx
+from backend.storage.statements import sql
+from backend.storage.tables.runs import events
 from tests.services.runs.world import World
 from workflow_api.v1 import runs_pb2
 
@@ -99,12 +102,35 @@ def test_closing_promotes_what_completed_steps_left(world: World, status: str) -
     world.clock.advance(seconds=1)
     world.close(run_id, status, held=Held(segment_id, "worker"))
     assert world.get(run_id).summary.counts.outputs == 3
-    events = world.events(run_id).events
-    assert [event.type for event in events[2:]] == ["output.promoted"] * 3 + [f"run.{status}", "segment.ended"]
-    assert [json.loads(event.data)["output_id"] for event in events[2:5]] == [first, second, result]
-    assert json.loads(events[2].data) == {"output_id": first, "path": "first/a.txt", "size_bytes": 1}
-    assert (events[2].step, events[4].HasField("step")) == ("first", False)
+    written = world.events(run_id).events
+    assert [event.type for event in written[2:]] == ["output.promoted"] * 3 + [f"run.{status}", "segment.ended"]
+    assert [json.loads(event.data)["output_id"] for event in written[2:5]] == [first, second, result]
+    assert json.loads(written[2].data) == {"output_id": first, "path": "first/a.txt", "size_bytes": 1}
+    assert (written[2].step, written[4].HasField("step")) == ("first", False)
     assert world.count("outputs", f"created_at = {world.clock.now}") == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "fields"),
+    [("cancelled", {}), ("failed", {"error_code": "orphaned", "error_message": "Its worker is gone."})],
+    ids=["cancelled", "orphaned"],
+)
+def test_each_output_is_promoted_once(world: World, status: str, fields: dict[str, str]) -> None:
+    """Also of a run that ends between the promotion and its close, which reads no event to know of it."""
+    run_id = world.started()
+    segment_id = world.begin(run_id)
+    world.output(run_id, "first/a.txt", b"a")
+    world.output(run_id, "first/b.txt", b"b")
+    promoted_at = world.clock.now
+    world.services.database.write(lambda tx: lifecycle.promote_outputs(tx, run_id, segment_id, promoted_at))
+    assert world.get(run_id).summary.counts.outputs == 2
+    assert world.event_types(run_id)[2:] == ["output.promoted"] * 2
+    delete_promotions = sql(delete(events).where(events.c.type == "output.promoted"))
+    world.services.database.write(lambda tx: tx.run(delete_promotions))
+    world.clock.advance(seconds=1)
+    assert world.close(run_id, status, **fields)
+    assert world.event_types(run_id)[2:] == [f"run.{status}", "segment.ended"]
+    assert world.count("outputs", f"created_at = {promoted_at}") == 2
 
 
 def test_closing_cancels_unfinished_steps_and_withdraws_approvals(world: World) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from backend.outputs.bundle import bundle_parts
 from backend.outputs.store import outputs_of
+from backend.settings import OutputLimits
 from tests.services.runtime.conftest import Live, agent_step, gate
 from tests.support.poll import until
 
@@ -67,7 +68,7 @@ AGENTS = {
 @pytest.fixture
 def bounded(idle: Live, tmp_path: Path) -> Iterator[Live]:
     """A world whose steps may leave two files, two directories deep."""
-    idle.live = idle.new_runtime(tmp_path / "data", output_files=2, output_levels=2)
+    idle.live = idle.new_runtime(tmp_path / "data", outputs=OutputLimits(files=2, levels=2))
     idle.live.start()
     yield idle
     idle.live.stop()

@@ -1,6 +1,5 @@
 """Losing the lease, against submitting, sweeping and stopping at the same moment. (DESIGN.md, 6)"""
 
-import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
@@ -19,29 +18,12 @@ from backend.runtime.lease import Lease
 from backend.runtime.runtime import LocalRuntime
 from backend.storage.database import DatabaseAwayError
 from tests.services.runtime.conftest import Live, agent_step
+from tests.support.fake_segments import FakeSegment
 from tests.support.poll import until
 
 ROUNDS = 25
 # Of a database that is not asked: who has one shares it, and holds a lease.
 SHARED = {"database": "postgresql://shared", "drain_seconds": 60.0}
-
-
-class StoppedSegment:
-    """Ends once it is stopped; `going` are those that have not ended."""
-
-    going: set[str] = set()  # noqa: RUF012 - of the class
-
-    def __init__(self, _: object, segment_id: str) -> None:
-        self._id = segment_id
-        self._stop = asyncio.Event()
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    async def run(self) -> None:
-        self.going.add(self._id)
-        await self._stop.wait()
-        self.going.discard(self._id)
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +74,8 @@ def caught(work: Callable[[], None], failures: list[BaseException]) -> threading
 def test_whatever_meets_the_loss_of_a_lease_nothing_is_left_running_after_the_stop(
     idle: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(local, "Segment", StoppedSegment)
+    FakeSegment.reset()
+    monkeypatch.setattr(local, "Segment", FakeSegment)
     random = Random(15)
     before = set(threading.enumerate())
     for number in range(ROUNDS):
@@ -115,7 +98,7 @@ def test_whatever_meets_the_loss_of_a_lease_nothing_is_left_running_after_the_st
         assert failures == []
         assert one._session is not None
         assert one._session.engine.running == 0
-        assert StoppedSegment.going == set()
+        assert FakeSegment.going() == set()
         assert owners(idle) == set()
     assert set(threading.enumerate()) <= before
     assert "RuntimeError" not in caplog.text

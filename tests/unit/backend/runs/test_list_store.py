@@ -12,15 +12,17 @@ import pytest
 from sqlalchemy import Engine, create_engine, insert
 from sqlalchemy.pool import StaticPool
 
+from backend.defaults import default_value
 from backend.run_status import FINISHED, IN_FLIGHT, TRANSITIONS
 from backend.runs import list_store
 from backend.runs.filters import RunFilters
 from backend.storage.database import Tx
 from backend.storage.postgresql import engine_of
-from backend.storage.sqlite import Dialect
+from backend.storage.sqlite_dialect import Dialect
 from backend.storage.tables.metadata import METADATA
 from backend.storage.tables.runs import runs
 from tests.support.postgresql import Postgresql
+from workflow_api.v1 import runs_pb2
 
 KEYS = ("key_pairs", "key_singles", "key_other")
 LIMIT = 3
@@ -239,3 +241,9 @@ def test_statuses_are_ranges_of_indexes_in_the_order_of_the_list(equal: tuple[st
     in_flight, finished = "SEARCH runs USING INDEX ix_runs_in_flight", f"SEARCH runs USING INDEX {index}"
     assert used == [finished if status in FINISHED else in_flight for status in TRANSITIONS]
     assert not any("TEMP B-TREE" in step for step in plan)
+
+
+def test_the_usual_page_is_the_default_limit_and_one_more() -> None:
+    """PostgreSQL plans only that page once."""
+    default = default_value(runs_pb2.ListRunsRequest.DESCRIPTOR.fields_by_name["limit"])
+    assert default + 1 == list_store._USUAL_LIMIT

@@ -8,7 +8,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
 from backend.runs import start_store
-from backend.storage.sqlite import Dialect
+from backend.storage.sqlite_dialect import Dialect
 from backend.storage.statements import Statement
 from backend.storage.tables.metadata import METADATA
 

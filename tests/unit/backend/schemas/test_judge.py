@@ -93,6 +93,22 @@ def test_a_schema_that_cannot_be_checked_within_the_bounds_is_refused(judge: Sch
     assert judge.schema_problem({"type": "object"}, answer=True) is None
 
 
+def test_the_schemas_of_one_call_are_bounded_together() -> None:
+    judge = SchemaJudge(SchemaBounds(cpu_seconds=0.25, memory_mb=192))
+    slow = {"allOf": [{"pattern": f"(a{{500}}){{{400 + number}}}"} for number in range(800)]}
+    try:
+        check = judge.schema_check()
+        problems = [check(slow, answer=False) for _ in range(20)]
+        fresh = judge.schema_check()({"type": "object"}, answer=False)
+    finally:
+        judge.close()
+    beyond = sum("that can be checked within" in str(problem) for problem in problems)
+    assert 1 <= beyond <= 4
+    unchecked = "was not checked: the schemas before it took longer than the 1 seconds that all may take together"
+    assert problems[beyond:] == [unchecked] * (20 - beyond)
+    assert fresh is None
+
+
 def test_a_judgement_ends_with_its_halt_and_with_the_judge() -> None:
     judge = SchemaJudge(SchemaBounds(cpu_seconds=3_600))
     kinds: list[Kind] = []

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql.psycopg import dialect as postgresql_dialect
 from sqlalchemy.pool import StaticPool
 
 import backend
-from backend.storage.sqlite import Dialect
+from backend.storage.sqlite_dialect import Dialect
 from backend.storage.statements import Statement
 from backend.storage.tables.metadata import METADATA
 from tests.support.postgresql import Postgresql

@@ -5,8 +5,7 @@ import pytest
 
 from backend.runtime.agents import Limits, StepFailed
 from backend.runtime.agents.base import event_budget
-from backend.runtime.sandbox import OutputLimits
-from backend.settings import StepDataLimits
+from backend.settings import OutputLimits, StepDataLimits
 from tests.unit.backend.runtime.sandbox.steps import Steps
 
 READY, REQUEST, PROGRESS, FILE, RESULT, FAILURE, SKIPPED, DROPPED = 1, 2, 3, 4, 5, 6, 7, 8

@@ -1,12 +1,14 @@
 import asyncio
+import threading
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from backend.runtime.agents import StepFailed, run_python_step
+from backend.runtime.agents import StepFailed, python_agent, run_python_step
 from backend.runtime.agents.base import event_budget
 from backend.runtime.agents.progress import dropped_warning, within
+from backend.runtime.agents.values import parse_replacing_nul
 from backend.settings import StepDataLimits
 from tests.unit.backend.runtime.sandbox.steps import Steps
 
@@ -137,3 +139,24 @@ def test_progress_of_an_agent_in_this_process_is_within_the_same_limits() -> Non
         report(message, {})
     assert events == ["a", "b"]
     assert budget.dropped == {"event_bytes": 1, "events": 1, "event_data_bytes": 0}
+
+
+def test_what_is_long_is_parsed_off_the_loop_and_in_its_turn(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[tuple[str, int]] = []
+    parse, main = parse_replacing_nul, threading.get_ident()
+
+    def spy(payload: bytes) -> Any:
+        where = "loop" if threading.get_ident() == main else "thread"
+        parsed.append((where, len(payload)))
+        return parse(payload)
+
+    monkeypatch.setattr(python_agent, "parse_replacing_nul", spy)
+    code = """
+        def run(context):
+            for n in range(9):
+                context.progress(str(n), lists=[[]] * (n % 3 * 4_000))
+    """
+    assert run(steps, code, StepDataLimits()) is None
+    assert [message for message, _ in steps.events] == [str(n) for n in range(9)]
+    assert [where for where, _ in parsed] == ["loop", "thread", "thread"] * 3
+    assert all(size <= 4_096 for where, size in parsed if where == "loop")

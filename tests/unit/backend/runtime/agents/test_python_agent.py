@@ -1,5 +1,6 @@
 import asyncio
 import json
+import re
 import resource
 import time
 from dataclasses import replace
@@ -9,7 +10,7 @@ import pytest
 import uvloop
 
 from backend.runtime.agents import Limits, StepFailed, run_python_step, run_step
-from backend.runtime.sandbox import OutputLimits
+from backend.settings import OutputLimits, StepDataLimits
 from tests.support.poll import until
 from tests.unit.backend.runtime.sandbox.steps import LIMITS, Steps
 
@@ -279,8 +280,29 @@ def test_a_huge_log_is_cut_and_does_not_hold_the_step_up(steps: Steps) -> None:
         """
     )
     assert value == "done"
-    assert len(log) < 1024 * 1024 + 100
-    assert log.endswith(b"[the log is cut here: 7340032 more bytes]\n")
+    assert len(log) == 1024 * 1024
+    head, cut, tail = re.split(rb"\n\[(\d+) bytes of the log are cut here\]\n", log)
+    assert len(head) + int(cut) + len(tail) == 8 * 1024 * 1024
+    assert abs(len(head) - len(tail)) <= 1
+
+
+def test_a_long_log_keeps_its_end_with_the_traceback(steps: Steps) -> None:
+    with pytest.raises(StepFailed, match="boom") as raised:
+        steps.run(
+            """
+            def run(context):
+                print("the beginning")
+                print("x" * 100_000)
+                print("the end", flush=True)
+                raise ValueError("boom")
+            """,
+            data_limits=StepDataLimits(log_bytes=4_096),
+        )
+    failure = raised.value
+    assert len(failure.log) <= 4_096
+    assert failure.log.startswith(b"the beginning\nx")
+    assert re.search(rb"\[\d+ bytes of the log are cut here\]\nx+\nthe end\nTraceback", failure.log)
+    assert failure.log.endswith(b"ValueError: boom\n")
 
 
 def test_twenty_steps_at_once(steps: Steps) -> None:

@@ -1,48 +1,26 @@
 """The embedded engine under calls from many threads; its segments only wait until they are stopped."""
 
-import asyncio
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from backend.runtime.engines import local
 from backend.runtime.engines.local import LocalEngine
+from tests.support.fake_segments import FakeSegment
 
 ROUNDS = 150
 
 
-class WaitingSegment:
-    """Ends after a few turns of the loop, or where it was told to wait, once it is stopped."""
-
-    begun: ClassVar[list[str]]
-    ended: ClassVar[list[str]]
-
-    def __init__(self, _: object, segment_id: str) -> None:
-        self._id = segment_id
-        self._stop = asyncio.Event()
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    async def run(self) -> None:
-        self.begun.append(self._id)
-        for _ in range(len(self._id) % 4):
-            await asyncio.sleep(0)
-        if self._id.startswith("long"):
-            await self._stop.wait()
-        self.ended.append(self._id)
-
-
 @pytest.fixture(autouse=True)
 def waiting_segments(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    WaitingSegment.begun, WaitingSegment.ended = [], []
-    monkeypatch.setattr(local, "Segment", WaitingSegment)
+    FakeSegment.reset()
+    monkeypatch.setattr(local, "Segment", FakeSegment)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -112,11 +90,10 @@ def test_a_segment_that_is_submitted_while_the_engine_ends_is_executed_to_its_en
         if end == "abort":
             works.append(one.abort)
         together(*works)
-        assert sorted(WaitingSegment.begun) == sorted(WaitingSegment.ended)
-        assert sorted([*WaitingSegment.begun, *refused]) == sorted(ids)
+        assert sorted(FakeSegment.begun) == sorted(FakeSegment.ended)
+        assert sorted([*FakeSegment.begun, *refused]) == sorted(ids)
         assert one.running == 0
-        WaitingSegment.begun.clear()
-        WaitingSegment.ended.clear()
+        FakeSegment.reset()
 
 
 def test_a_segment_that_many_threads_submit_at_once_begins_once() -> None:
@@ -125,7 +102,7 @@ def test_a_segment_that_many_threads_submit_at_once_begins_once() -> None:
         together(*[partial(one.submit, f"long-{number}")] * 4)
     assert one.running == ROUNDS
     one.stop(0)
-    assert sorted(WaitingSegment.begun) == sorted(f"long-{number}" for number in range(ROUNDS))
+    assert sorted(FakeSegment.begun) == sorted(f"long-{number}" for number in range(ROUNDS))
 
 
 def test_whoever_waits_for_a_segment_hears_of_its_end_however_close_it_is() -> None:

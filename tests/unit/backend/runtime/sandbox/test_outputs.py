@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from backend.runtime.sandbox import Limits, OutputLimits
+from backend.runtime.sandbox import Limits
 from backend.runtime.sandbox.frames import Frames, HostileFrameError
 from backend.runtime.sandbox.outputs import OutputFolder, WorkspaceFullError
+from backend.settings import OutputLimits
 
 LIMITS = Limits(memory_mb=256, timeout_seconds=30, workspace_mb=64)
 FILE = 4

@@ -1,0 +1,42 @@
+"""Judges the result of a run by its schema, and stores it, while the segment may be stopped."""
+
+import asyncio
+
+from backend.runtime.beginning import Begun
+from backend.runtime.means import Means
+from backend.runtime.patience import patiently
+from backend.runtime.promotion import discard
+from backend.runtime.result import StoredResult, make_result
+from backend.runtime.stopping import StoppedError, Stopping
+
+
+async def store_result(means: Means, begun: Begun, stopping: Stopping, value: str) -> StoredResult:
+    """Judges and stores a result, JSON text.
+
+    Raises:
+        StoppedError: the segment is to end; neither goes on.
+        OSError: the store could not take it.
+    """
+    storing = asyncio.create_task(_judge_and_store(means, begun, value))
+    try:
+        return await stopping.or_result(storing)
+    except StoppedError:
+        storing.cancel()
+        # Once the run is closed it may be erased, and nothing may be stored for it after that.
+        await asyncio.wait({storing})
+        raise
+
+
+async def _judge_and_store(means: Means, begun: Begun, value: str) -> StoredResult:
+    schema, mismatch = begun.terms.result_schema, None
+    if schema is not None:
+        mismatch = await means.halted_with(
+            lambda halt: means.schemas.mismatch(schema, value, "result", owner=begun.key_id, halt=halt)
+        )
+    return await patiently(
+        lambda: means.halted_with(
+            lambda _: make_result(means.objects, begun.run_id, value, mismatch),
+            undo=lambda made: discard(means.objects, [made.output]),
+        ),
+        f"The result of run {begun.run_id}",
+    )
