@@ -27,6 +27,7 @@ from backend.runtime.result import StoredResult, make_result
 from backend.runtime.retry import wait_seconds
 from backend.runtime.steps import Completed, Failed, StepWork
 from backend.runtime.stopping import StoppedError, Stopping
+from backend.schemas.judge import JudgeUnavailableError
 
 _LOG = logging.getLogger(__name__)
 
@@ -213,9 +214,10 @@ class _Execution:
         if value is not None:
             try:
                 result, output, of_result = await self._store_result(value)
-            except OSError:
-                _LOG.exception("The result of run %s could not be stored", begun.run_id)
-                await self._recording.close(Ending(FAILED, INVARIANT_BLOCKED, "The result could not be stored."))
+            except OSError as error:
+                verb = "judged" if isinstance(error, JudgeUnavailableError) else "stored"
+                _LOG.exception("The result of run %s could not be %s", begun.run_id, verb)
+                await self._recording.close(Ending(FAILED, INVARIANT_BLOCKED, f"The result could not be {verb}."))
                 return
             board.changes.outputs.append(output)
             for message in of_result:
@@ -242,6 +244,7 @@ class _Execution:
 
         Raises:
             StoppedError: the segment is to end; neither goes on.
+            JudgeUnavailableError: it could not be judged.
             OSError: the store could not take it.
         """
         storing = asyncio.create_task(self._judge_and_store(value))
@@ -257,8 +260,11 @@ class _Execution:
         means, begun = self._means, self._begun
         schema, mismatch = begun.terms.result_schema, None
         if schema is not None:
-            mismatch = await means.halted_with(
-                lambda halt: means.schemas.mismatch(schema, value, "result", owner=begun.key_id, halt=halt)
+            mismatch = await patiently(
+                lambda: means.halted_with(
+                    lambda halt: means.schemas.mismatch(schema, value, "result", owner=begun.key_id, halt=halt)
+                ),
+                f"Judging the result of run {begun.run_id}",
             )
         return await patiently(
             lambda: means.halted_with(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,7 +136,7 @@ class Live(World):
         self.graphs = Graphs(data / "graphs", Secrets())
         files = stored_outputs(self.services.database, self.objects)
         told = BackendSettings(data=data, **settings)
-        redactor = Redactor(Models(told.secrets, told.models))
+        redactor = Redactor(Models(told.secrets, told.models), scratch=Path(tempfile.mkdtemp(prefix="redaction-")))
         sweep = by_policy(self.services.database, redactor)
         publisher = Publisher(self.services.database, self.services.clock, self.graphs, files, sweep)
         runtime = LocalRuntime(told, self.services, self.objects, publisher, redactor)
