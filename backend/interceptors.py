@@ -13,6 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from backend import metrics
 from backend.errors import STATUS_TRAILER, ApiError
+from backend.schemas.judge import JudgeUnavailableError
 from backend.storage.database import DatabaseAwayError
 from backend.storage.objects.interface import ObjectStoreError
 from backend.validation import validate
@@ -143,7 +144,7 @@ def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> str:
         _LOG.error("%s failed, request %s", name, caller_of(context).request_id, exc_info=error)
         error = ApiError(
             errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE
-            if isinstance(error, (DatabaseAwayError, ObjectStoreError))
+            if isinstance(error, (DatabaseAwayError, ObjectStoreError, JudgeUnavailableError))
             else errors_pb2.ERROR_REASON_INTERNAL
         )
     status = error.to_status()

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from backend.confined.confinement import confine
-from backend.confined.errors import JobFailedError, Kind
+from backend.confined.errors import FailureKind, JobFailedError
 from backend.confined.frames import FrameTooLargeError, close_all, encode, receive
 
 _LONGEST_MESSAGE: Final = 1_000
@@ -44,22 +44,22 @@ def _answer(program: ModuleType, job: Mapping[str, Any], descriptors: list[int])
     try:
         return {"result": program.OPERATIONS[job["operation"]](job["arguments"], descriptors)}
     except JobFailedError as error:
-        return {"error": Kind.FAILED, "message": str(error)[:_LONGEST_MESSAGE], "data": error.data}
+        return {"error": FailureKind.FAILED, "message": str(error)[:_LONGEST_MESSAGE], "data": error.data}
     except MemoryError:
-        return {"error": Kind.MEMORY}
+        return {"error": FailureKind.MEMORY}
     except Exception as error:  # noqa: BLE001 - its words may quote the job's data
-        return {"error": Kind.FAILED, "message": f"an unexpected failure ({type(error).__name__})", "data": None}
+        return {"error": FailureKind.FAILED, "message": f"an unexpected failure ({type(error).__name__})", "data": None}
 
 
 def _encoded(answer: dict[str, Any]) -> bytes:
     try:
         return encode(answer)
     except MemoryError:
-        return encode({"error": Kind.MEMORY})
+        return encode({"error": FailureKind.MEMORY})
     except FrameTooLargeError:
-        return encode({"error": Kind.FAILED, "message": "its answer is larger than allowed", "data": None})
+        return encode({"error": FailureKind.TOO_LARGE})
     except (ValueError, TypeError, RecursionError):
-        return encode({"error": Kind.FAILED, "message": "its answer is not JSON", "data": None})
+        return encode({"error": FailureKind.FAILED, "message": "its answer is not JSON", "data": None})
 
 
 if __name__ == "__main__":

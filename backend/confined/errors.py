@@ -4,13 +4,15 @@ from enum import StrEnum
 from typing import Any
 
 
-class Kind(StrEnum):
+class FailureKind(StrEnum):
     """Causes of a failed job."""
 
     DEADLINE = "deadline"
     """It used up its processor time, or slept past the wall-clock limit; its process was killed."""
     MEMORY = "memory"
     """It needed more memory than it may have; its process was killed."""
+    TOO_LARGE = "too large"
+    """It, or its answer, does not fit into a message."""
     DIED = "died"
     """Its process ended, or sent what no program sends."""
     UNAVAILABLE = "unavailable"
@@ -29,7 +31,7 @@ class ConfinedError(Exception):
     `data` is what the program's `JobFailedError` carried, else None.
     """
 
-    def __init__(self, kind: Kind, message: str, data: Any = None) -> None:
+    def __init__(self, kind: FailureKind, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.kind = kind
         self.data = data

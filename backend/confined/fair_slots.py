@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from backend.confined.errors import ConfinedError, Kind
+from backend.confined.errors import ConfinedError, FailureKind
 
 _POLL_SECONDS: Final = 0.1
 
@@ -46,7 +46,7 @@ class FairSlots:
             return self._held.total()
 
     def close(self) -> None:
-        """Lets everybody who waits, and whoever comes, fail."""
+        """Fails every thread that waits for a slot, and all later requests for one."""
         with self._lock:
             self._closed = True
             for waiting in self._waiting.values():
@@ -63,9 +63,9 @@ class FairSlots:
         while not self._closed and not granted.wait(_POLL_SECONDS):
             if halt is not None and halt.is_set():
                 self._give_up(owner, granted)
-                raise ConfinedError(Kind.HALTED, "it was ended")
+                raise ConfinedError(FailureKind.HALTED, "it was ended")
         if self._closed:
-            raise ConfinedError(Kind.CLOSED, "the service ends")
+            raise ConfinedError(FailureKind.CLOSED, "the service ends")
 
     def _give_up(self, owner: str, granted: threading.Event) -> None:
         with self._lock:

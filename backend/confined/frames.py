@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from backend import json_text
-from backend.confined.errors import ConfinedError, Kind
+from backend.confined.errors import ConfinedError, FailureKind
 
 LARGEST_FRAME_BYTES: Final = 64 * 2**20
 LENGTH_BYTES: Final = 4
@@ -83,14 +83,14 @@ class Channel:
         """The child's next message; raises ConfinedError where there is none, or it is malformed."""
         length = int.from_bytes(self._exactly(LENGTH_BYTES, check), "big")
         if length > LARGEST_FRAME_BYTES:
-            raise ConfinedError(Kind.DIED, "its answer was larger than allowed")
+            raise ConfinedError(FailureKind.DIED, "its answer was larger than allowed")
         text = self._exactly(length, check)
         try:
             message = json_text.parse(text.decode(errors="surrogatepass"))
         except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
-            raise ConfinedError(Kind.DIED, "its answer was malformed")
+            raise ConfinedError(FailureKind.DIED, "its answer was malformed")
         return message
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class Channel:
 
 
 def _died() -> ConfinedError:
-    return ConfinedError(Kind.DIED, "its process died")
+    return ConfinedError(FailureKind.DIED, "its process died")
 
 
 def close_all(descriptors: Sequence[int]) -> None:

@@ -22,7 +22,8 @@ _SHARED: Final = (
 )
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom")
 _RESOLVING: Final = ("resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "services", "protocols")
-_CERTIFICATES: Final = (
+NETWORK_FILES: Final = (
+    *(f"/etc/{name}" for name in _RESOLVING),
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
     "/etc/ssl/cert.pem",
@@ -32,6 +33,7 @@ _CERTIFICATES: Final = (
     "/usr/share/ca-certificates",
     "/usr/local/share/ca-certificates",
 )
+"""What a process reads to find other machines by name, and to trust them."""
 
 
 def readable_paths() -> list[str]:
@@ -43,7 +45,7 @@ def readable_paths() -> list[str]:
 
 def network_paths() -> list[str]:
     """What a process needs to find other machines by name, and to trust them."""
-    return _existing([*(f"/etc/{name}" for name in _RESOLVING), *_CERTIFICATES])
+    return _existing(NETWORK_FILES)
 
 
 def _locations(package: str) -> Iterable[str]:

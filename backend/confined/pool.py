@@ -1,17 +1,18 @@
 """A pool of confined processes that run one job each at a time."""
 
+import fcntl
 import itertools
+import logging
 import os
 import shutil
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from backend.confined.errors import ConfinedError, Kind
+from backend.confined.errors import ConfinedError, FailureKind
 from backend.confined.fair_slots import FairSlots
 from backend.confined.frames import FrameTooLargeError, encode
 from backend.confined.process import START_SECONDS, ConfinedProcess, Program, start_process
@@ -19,6 +20,12 @@ from backend.confined.spawner import Spawner
 
 _WALL_SECONDS: Final = 60.0
 _WALL_PER_CPU_SECOND: Final = 10.0
+
+
+# A process that died while it started, or at a job, says nothing of the next.
+_RETRIED: Final = frozenset({FailureKind.DIED, FailureKind.UNAVAILABLE})
+_REUSABLE: Final = frozenset({FailureKind.FAILED, FailureKind.TOO_LARGE})
+_LOG = logging.getLogger(__name__)
 
 
 class ConfinedPool:
@@ -79,20 +86,24 @@ class ConfinedPool:
         memory_bytes: int,
         descriptors: Sequence[int] = (),
         halt: threading.Event | None = None,
-        wall_seconds: float | None = None,
+        extra_wall_seconds: float = 0.0,
     ) -> Any:
         """The result of one job, as JSON.
+
+        A job whose process died, or could not be started, is retried once: a machine that is short of memory kills
+        these processes first, whatever they do.
 
         Args:
             operation: The name of the program's operation.
             arguments: JSON for it.
-            owner: Whose job it is, for instance an API key's id; owners get processes in turn.
+            owner: Whose job it is, for instance an API key's id; owners get processes round robin.
             cpu_seconds: Processor time of all threads of the job, after which its process is killed.
             memory_bytes: What the job may allocate.
-            descriptors: Open files for the job, at most 16.
+            descriptors: Open regular files for the job, at most 16. Before a retry they are rewound, and truncated if
+                they are open for writing.
             halt: Ends the job within a fraction of a second once it is set.
-            wall_seconds: The longest the job may take in all, for one that sleeps; by default a minute and ten times
-                its processor time.
+            extra_wall_seconds: How long the job may sleep, beside the minute and ten times its processor time that it
+                may take in all.
 
         Raises:
             ConfinedError: there is no result; see its `kind`.
@@ -100,20 +111,22 @@ class ConfinedPool:
         try:
             job = encode({"operation": operation, "arguments": arguments})
         except FrameTooLargeError as error:
-            raise ConfinedError(Kind.FAILED, str(error)) from None
-        wall = wall_seconds or _WALL_SECONDS + _WALL_PER_CPU_SECOND * cpu_seconds
+            raise ConfinedError(FailureKind.TOO_LARGE, str(error)) from None
+        wall_seconds = _WALL_SECONDS + _WALL_PER_CPU_SECOND * cpu_seconds + extra_wall_seconds
+
+        def attempt() -> Any:
+            process = self._ready_process(halt)
+            check = self._limits(process, cpu_seconds, wall_seconds, halt)
+            return self._attempt(process, job, memory_bytes, descriptors, check)
+
         with self._slots.slot(owner, halt):
-            process = self._take(halt)
-            done = False
             try:
-                result = process.run(job, memory_bytes, descriptors, self._limits(process, cpu_seconds, wall, halt))
-                done = True
+                return attempt()
             except ConfinedError as error:
-                done = error.kind is Kind.FAILED
-                raise self._explained(error) from None
-            finally:
-                self._put_back(process, usable=done)
-        return result
+                if error.kind not in _RETRIED:
+                    raise
+            _reset(descriptors)
+            return attempt()
 
     @property
     def pids(self) -> list[int]:
@@ -128,7 +141,7 @@ class ConfinedPool:
             return [process.confinement for process in (*self._busy, *self._idle) if process.confinement]
 
     def close(self) -> None:
-        """Ends every process and job; jobs that come later fail. Again is harmless."""
+        """Ends every process and job; jobs that come later fail. Idempotent."""
         self._closed.set()
         self._slots.close()
         with self._lock:
@@ -147,6 +160,25 @@ class ConfinedPool:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
+    def _attempt(
+        self,
+        process: ConfinedProcess,
+        job: bytes,
+        memory_bytes: int,
+        descriptors: Sequence[int],
+        check: Callable[[], None],
+    ) -> Any:
+        usable = False
+        try:
+            result = process.run(job, memory_bytes, descriptors, check)
+            usable = True
+        except ConfinedError as error:
+            usable = error.kind in _REUSABLE
+            raise self._explained(error) from None
+        finally:
+            self._put_back(process, usable=usable)
+        return result
+
     def _limits(
         self, process: ConfinedProcess, cpu_seconds: float, wall_seconds: float, halt: threading.Event | None
     ) -> Callable[[], None]:
@@ -156,41 +188,34 @@ class ConfinedPool:
 
         def check() -> None:
             self._check_wanted(halt)
-            # Whoever comes while this job takes long finds a process that is ready.
+            # However long this job takes, the next one finds a process that is ready.
             self._start_spare()
             if not process.alive:
                 # Its clock says nothing any more; the socket tells that it died.
                 return
             if process.cpu_seconds > cpu_end:
-                raise ConfinedError(Kind.DEADLINE, f"it takes more than {cpu_seconds:g} seconds of processor time")
+                raise ConfinedError(
+                    FailureKind.DEADLINE, f"it takes more than {cpu_seconds:g} seconds of processor time"
+                )
             if time.monotonic() > wall_end:
-                raise ConfinedError(Kind.DEADLINE, f"it takes longer than {wall_seconds:g} seconds")
+                raise ConfinedError(FailureKind.DEADLINE, f"it takes longer than {wall_seconds:g} seconds")
 
         return check
 
     def _check_wanted(self, halt: threading.Event | None) -> None:
         if halt is not None and halt.is_set():
-            raise ConfinedError(Kind.HALTED, "it was ended")
+            raise ConfinedError(FailureKind.HALTED, "it was ended")
         if self._closed.is_set():
-            raise ConfinedError(Kind.CLOSED, "the service ends")
+            raise ConfinedError(FailureKind.CLOSED, "the service ends")
 
     def _explained(self, error: ConfinedError) -> ConfinedError:
         """A process that `close` killed looks as if it had died."""
-        if error.kind is Kind.DIED and self._closed.is_set():
-            return ConfinedError(Kind.CLOSED, "the service ends")
+        if error.kind is FailureKind.DIED and self._closed.is_set():
+            return ConfinedError(FailureKind.CLOSED, "the service ends")
         return error
 
-    def _take(self, halt: threading.Event | None) -> ConfinedProcess:
-        """A process that is ready for a job, and is now busy."""
-        try:
-            return self._ready_process(halt)
-        except ConfinedError as error:
-            if error.kind is not Kind.UNAVAILABLE:
-                raise
-        # One that was killed while it started, for instance by a machine short of memory, says nothing of the next.
-        return self._ready_process(halt)
-
     def _ready_process(self, halt: threading.Event | None) -> ConfinedProcess:
+        """A process that is ready for a job, and is now busy."""
         process = self._idle_process() or self._started()
         with self._lock:
             self._busy.add(process)
@@ -199,15 +224,17 @@ class ConfinedPool:
         def check() -> None:
             self._check_wanted(halt)
             if time.monotonic() > start_end:
-                raise ConfinedError(Kind.UNAVAILABLE, "its process could not be started in time")
+                raise ConfinedError(FailureKind.UNAVAILABLE, "its process could not be started in time")
 
         try:
             process.await_ready(check)
-        except ConfinedError as error:
+        except (ConfinedError, OSError) as caught:
             self._put_back(process, usable=False)
-            error = self._explained(error)
-            if error.kind is Kind.DIED:
-                error = ConfinedError(Kind.UNAVAILABLE, "its process could not be started")
+            error = self._explained(
+                caught if isinstance(caught, ConfinedError) else ConfinedError(FailureKind.DIED, "its process died")
+            )
+            if error.kind is FailureKind.DIED:
+                error = ConfinedError(FailureKind.UNAVAILABLE, "its process could not be started")
             raise error from None
         return process
 
@@ -224,21 +251,23 @@ class ConfinedPool:
     def _started(self) -> ConfinedProcess:
         with self._lock:
             if self._closed.is_set():
-                raise ConfinedError(Kind.CLOSED, "the service ends")
+                raise ConfinedError(FailureKind.CLOSED, "the service ends")
             if self._spawner is None:
                 self._spawner = Spawner(f"{self._name}-spawner")
             starting = self._spawner.submit(self._start)
         try:
             return starting.result()
         except OSError as error:
-            raise ConfinedError(Kind.UNAVAILABLE, f"its process could not be started: {error.strerror}") from None
+            raise ConfinedError(
+                FailureKind.UNAVAILABLE, f"its process could not be started: {error.strerror}"
+            ) from None
 
     def _start(self) -> ConfinedProcess:
         folder = None if self._scratch is None else self._scratch / str(next(self._numbers))
         return start_process(self._program, folder)
 
     def _start_spare(self) -> None:
-        """Has a process ready for whoever comes next."""
+        """Starts a process for the next job, so that it need not wait for the start."""
         if not self._spare:
             return
         with self._lock:
@@ -250,21 +279,25 @@ class ConfinedPool:
 
             def start() -> None:
                 process = None
-                with suppress(OSError):
+                try:
                     process = self._start()
-                with self._lock:
-                    self._starting -= 1
-                    if process is not None:
-                        self._idle.append(process)
+                except Exception:  # noqa: BLE001 - logged; the next job starts its own
+                    _LOG.exception("A spare process of %s could not be started", self._name)
+                finally:
+                    with self._lock:
+                        self._starting -= 1
+                        if process is not None:
+                            self._idle.append(process)
 
             spawner.submit(start, urgent=False)
 
     def _put_back(self, process: ConfinedProcess, *, usable: bool) -> None:
         usable = usable and process.alive and process.reusable
-        if usable:
-            process.clear_scratch()
         with self._lock:
             self._busy.discard(process)
+        # Once the pool is closed its scratch folders are gone.
+        usable = usable and process.clear_scratch()
+        with self._lock:
             keep = usable and not self._closed.is_set() and len(self._idle) < self._size
             if keep:
                 # The one used last, whose memory is warm, is taken first.
@@ -276,3 +309,10 @@ class ConfinedPool:
     def _discard(self, process: ConfinedProcess) -> None:
         process.kill()
         process.channel.close()
+
+
+def _reset(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
+            os.ftruncate(descriptor, 0)

@@ -8,13 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from backend.confined.confinement import confinement
-from backend.confined.errors import ConfinedError, Kind
+from backend.confined.errors import ConfinedError, FailureKind
 from backend.confined.frames import Channel, encode
 
 START_SECONDS: Final = 120.0
@@ -67,7 +67,7 @@ class ConfinedProcess:
             return
         confinement = self.channel.receive(check).get("confinement")
         if not isinstance(confinement, dict) or self.channel.receive(check).get("ready") is not True:
-            raise ConfinedError(Kind.DIED, "its process could not be started")
+            raise ConfinedError(FailureKind.DIED, "its process could not be started")
         self.confinement = confinement
         self._ready = True
         self._idle_bytes = self._memory()[0]
@@ -93,16 +93,18 @@ class ConfinedProcess:
             return self._memory()[0] <= self._idle_bytes + _LARGEST_IDLE_GROWTH_BYTES
         return False
 
-    def clear_scratch(self) -> None:
-        """Removes what jobs have left in the scratch folder."""
-        if self.scratch is not None:
-            for entry in self.scratch.iterdir():
+    def clear_scratch(self) -> bool:
+        """Removes what jobs have left in the scratch folder; False where that failed."""
+        try:
+            for entry in () if self.scratch is None else self.scratch.iterdir():
                 _remove(entry)
+        except OSError:
+            return False
+        return True
 
     def kill(self) -> None:
-        """Ends and reaps the process, and removes its scratch folder; again is harmless."""
-        self.popen.kill()
-        self.popen.wait()
+        """Ends and reaps the process, and removes its scratch folder. Idempotent."""
+        _end(self.popen)
         if self.scratch is not None:
             _remove(self.scratch)
 
@@ -131,9 +133,12 @@ def start_process(program: Program, scratch: Path | None) -> ConfinedProcess:
         OSError: the machine has no room for another process.
     """
     ours, theirs = socket.socketpair()
-    with theirs:
+    with theirs, ExitStack() as on_failure:
+        on_failure.enter_context(ours)
         if scratch is not None:
+            on_failure.callback(_remove, scratch)
             scratch.mkdir(mode=0o700, parents=True)
+        options = encode(_options(program, scratch))
         command = [sys.executable, "-I", "-X", "utf8", "-m", "backend.confined.child", str(theirs.fileno())]
         popen = subprocess.Popen(
             command,
@@ -144,10 +149,14 @@ def start_process(program: Program, scratch: Path | None) -> ConfinedProcess:
             cwd="/",
             pass_fds=(theirs.fileno(),),
         )
-    with suppress(OSError):
-        # A child that has died already is noticed by whoever waits for it.
-        ours.sendall(encode(_options(program, scratch)))
-    return ConfinedProcess(popen, Channel(ours), scratch)
+        on_failure.callback(_end, popen)
+        theirs.close()
+        with suppress(OSError):
+            # A child that has died already is noticed by whoever waits for it.
+            ours.sendall(options)
+        process = ConfinedProcess(popen, Channel(ours), scratch)
+        on_failure.pop_all()
+        return process
 
 
 def _options(program: Program, scratch: Path | None) -> dict[str, Any]:
@@ -160,15 +169,22 @@ def _options(program: Program, scratch: Path | None) -> dict[str, Any]:
     }
 
 
+def _end(popen: "subprocess.Popen[bytes]") -> None:
+    popen.kill()
+    popen.wait()
+
+
 def _result(answer: dict[str, Any]) -> Any:
     match answer:
         case {"result": result}:
             return result
-        case {"error": Kind.MEMORY.value}:
-            raise ConfinedError(Kind.MEMORY, "it needs more memory than it may have")
-        case {"error": Kind.FAILED.value, "message": str(message), "data": data}:
-            raise ConfinedError(Kind.FAILED, message[:1_000], data)
-    raise ConfinedError(Kind.DIED, "its answer was malformed")
+        case {"error": FailureKind.MEMORY.value}:
+            raise ConfinedError(FailureKind.MEMORY, "it needs more memory than it may have")
+        case {"error": FailureKind.TOO_LARGE.value}:
+            raise ConfinedError(FailureKind.TOO_LARGE, "its answer is larger than allowed")
+        case {"error": FailureKind.FAILED.value, "message": str(message), "data": data}:
+            raise ConfinedError(FailureKind.FAILED, message[:1_000], data)
+    raise ConfinedError(FailureKind.DIED, "its answer was malformed")
 
 
 def _remove(path: Path) -> None:

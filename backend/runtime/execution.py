@@ -10,7 +10,7 @@ from typing import Final
 from backend import metrics
 from backend.ids import new_id
 from backend.runtime.files import remove_leftovers
-from backend.runtime.final_sweep import AT_ONCE, FinalSweeps
+from backend.runtime.final_sweep import CONCURRENT_SWEEPS, FinalSweeps
 from backend.runtime.limits import DEFAULT_LIMITS
 from backend.runtime.means import Means
 from backend.runtime.memory import default_memory_mb
@@ -76,7 +76,7 @@ class Execution:
             objects,
             redactor,
             settings.data / "sweeps",
-            at_once=_sweeps_at_once(settings),
+            concurrent=_concurrent_sweeps(settings),
             on_end=self._opening.wake,
         )
         self._tidying = Ticker("tidy", self._tidy, _TIDY_SECONDS)
@@ -240,6 +240,8 @@ class Execution:
         remove_leftovers(self._services.database, self._work, self._stopping)
 
 
-def _sweeps_at_once(settings: BackendSettings) -> int:
+def _concurrent_sweeps(settings: BackendSettings) -> int:
     """Each holds a connection, and needs another from time to time."""
-    return AT_ONCE if settings.database is None else max(1, min(AT_ONCE, settings.database_connections // 4))
+    if settings.database is None:
+        return CONCURRENT_SWEEPS
+    return max(1, min(CONCURRENT_SWEEPS, settings.database_connections // 4))

@@ -28,8 +28,8 @@ from backend.storage.objects import ObjectStore
 
 _LOG = logging.getLogger(__name__)
 
-AT_ONCE: Final = 4
-"""Runs that are swept at once in one process; keys that have none among them share as many more."""
+CONCURRENT_SWEEPS: Final = 4
+"""Concurrent sweeps of runs in one process; keys that have none among them share as many more."""
 
 _END_SECONDS: Final = 2.0
 # Another process that has a run may die before it is done.
@@ -44,10 +44,10 @@ class _Active:
 
 
 class FinalSweeps:
-    """Sweeps several runs at once, those of different keys in turn. `folder` is for copies of what is being swept.
+    """Sweeps several runs concurrently, round robin by key. `folder` is for copies of what is being swept.
 
     Args:
-        at_once: See AT_ONCE. Each sweep holds a connection to the database.
+        concurrent: See CONCURRENT_SWEEPS. Each sweep holds a connection to the database.
         on_end: Called whenever a sweep has ended, so that the next round may come.
     """
 
@@ -59,25 +59,25 @@ class FinalSweeps:
         redactor: Redactor,
         folder: Path,
         *,
-        at_once: int = AT_ONCE,
+        concurrent: int = CONCURRENT_SWEEPS,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
         self._objects = objects
         self._redactor = redactor
         self._folder = folder
-        self._at_once = at_once
+        self._concurrent = concurrent
         self._on_end = on_end
         self._pauses = Pauses(clock)
         self._elsewhere: dict[str, float] = {}
         self._lock = threading.Lock()
         self._active: dict[str, _Active] = {}
-        self._threads = ThreadPoolExecutor(2 * at_once, thread_name_prefix="final-sweep")
+        self._threads = ThreadPoolExecutor(2 * concurrent, thread_name_prefix="final-sweep")
         # Nothing unswept stays on the working disk, also when an earlier process died in mid-sweep.
         shutil.rmtree(folder, ignore_errors=True)
 
     def round(self) -> "list[Future[None]]":
-        """Begins to sweep finished runs that wait for it, and removes the originals of those that were.
+        """Removes the originals of runs that were swept, and begins to sweep finished runs that wait for it.
 
         A sweep whose run waits for it no longer, as after an erasure by any process, is ended.
         """
@@ -90,10 +90,11 @@ class FinalSweeps:
         with self._lock:
             self._pauses.keep({*waiting, *unnamed})
             self._elsewhere = {run_id: until for run_id, until in self._elsewhere.items() if run_id in waiting}
-            chosen = list(self._chosen(waiting))
-            self._active.update(chosen)
         # An ended sweep may be about to store something: what was announced for it waits for the next round.
         self._remove(key for key in unnamed if run_of(key) not in active)
+        with self._lock:
+            chosen = list(self._chosen(waiting))
+            self._active.update(chosen)
         return [self._threads.submit(self._try, run_id, sweep) for run_id, sweep in chosen]
 
     def forget(self, run_id: str) -> None:
@@ -124,7 +125,7 @@ class FinalSweeps:
         while left:
             run_id = min(left, key=lambda one: held[left[one]])
             key_id = left.pop(run_id)
-            if held.total() >= self._at_once * (1 if held[key_id] else 2):
+            if held.total() >= self._concurrent * (1 if held[key_id] else 2):
                 return
             held[key_id] += 1
             yield run_id, _Active(key_id)

@@ -40,7 +40,7 @@ async def patiently(work: Callable[[], Awaitable[T]], what: str) -> T:
             end = now + SECONDS if end is None else end
             if now >= end:
                 raise
-            _LOG.warning("%s: the object store failed and is tried again for %.0f s", what, end - now, exc_info=True)
+            _LOG.warning("%s failed and is tried again for %.0f s", what, end - now, exc_info=True)
         await sleep(min(pause, end - now))
         pause = min(2 * pause, LONGEST_PAUSE)
 

@@ -16,7 +16,8 @@ from typing import Any, Final
 from backend.confined import JobFailedError
 from backend.runtime.model_recognizer import AskedModel, ModelFailedError
 from backend.runtime.models import Models, ModelUnusableError
-from backend.runtime.redaction import Mention, RedactionEngine
+from backend.runtime.redaction import Mention, ModelError, RedactionEngine
+from backend.runtime.redaction.files import MACHINE_ERRORS
 from backend.secrets import Secrets
 from backend.settings import ModelProvider
 
@@ -100,17 +101,27 @@ def _engine(arguments: Mapping[str, Any]) -> RedactionEngine:
 
 @contextmanager
 def _failures_worded(engine: RedactionEngine) -> Iterator[None]:
-    """Words what is raised without quoting what was swept, and says how often the model was asked until then."""
+    """Words what is raised without quoting what was swept.
+
+    Says how often the model was asked until then, and whether a `retry` may succeed.
+    """
     try:
         yield
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - as said
-        raise JobFailedError(_reason(error), {"model_calls": engine.counts["model_calls"]}) from None
+    except Exception as error:  # noqa: BLE001 - its words may quote what was swept
+        data = {"model_calls": engine.counts["model_calls"], "retry": _may_succeed_later(error)}
+        raise JobFailedError(_reason(error), data) from None
 
 
-def _reason(error: Exception) -> str:
+def _may_succeed_later(error: Exception) -> bool:
+    return isinstance(error, ModelError) or (isinstance(error, OSError) and error.errno in MACHINE_ERRORS)
+
+
+def _reason(error: BaseException) -> str:
     match error:
+        case ModelError(__cause__=BaseException() as cause):
+            return _reason(cause)
         case ModelUnusableError() | ModelFailedError():
             return str(error)
         case OSError(strerror=str(reason)):

@@ -3,9 +3,7 @@
 Sweeps of several keys go side by side. Only a process that asks a model has network, and that model's secret alone.
 """
 
-import os
 import shutil
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +12,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from backend import json_text, metrics
-from backend.confined import ConfinedError, ConfinedPool, Kind
+from backend.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.runtime.model_recognizer import PAUSES
 from backend.runtime.models import Models
 from backend.runtime.redaction import Counts, FileOutcome
@@ -28,7 +26,9 @@ _PROGRAM: Final = "backend.runtime.redaction_program"
 _KINDS: Final = frozenset({"off", "text", "csv", "json", "parquet", "zip", "binary"})
 OVER_LIMIT: Final = "over_limit"
 """Why a file was withheld whose sweep exceeded a bound."""
-_LIMITS: Final = frozenset({Kind.DEADLINE, Kind.MEMORY, Kind.DIED})
+SWEEP_FAILED: Final = "sweep_failed"
+"""Why a file was withheld at which the program that sweeps failed."""
+_LIMITS: Final = frozenset({FailureKind.DEADLINE, FailureKind.MEMORY, FailureKind.TOO_LARGE, FailureKind.DIED})
 # A model may take a minute to answer, and is asked again for another.
 _WALL_SECONDS_PER_CALL: Final = 180.0
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -37,14 +37,15 @@ _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 class RedactionError(Exception):
     """A sweep could not be carried out, and nothing of it may be used; the text is worded for a person.
 
-    `over_limit` says that it exceeded a bound of time or memory, so that trying again cannot help. `model_calls` is
-    how often a model had been asked before.
+    `over_limit` says that it exceeded a bound of time, memory or size; `permanent`, that a retry cannot help, because
+    of that or because the program failed at what it swept. `model_calls` is how often a model had been asked before.
     """
 
-    def __init__(self, reason: str, model_calls: int = 0, *, over_limit: bool = False) -> None:
+    def __init__(self, reason: str, model_calls: int = 0, *, over_limit: bool = False, permanent: bool = False) -> None:
         super().__init__(reason)
         self.model_calls = model_calls
         self.over_limit = over_limit
+        self.permanent = permanent or over_limit
 
 
 class Redactor:
@@ -52,7 +53,7 @@ class Redactor:
 
     `models` are those it may ask, with `pauses` between the tries where one fails. `scratch` is a folder for copies of
     what is being swept. A sweep ends soon after its `halt` is set; `owner` is the API key whose run it is for, and
-    owners are served in turn.
+    owners are served round robin.
     """
 
     def __init__(
@@ -60,8 +61,8 @@ class Redactor:
         models: Models,
         pauses: Sequence[float] = PAUSES,
         *,
+        scratch: Path,
         limits: RedactionLimits | None = None,
-        scratch: Path | None = None,
     ) -> None:
         self._models = models
         self._pauses = pauses
@@ -70,28 +71,29 @@ class Redactor:
         self._lock = threading.Lock()
         self._pools: dict[str | None, ConfinedPool] = {}
         self._closed = False
-        if scratch is not None:
-            # What an earlier process was killed at.
-            shutil.rmtree(scratch, ignore_errors=True)
+        # What an earlier process was killed at.
+        shutil.rmtree(scratch, ignore_errors=True)
 
     def values(
-        self, policy: Policy, values: Sequence[Any], halt: threading.Event | None = None, *, owner: str = ""
+        self, policy: Policy, values: Sequence[Any], halt: threading.Event | None = None, *, owner: str
     ) -> tuple[list[Any], Counts]:
         """Sweeps JSON values.
 
         Raises:
             RedactionError: the sweep could not be carried out.
         """
-        answer, counts = self._run("values", policy, {"values": values}, values, f"{owner}/values", halt)
+        size_bytes = len(json_text.write(values))
+        answer, counts = self._run("values", policy, {"values": values}, size_bytes, f"{owner}/values", halt)
         swept = answer["swept"]
         return list(values) if swept is None and policy["mode"] != "redact" else _many(swept, len(values)), counts
 
     def names(
-        self, policy: Policy, names: Sequence[str], halt: threading.Event | None = None, *, owner: str = ""
+        self, policy: Policy, names: Sequence[str], halt: threading.Event | None = None, *, owner: str
     ) -> tuple[list[str], Counts]:
         """Sweeps names of files, each into another than the rest; no model is asked. Raises as `values`."""
         policy = {**policy, "model": None}
-        answer, counts = self._run("names", policy, {"names": names}, names, f"{owner}/values", halt)
+        size_bytes = sum(map(len, names))
+        answer, counts = self._run("names", policy, {"names": names}, size_bytes, f"{owner}/values", halt)
         swept = _many(answer["swept"], len(names))
         if len(set(map(str, swept))) != len(swept) or not all(map(_is_relative_path, swept)):
             raise _malformed()
@@ -105,11 +107,12 @@ class Redactor:
         name: str,
         halt: threading.Event | None = None,
         *,
-        owner: str = "",
+        owner: str,
     ) -> tuple[FileOutcome, Counts]:
         """Sweeps a file that is called `name`; in mode `redact` its swept copy goes to `target`.
 
-        A file that exceeds a bound is withheld, with the reason OVER_LIMIT. Raises as `values`.
+        A file that exceeds a bound is withheld, with the reason OVER_LIMIT; one at which the program fails, with
+        SWEEP_FAILED. Raises as `values`.
         """
         size = source.stat().st_size
         partial = target.with_name(target.name + ".partial")
@@ -121,10 +124,11 @@ class Redactor:
             if not outcome.withheld and policy["mode"] == "redact":
                 partial.replace(target)
         except RedactionError as error:
-            if not error.over_limit:
+            if not error.permanent:
                 raise
             redacts = policy["mode"] == "redact"
-            outcome = FileOutcome("unknown", withheld=redacts, reason=OVER_LIMIT)
+            reason = OVER_LIMIT if error.over_limit else SWEEP_FAILED
+            outcome = FileOutcome("unknown", withheld=redacts, reason=reason)
             counts = Counts(files=1, withheld_files=int(redacts), model_calls=error.model_calls)
         finally:
             partial.unlink(missing_ok=True)
@@ -148,60 +152,40 @@ class Redactor:
             pools = list(self._pools.values())
         for pool in pools:
             pool.close()
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _run(
         self,
         operation: str,
         policy: Policy,
         given: dict[str, Any],
-        size: Any,
+        size_bytes: int,
         owner: str,
         halt: threading.Event | None,
         descriptors: Sequence[int] = (),
     ) -> tuple[dict[str, Any], Counts]:
         asks = policy["model"] is not None and policy["max_model_calls"] > 0
         arguments = {"policy": dict(policy), "model": self._access(policy["model"]) if asks else None, **given}
-        size_bytes = size if isinstance(size, int) else len(json_text.write(size))
-        cpu_seconds = self._limits.cpu_seconds(size_bytes)
         calls = _WALL_SECONDS_PER_CALL * policy["max_model_calls"] if asks else 0.0
         began = perf_counter()
         try:
-            answer = self._tried_twice(
-                self._pool(policy["model"] if asks else None),
+            answer = self._pool(policy["model"] if asks else None).run(
                 operation,
                 arguments,
                 owner=owner,
-                cpu_seconds=cpu_seconds,
+                cpu_seconds=self._limits.cpu_seconds(size_bytes),
                 memory_bytes=self._limits.memory_mb * 2**20,
                 descriptors=descriptors,
                 halt=halt,
-                wall_seconds=60.0 + 10.0 * cpu_seconds + calls,
+                extra_wall_seconds=calls,
             )
-            return answer, _counts(answer)
-        except RedactionError:
+            return _dictionary(answer), _counts(answer)
+        except (ConfinedError, RedactionError) as error:
             if halt is None or not halt.is_set():
                 metrics.REDACTION_FAILURES.add(operation)
-            raise
+            raise (_refused(error) if isinstance(error, ConfinedError) else error) from None
         finally:
             metrics.REDACTION_SECONDS.observe(perf_counter() - began, operation)
-
-    def _tried_twice(self, pool: ConfinedPool, operation: str, arguments: Any, **bounds: Any) -> dict[str, Any]:
-        try:
-            return _dictionary(pool.run(operation, arguments, **bounds))
-        except ConfinedError as error:
-            if error.kind is not Kind.DIED:
-                raise _refused(error) from None
-        # The machine may have been short of memory, so it is worth another try.
-        for descriptor in bounds["descriptors"]:
-            os.lseek(descriptor, 0, os.SEEK_SET)
-        for descriptor in bounds["descriptors"][1:]:
-            os.ftruncate(descriptor, 0)
-        try:
-            return _dictionary(pool.run(operation, arguments, **bounds))
-        except ConfinedError as error:
-            raise _refused(error) from None
 
     def _pool(self, model: str | None) -> ConfinedPool:
         with self._lock:
@@ -209,8 +193,6 @@ class Redactor:
                 raise RedactionError("the service ends")
             if model not in self._pools:
                 number = len(self._pools)
-                if self._scratch is None:
-                    self._scratch = Path(tempfile.mkdtemp(prefix="redaction-"))
                 self._pools[model] = ConfinedPool(
                     _PROGRAM,
                     name="redaction" if model is None else "redaction-model",
@@ -242,13 +224,19 @@ class Redactor:
 
 
 def _refused(error: ConfinedError) -> RedactionError:
-    calls = error.data.get("model_calls") if isinstance(error.data, dict) else 0
+    data = error.data if isinstance(error.data, dict) else {}
+    calls = data.get("model_calls")
     reason = {
-        Kind.HALTED: "the sweep was ended",
-        Kind.DIED: "the process that sweeps died",
-        Kind.MEMORY: "it needs more memory than a sweep may have",
+        FailureKind.HALTED: "the sweep was ended",
+        FailureKind.DIED: "the process that sweeps died",
+        FailureKind.MEMORY: "it needs more memory than a sweep may have",
     }.get(error.kind, str(error))
-    return RedactionError(reason, calls if isinstance(calls, int) else 0, over_limit=error.kind in _LIMITS)
+    return RedactionError(
+        reason,
+        calls if isinstance(calls, int) else 0,
+        over_limit=error.kind in _LIMITS,
+        permanent=error.kind is FailureKind.FAILED and data.get("retry") is not True,
+    )
 
 
 # What a process answers is untrusted: it has read what strangers wrote.

@@ -15,6 +15,7 @@ async def store_result(means: Means, begun: Begun, stopping: Stopping, value: st
 
     Raises:
         StoppedError: the segment is to end; neither goes on.
+        JudgeUnavailableError: it could not be judged.
         OSError: the store could not take it.
     """
     storing = asyncio.create_task(_judge_and_store(means, begun, value))
@@ -30,8 +31,11 @@ async def store_result(means: Means, begun: Begun, stopping: Stopping, value: st
 async def _judge_and_store(means: Means, begun: Begun, value: str) -> StoredResult:
     schema, mismatch = begun.terms.result_schema, None
     if schema is not None:
-        mismatch = await means.halted_with(
-            lambda halt: means.schemas.mismatch(schema, value, "result", owner=begun.key_id, halt=halt)
+        mismatch = await patiently(
+            lambda: means.halted_with(
+                lambda halt: means.schemas.mismatch(schema, value, "result", owner=begun.key_id, halt=halt)
+            ),
+            f"Judging the result of run {begun.run_id}",
         )
     return await patiently(
         lambda: means.halted_with(

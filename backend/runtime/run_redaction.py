@@ -7,8 +7,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from backend.runtime.redaction import Counts
-from backend.runtime.redactor import OVER_LIMIT, RedactionError, Redactor
+from backend.runtime.redaction import Counts, FileOutcome
+from backend.runtime.redactor import OVER_LIMIT, SWEEP_FAILED, RedactionError, Redactor
 
 T = TypeVar("T")
 
@@ -24,6 +24,21 @@ class Found(NamedTuple):
     counts: Counts
 
 
+_MALFORMED: Final = frozenset({"broken", "too_many_members", "too_large", "too_deep", "value_too_long"})
+
+
+def sweep_warning(outcome: FileOutcome, name: str, limit: str) -> str | None:
+    """The warning for a file, by its swept name, that was not swept in full; None where there is nothing to say."""
+    if outcome.reason == OVER_LIMIT:
+        return over_limit_warning(name, limit, outcome.withheld)
+    if outcome.reason == SWEEP_FAILED:
+        what = "was withheld" if outcome.withheld else "could not be searched"
+        return f"The file '{name}' {what}, because its sweep for personal data failed."
+    if outcome.reason in _MALFORMED and not outcome.withheld:
+        return f"The file '{name}' could not be searched for personal data: it is malformed, or expands to too much."
+    return None
+
+
 def over_limit_warning(name: str, limit: str, withheld: bool) -> str:
     """The warning for a file, by its swept name, whose sweep exceeded the bounds that `limit` words."""
     what = "was withheld" if withheld else "could not be searched"
@@ -37,7 +52,7 @@ class RunRedaction:
     `halt` is set.
     """
 
-    def __init__(self, redactor: Redactor, policy: Mapping[str, Any], calls_made: int, owner: str = "") -> None:
+    def __init__(self, redactor: Redactor, policy: Mapping[str, Any], calls_made: int, owner: str) -> None:
         self._redactor = redactor
         self._owner = owner
         self._warnings: list[str] = []
@@ -84,7 +99,7 @@ class RunRedaction:
         return total
 
     def take_warnings(self) -> list[str]:
-        """What became of files whose sweep exceeded its limits, since the last call."""
+        """What became of files that were not swept in full, since the last call."""
         with self._lock:
             warnings, self._warnings = self._warnings, []
         return warnings
@@ -94,9 +109,10 @@ class RunRedaction:
         outcome, counts = self._counted(
             lambda policy: self._redactor.file(policy, source, target, path, halt, owner=self._owner)
         )
-        if outcome.reason == OVER_LIMIT:
+        warning = sweep_warning(outcome, name, self._redactor.limit_of(size))
+        if warning is not None:
             with self._lock:
-                self._warnings.append(over_limit_warning(name, self._redactor.limit_of(size), outcome.withheld))
+                self._warnings.append(warning)
         return counts
 
     def _counted(self, sweep: Callable[[Mapping[str, Any]], tuple[T, Counts]]) -> tuple[T, Counts]:

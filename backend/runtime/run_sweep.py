@@ -11,7 +11,7 @@ from backend.outputs.store import outputs_of
 from backend.runs import redaction_manifest
 from backend.runtime import final_sweep_store as store
 from backend.runtime.redaction import Counts
-from backend.runtime.redactor import OVER_LIMIT, RedactionError, Redactor
+from backend.runtime.redactor import RedactionError, Redactor
 from backend.runtime.result import (
     RESULT_PATH,
     SUMMARY_TOO_LONG,
@@ -19,7 +19,7 @@ from backend.runtime.result import (
     is_summary_too_long,
     summary_of,
 )
-from backend.runtime.run_redaction import OUTPUTS, over_limit_warning
+from backend.runtime.run_redaction import OUTPUTS, over_limit_warning, sweep_warning
 from backend.storage.database import Database, Tx, run_of
 from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
@@ -109,7 +109,7 @@ class RunSweep:
         try:
             swept, counts = self.redactor.values(self._policy, values, self.halt, owner=self._row.key_id)
         except RedactionError as error:
-            if not error.over_limit:
+            if not error.permanent:
                 raise
             self._add(Counts(model_calls=error.model_calls))
             return None
@@ -141,7 +141,7 @@ class RunSweep:
                 self._policy, [output.path for output in files], self.halt, owner=self._row.key_id
             )
         except RedactionError as error:
-            if not error.over_limit:
+            if not error.permanent:
                 raise
             self._warnings.append("The names of the outputs could not be swept for personal data within their limits.")
             return [f"{output.step}/{output.output_id}" if self._redacts else output.path for output in files]
@@ -155,8 +155,9 @@ class RunSweep:
             self._policy, source, target, output.path, self.halt, owner=self._row.key_id
         )
         self._add(counts)
-        if outcome.reason == OVER_LIMIT:
-            self._warnings.append(over_limit_warning(name, self.redactor.limit_of(output.size_bytes), outcome.withheld))
+        warning = sweep_warning(outcome, name, self.redactor.limit_of(output.size_bytes))
+        if warning is not None:
+            self._warnings.append(warning)
         if outcome.withheld:
             self._withheld.append(output.output_id)
         elif self._redacts:

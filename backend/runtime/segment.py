@@ -25,6 +25,7 @@ from backend.runtime.result_storing import store_result
 from backend.runtime.retry import wait_seconds
 from backend.runtime.steps import Completed, Failed, StepWork
 from backend.runtime.stopping import StoppedError, Stopping
+from backend.schemas.judge import JudgeUnavailableError
 
 _LOG = logging.getLogger(__name__)
 
@@ -211,9 +212,10 @@ class _Execution:
         if value is not None:
             try:
                 result, output, of_result = await store_result(means, begun, self._stopping, value)
-            except OSError:
-                _LOG.exception("The result of run %s could not be stored", begun.run_id)
-                await self._recording.close(Ending(FAILED, INVARIANT_BLOCKED, "The result could not be stored."))
+            except OSError as error:
+                verb = "judged" if isinstance(error, JudgeUnavailableError) else "stored"
+                _LOG.exception("The result of run %s could not be %s", begun.run_id, verb)
+                await self._recording.close(Ending(FAILED, INVARIANT_BLOCKED, f"The result could not be {verb}."))
                 return
             board.changes.outputs.append(output)
             for message in of_result:

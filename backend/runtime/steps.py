@@ -154,11 +154,16 @@ class StepWork:
 
     async def _answer_mismatch(self, schema: Any, answer: Any) -> str | None:
         """What of a model's answer does not fit its schema."""
-        return await self.means.halted_with(
-            lambda halt: self.means.schemas.mismatch(
-                schema, json_text.write(answer), "answer", owner=self.key_id, halt=halt
+        text = json_text.write(answer)
+        try:
+            return await patiently(
+                lambda: self.means.halted_with(
+                    lambda halt: self.means.schemas.mismatch(schema, text, "answer", owner=self.key_id, halt=halt)
+                ),
+                f"Judging the answer in step {self.step.step} of run {self.run_id}",
             )
-        )
+        except OSError as error:
+            raise StepFailed("InternalError", "the model's answer could not be judged by its schema") from error
 
     async def _files(self) -> Mapping[str, Path]:
         """What the steps that it needs left, made anew from the objects where a run went on after it waited."""
@@ -271,4 +276,4 @@ class StepWork:
 
 def _unswept(what: str, error: RedactionError) -> StepFailed:
     message = f"{what} could not be swept for personal data: {error}"
-    return StepFailed("RedactionFailed", message, final=error.over_limit)
+    return StepFailed("RedactionFailed", message, final=error.permanent)

@@ -6,13 +6,20 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 
-from backend.confined import ConfinedError, ConfinedPool, Kind
+from backend.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.schemas.bounds import SchemaBounds
 
 _ADMINISTRATORS: Final = "administrators"
 # What all schemas of one call may take, in terms of what one may.
 _CHECKS_TOGETHER: Final = 4
-_ENDED: Final = frozenset({Kind.HALTED, Kind.CLOSED})
+# What a job does to its process is a verdict on it; that there was no process is none.
+_VERDICTS: Final = frozenset(
+    {FailureKind.DEADLINE, FailureKind.MEMORY, FailureKind.TOO_LARGE, FailureKind.DIED, FailureKind.FAILED}
+)
+
+
+class JudgeUnavailableError(OSError):
+    """No process could be started for a judgement; another try may succeed."""
 
 
 class SchemaJudge:
@@ -28,18 +35,19 @@ class SchemaJudge:
         """What of a value, JSON text, does not fit its schema; None where all of it fits.
 
         A value that cannot be judged within the bounds does not fit. `what` is what the message calls the value;
-        `owner` is whose it is: owners get their judgements in turn.
+        `owner` is whose it is: owners are served round robin.
 
         Raises:
             ConfinedError: `halt` was set, or the judge is closed.
+            JudgeUnavailableError: no process could be started.
         """
         try:
-            told = self._run("judge", {"schema": schema, "value": value, "what": what}, owner, halt)
+            problem = self._run("judge", {"schema": schema, "value": value, "what": what}, owner, halt)
         except ConfinedError as error:
-            if error.kind in _ENDED:
+            if error.kind not in _VERDICTS:
                 raise
             return f"The {what} could not be judged by its schema within {self._bounds}."
-        return None if told is None else str(told)
+        return None if problem is None else str(problem)
 
     def schema_check(self) -> Callable[..., str | None]:
         """`schema_problem` with one deadline for all schemas of a call, from now on: four times what one may take."""
@@ -52,19 +60,20 @@ class SchemaJudge:
 
         Raises:
             ConfinedError: the judge is closed.
+            JudgeUnavailableError: no process could be started.
         """
         if deadline is not None and monotonic() >= deadline:
             together = f"{_CHECKS_TOGETHER * self._bounds.cpu_seconds:g} seconds"
             return f"was not checked: the schemas before it took longer than the {together} that all may take together"
         try:
-            told = self._run("check", {"schema": schema, "answer": answer}, _ADMINISTRATORS, None)
+            problem = self._run("check", {"schema": schema, "answer": answer}, _ADMINISTRATORS, None)
         except (RecursionError, ValueError):
             return "must be JSON that is not nested too deeply"
         except ConfinedError as error:
-            if error.kind in _ENDED:
+            if error.kind not in _VERDICTS:
                 raise
             return f"must be a JSON Schema that can be checked within {self._bounds}"
-        return None if told is None else str(told)
+        return None if problem is None else str(problem)
 
     @property
     def pids(self) -> list[int]:
@@ -77,19 +86,15 @@ class SchemaJudge:
 
     def _run(self, operation: str, arguments: Any, owner: str, halt: threading.Event | None) -> Any:
         try:
-            return self._once(operation, arguments, owner, halt)
+            return self._pool.run(
+                operation,
+                arguments,
+                owner=owner,
+                cpu_seconds=self._bounds.cpu_seconds,
+                memory_bytes=self._bounds.memory_mb * 2**20,
+                halt=halt,
+            )
         except ConfinedError as error:
-            if error.kind is not Kind.DIED:
+            if error.kind is not FailureKind.UNAVAILABLE:
                 raise
-        # A machine that is short of memory kills these processes first, whatever they judge.
-        return self._once(operation, arguments, owner, halt)
-
-    def _once(self, operation: str, arguments: Any, owner: str, halt: threading.Event | None) -> Any:
-        return self._pool.run(
-            operation,
-            arguments,
-            owner=owner,
-            cpu_seconds=self._bounds.cpu_seconds,
-            memory_bytes=self._bounds.memory_mb * 2**20,
-            halt=halt,
-        )
+            raise JudgeUnavailableError(str(error)) from error

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
-from backend.confined import ConfinedError, ConfinedPool, Kind
+from backend.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.graphs.graph import GraphRefusedError, GraphUnavailableError
 from backend.graphs.triple_spool import TripleSpool
 from backend.runtime.publishing.files import PublishFile, is_chosen
@@ -20,7 +20,7 @@ MOST_CHARACTERS: Final = 256_000_000
 """Of all triples as N-Triples: a store may hold as much in memory."""
 
 _PROGRAM: Final = "backend.graphs.parse_program"
-_OVER_LIMIT: Final = frozenset({Kind.DEADLINE, Kind.MEMORY, Kind.DIED})
+_OVER_LIMIT: Final = frozenset({FailureKind.DEADLINE, FailureKind.MEMORY, FailureKind.DIED})
 _BLOCK_BYTES: Final = 256 * 1024
 
 
@@ -57,7 +57,7 @@ class _Publication:
                     self.triples -= triples
                     self.characters -= characters
                     return
-        raise ConfinedError(Kind.FAILED, "something else than triples was read from it")
+        raise ConfinedError(FailureKind.FAILED, "something else than triples was read from it")
 
 
 class FileParser:
@@ -123,7 +123,7 @@ class FileParser:
     def _worded(self, error: ConfinedError, path: str, size: int) -> GraphRefusedError | GraphUnavailableError:
         if error.kind in _OVER_LIMIT:
             return GraphRefusedError(f"'{path}': reading it needs more than {self._limits.in_words(size)}")
-        if error.kind is Kind.FAILED and error.data is None:
+        if error.kind is FailureKind.FAILED and error.data is None:
             return GraphRefusedError(f"'{path}': {error}")
         return GraphUnavailableError(str(error))
 
@@ -131,7 +131,7 @@ class FileParser:
         try:
             return self._run(publication, path, copy, size)
         except ConfinedError as error:
-            if error.kind is not Kind.DIED:
+            if error.kind is not FailureKind.DIED:
                 raise
         # The machine may have been short of memory, so it is worth another try.
         return self._run(publication, path, copy, size)

@@ -106,7 +106,7 @@ def _by_text(sweep: _SweepTexts, policy: Mapping[str, Any], texts: Iterable[str]
     try:
         swept = sweep(policy, given)
     except RedactionError as error:
-        if error.over_limit:
+        if error.permanent:
             raise GraphRefusedError(f"what is to be published could not be swept for personal data: {error}") from error
         raise GraphUnavailableError("what is to be published could not be swept for personal data") from error
     return dict(zip(given, swept, strict=True))

@@ -14,6 +14,6 @@ rule compiled before the first sweep.
 from backend.runtime.redaction.counts import Counts
 from backend.runtime.redaction.engine import RedactionEngine
 from backend.runtime.redaction.files import FileOutcome
-from backend.runtime.redaction.model import Mention, ModelRecognizer
+from backend.runtime.redaction.model import Mention, ModelError, ModelRecognizer
 
-__all__ = ["Counts", "FileOutcome", "Mention", "ModelRecognizer", "RedactionEngine"]
+__all__ = ["Counts", "FileOutcome", "Mention", "ModelError", "ModelRecognizer", "RedactionEngine"]

@@ -2,12 +2,11 @@
 
 import tempfile
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Final
 
 from backend.output_paths import safe_member
-from backend.runtime.redaction.files import ArchiveBounds, WithheldError, sweep_into
+from backend.runtime.redaction.files import ArchiveBounds, WithheldError, parser_failures_withheld, sweep_into
 from backend.runtime.redaction.names import FreeNames, swept_name
 from backend.runtime.redaction.sweep import Sweep
 
@@ -32,19 +31,22 @@ def sweep_zip(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, s
         raise WithheldError("zip", "too_deep")
     bounds.depth -= 1
     try:
-        _check_directory(source)
-        with zipfile.ZipFile(source) as archive, tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            members = archive.infolist()
-            bounds.members -= len(members)
-            if bounds.members < 0:
-                raise WithheldError("zip", "too_many_members")
-            if sum(member.file_size for member in members) > bounds.expanded_bytes:
-                raise WithheldError("zip", "too_large")
-            _Copy(sweep, archive, Path(folder), bounds, sample_rows).write(target)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
-        raise WithheldError("zip", "broken") from error
+        with parser_failures_withheld("zip"):
+            _sweep_members(sweep, source, target, bounds, sample_rows)
     finally:
         bounds.depth += 1
+
+
+def _sweep_members(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sample_rows: int) -> None:
+    _check_directory(source)
+    with zipfile.ZipFile(source) as archive, tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        members = archive.infolist()
+        bounds.members -= len(members)
+        if bounds.members < 0:
+            raise WithheldError("zip", "too_many_members")
+        if sum(member.file_size for member in members) > bounds.expanded_bytes:
+            raise WithheldError("zip", "too_large")
+        _Copy(sweep, archive, Path(folder), bounds, sample_rows).write(target)
 
 
 def _check_directory(source: Path) -> None:

@@ -15,7 +15,7 @@ from backend.runtime.redaction.files import (
     sweep_into,
     whole_or_nothing,
 )
-from backend.runtime.redaction.model import Mention, ModelRecognizer
+from backend.runtime.redaction.model import Mention, ModelError, ModelRecognizer
 from backend.runtime.redaction.names import FreeNames, swept_name
 from backend.workflows.entity_types import ENTITY_TYPES
 
@@ -99,6 +99,7 @@ class RedactionEngine:
 
         Raises:
             OSError: reading or writing failed; `target` is as it was.
+            MemoryError: it takes more memory than there is.
         """
         if self._off:
             return FileOutcome("off")
@@ -109,8 +110,7 @@ class RedactionEngine:
                 target,
                 lambda partial: sweep_into(sweep, source, partial, name, self._bounds(), self._sample_rows),
             )
-        except (WithheldError, MemoryError) as caught:
-            error = caught if isinstance(caught, WithheldError) else WithheldError("binary", "too_large")
+        except WithheldError as error:
             withheld = Counts(files=1, binary_files=int(error.kind == "binary"), withheld_files=int(self.redacts))
             if not self.redacts:
                 withheld.add(before)
@@ -144,7 +144,10 @@ class RedactionEngine:
                 return ()
             self._calls_left -= 1
             self._counts.model_calls += 1
-        return self._model.find(text, categories)
+        try:
+            return self._model.find(text, categories)
+        except Exception as error:
+            raise ModelError from error
 
     def _add(self, counts: Counts) -> None:
         with self._lock:

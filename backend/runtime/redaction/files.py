@@ -1,8 +1,9 @@
 """Sweeps files by their content, each kind in its own way, in constant memory."""
 
+import errno
 import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,6 +12,7 @@ from backend.runtime.redaction.csv_text import CellTooLongError, sweep_csv
 from backend.runtime.redaction.encodings import Encoding, text_encoding
 from backend.runtime.redaction.json_text import NotJsonError, ValueTooLongError, sweep_json
 from backend.runtime.redaction.media_endings import JSON, TABLES
+from backend.runtime.redaction.model import ModelError
 
 if TYPE_CHECKING:
     from backend.runtime.redaction.sweep import Sweep
@@ -26,14 +28,17 @@ class FileOutcome:
     """What became of a file.
 
     `kind` is text, csv, json, parquet, zip or binary. A withheld file may not be given out, for the `reason`:
-    `binary`, `broken`, `too_many_members`, `too_large` (what it expands to, or takes in memory), `too_deep` or
-    `value_too_long`.
+    `binary`, `broken`, `too_many_members`, `too_large` (what it expands to), `too_deep` or `value_too_long`.
     """
 
     kind: str
     values: int = 0
     withheld: bool = False
     reason: str | None = None
+
+
+# What an input or output error of the machine says, and no file that is read.
+MACHINE_ERRORS: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
 
 
 class WithheldError(Exception):
@@ -43,6 +48,24 @@ class WithheldError(Exception):
         super().__init__(kind, reason)
         self.kind = kind
         self.reason = reason
+
+
+@contextmanager
+def parser_failures_withheld(kind: str) -> Iterator[None]:
+    """Turns whatever a parser raises at a file of this kind into WithheldError; failures of a model stay theirs.
+
+    Raises:
+        WithheldError: the file is malformed.
+        OSError: the machine failed.
+    """
+    try:
+        yield
+    except (WithheldError, ModelError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in MACHINE_ERRORS:
+            raise
+        raise WithheldError(kind, "broken") from error
 
 
 Swept = tuple[str, "Sweep"]

@@ -14,6 +14,10 @@ class Mention:
     score: float
 
 
+class ModelError(Exception):
+    """A model could not be asked, for the reason that is the cause; another try may succeed."""
+
+
 class ModelRecognizer(Protocol):
     """A model as one more recognizer.
 

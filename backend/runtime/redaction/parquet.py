@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from backend.runtime.redaction.files import ArchiveBounds, WithheldError
+from backend.runtime.redaction.files import ArchiveBounds, parser_failures_withheld
 from backend.runtime.redaction.numbers import plain_number
 from backend.runtime.redaction.parquet_batches import batches, coded_columns
 from backend.runtime.redaction.sweep import Sweep
@@ -26,27 +26,18 @@ def sweep_parquet(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBound
     the others a value that comes later is emptied, as is what no rule can read (bytes that are no text).
 
     Raises:
-        WithheldError: the file is broken, over the bounds, or takes more memory than there is.
+        WithheldError: the file is broken, or over the bounds.
+        MemoryError: it takes more memory than there is.
     """
-    try:
-        with _opened(source) as file:
-            if not sweep.redacts:
-                for batch in batches(file, bounds):
-                    _Columns(sweep, batch.schema, set()).swept(batch)
-                return
-            columns = _Columns(sweep, file.schema_arrow, _told_by_sample(sweep, file, replace(bounds), sample_rows))
-            with pq.ParquetWriter(target, columns.schema) as writer:
-                for batch in batches(file, bounds):
-                    writer.write_batch(columns.swept(batch))
-    except MemoryError as error:
-        raise WithheldError("parquet", "too_large") from error
-    except pa.ArrowException as error:
-        raise WithheldError("parquet", "broken") from error
-    except OSError as error:
-        # Arrow tells of corrupt pages with an error of the system that has no number.
-        if error.errno is None:
-            raise WithheldError("parquet", "broken") from error
-        raise
+    with parser_failures_withheld("parquet"), _opened(source) as file:
+        if not sweep.redacts:
+            for batch in batches(file, bounds):
+                _Columns(sweep, batch.schema, set()).swept(batch)
+            return
+        columns = _Columns(sweep, file.schema_arrow, _told_by_sample(sweep, file, replace(bounds), sample_rows))
+        with pq.ParquetWriter(target, columns.schema) as writer:
+            for batch in batches(file, bounds):
+                writer.write_batch(columns.swept(batch))
 
 
 def _opened(source: Path) -> pq.ParquetFile:

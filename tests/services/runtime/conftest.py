@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -136,7 +137,8 @@ class Live(World):
         self.graphs = Graphs(data / "graphs", Secrets())
         files = stored_outputs(self.services.database, self.objects)
         told = BackendSettings(data=data, **settings)
-        redactor = Redactor(Models(told.secrets, told.models), limits=told.redaction)
+        scratch = Path(tempfile.mkdtemp(prefix="redaction-"))
+        redactor = Redactor(Models(told.secrets, told.models), scratch=scratch, limits=told.redaction)
         sweep = by_policy(self.services.database, redactor)
         parser = FileParser(told.publishing, data / "publishing")
         publisher = Publisher(self.services.database, self.services.clock, self.graphs, files, parser, sweep)

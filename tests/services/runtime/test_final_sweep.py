@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from backend.runs import lifecycle
-from backend.runtime.final_sweep import AT_ONCE, FinalSweeps
+from backend.runtime.final_sweep import CONCURRENT_SWEEPS, FinalSweeps
 from backend.runtime.redaction import Counts, FileOutcome
 from backend.runtime.redactor import OVER_LIMIT, RedactionError
 from backend.runtime.result import LARGEST_INLINE_BYTES, SUMMARY_TOO_LONG
+from backend.storage.database import DatabaseAwayError
 from tests.services.runs.world import World
 from tests.support.poll import until
 
@@ -206,6 +207,22 @@ def test_an_object_that_a_store_keeps_holds_up_no_sweep(sweeping: Sweeping, monk
     assert [sweeping.stored(run_id) for run_id in (first, second)] == [[b"swept"], [b"swept"]]
 
 
+def test_a_run_is_swept_after_a_round_whose_write_failed(sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise DatabaseAwayError
+
+    first = sweeping.finished()
+    for sweep in sweeping.sweeps.round():
+        sweep.result()
+    second = sweeping.finished()
+    with monkeypatch.context() as fault:
+        fault.setattr(sweeping.world.services.database, "write", away)
+        with pytest.raises(DatabaseAwayError):
+            sweeping.sweeps.round()
+    sweeping.sweep()
+    assert [sweeping.world.row(run_id).redaction_state for run_id in (first, second)] == ["done", "done"]
+
+
 def _away(_: str) -> None:
     raise OSError("the store is away")
 
@@ -248,12 +265,12 @@ def stuck(sweeping: Sweeping, count: int) -> tuple[Stuck, list[str], "list[Futur
     sweeping.sweeps = sweeping.restarted()
     run_ids = [sweeping.finished() for _ in range(count)]
     futures = sweeping.sweeps.round()
-    until(lambda: len(redactor.folders) == AT_ONCE, "the sweeps")
+    until(lambda: len(redactor.folders) == CONCURRENT_SWEEPS, "the sweeps")
     return redactor, run_ids, futures
 
 
 def test_the_stuck_sweeps_of_a_key_hold_up_no_other_key(sweeping: Sweeping) -> None:
-    _, run_ids, futures = stuck(sweeping, AT_ONCE + 2)
+    _, run_ids, futures = stuck(sweeping, CONCURRENT_SWEEPS + 2)
     hostile, sweeping.world.key = sweeping.world.key, sweeping.world.new_key(name="other")
     other = sweeping.finished()
     for sweep in sweeping.sweeps.round():
@@ -266,7 +283,7 @@ def test_the_stuck_sweeps_of_a_key_hold_up_no_other_key(sweeping: Sweeping) -> N
 
 
 def test_erasing_a_run_ends_its_sweep_and_leaves_no_copy(sweeping: Sweeping) -> None:
-    redactor, run_ids, futures = stuck(sweeping, AT_ONCE)
+    redactor, run_ids, futures = stuck(sweeping, CONCURRENT_SWEEPS)
     assert [folder for folder in redactor.folders if (folder / "source").read_bytes() == b"personal"]
     # In another process, which tells this one nothing.
     sweeping.world.erase(run_ids[0])

@@ -170,7 +170,7 @@ def test_a_run_whose_inputs_cannot_be_swept_says_why_and_never_begins(live: Live
 
 
 def test_a_run_that_is_cancelled_before_it_begins_skips_its_stages(idle: Live, tmp_path: Path) -> None:
-    live, redactor = idle, _Broken()
+    live, redactor = idle, _Broken(tmp_path)
     redactor.works = True
     run_id = live.run("Queued", [agent_step("main")], workflow={"pii_policy": {"mode": "redact"}})
     live.cancel(run_id)
@@ -248,10 +248,10 @@ def test_later_steps_get_what_was_said_as_it_was_swept(live: Live) -> None:
 
 
 def test_a_decision_whose_words_cannot_be_swept_fails_the_run_and_tells_none(
-    live: Live, monkeypatch: pytest.MonkeyPatch
+    live: Live, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     run_id = parked(live, "Unsaid", stages=["steps"])
-    broken = _Broken()
+    broken = _Broken(tmp_path)
     monkeypatch.setattr(Redactor, "values", lambda _, *values, **options: broken.values(*values, **options))
     live.decide(live.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
     row = live.until_ended(run_id)
@@ -281,7 +281,9 @@ def test_a_stage_that_is_not_named_is_not_swept(live: Live) -> None:
 
 def test_nothing_is_given_out_before_it_was_swept(idle: Live, tmp_path: Path) -> None:
     live = idle
-    sweeps = FinalSweeps(live.services.database, live.services.clock, live.objects, _Broken(), tmp_path / "sweeps")
+    sweeps = FinalSweeps(
+        live.services.database, live.services.clock, live.objects, _Broken(tmp_path), tmp_path / "sweeps"
+    )
     run_id = _left_swept(live)
     sweep(sweeps)
     with pytest.raises(RefusedError) as refused:
@@ -291,7 +293,7 @@ def test_nothing_is_given_out_before_it_was_swept(idle: Live, tmp_path: Path) ->
 
 
 def test_a_sweep_that_failed_is_tried_again_after_a_pause(idle: Live, tmp_path: Path) -> None:
-    live, broken = idle, _Broken()
+    live, broken = idle, _Broken(tmp_path)
     sweeps = FinalSweeps(live.services.database, live.services.clock, live.objects, broken, tmp_path / "sweeps")
     run_id = _left_swept(live)
     for _ in range(3):
@@ -315,7 +317,7 @@ def test_an_erasure_ends_the_sweep(idle: Live, tmp_path: Path) -> None:
             live.objects.delete_prefix(run_prefix(run_id))
             return swept
 
-    erasing = Erasing(Models(Secrets(), {}))
+    erasing = Erasing(Models(Secrets(), {}), scratch=tmp_path / "scratch")
     sweep(FinalSweeps(live.services.database, live.services.clock, live.objects, erasing, tmp_path / "sweeps"))
     erasing.close()
     live.live._dispatch.removals.round()
@@ -334,8 +336,8 @@ def _left_swept(live: Live, override: str | None = None) -> str:
 class _Broken(Redactor):
     """Sweeps only once it works."""
 
-    def __init__(self) -> None:
-        super().__init__(Models(Secrets(), {}))
+    def __init__(self, folder: Path) -> None:
+        super().__init__(Models(Secrets(), {}), scratch=folder / "scratch")
         self.works = False
         self.asked = 0
 

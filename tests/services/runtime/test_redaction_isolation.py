@@ -6,10 +6,13 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from backend.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.runtime.models import Models
+from backend.runtime.redaction import Counts
 from backend.runtime.redactor import OVER_LIMIT, RedactionError, Redactor
 from backend.runtime.run_redaction import RunRedaction
 from backend.secrets import Secrets
@@ -18,6 +21,7 @@ from backend.workflows.pii_policy import normalise
 from tests.services.runtime.conftest import Live, agent_step, gate
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
+from tests.unit.backend.runtime.redaction.malformed import MALFORMED
 
 MAIL = "jane.roe@example.com"
 LINE = f"from {MAIL} at 10.0.0.1 on 2024-01-02, call 202-555-0143\n"
@@ -140,15 +144,15 @@ def test_what_was_withheld_from_later_steps_is_told_after_an_approval_too(idle: 
 def test_a_detecting_policy_gives_out_what_it_could_not_search(limited: Redactor, tmp_path: Path) -> None:
     source = tmp_path / "long.txt"
     source.write_text(LONG)
-    outcome, counts = limited.file(normalise({"mode": "detect"}), source, tmp_path / "target", "long.txt")
+    outcome, counts = limited.file(normalise({"mode": "detect"}), source, tmp_path / "target", "long.txt", owner="key")
     assert (outcome.withheld, outcome.reason, counts.withheld_files) == (False, OVER_LIMIT, 0)
 
 
 def test_values_past_their_processor_time_fail_with_the_bound(limited: Redactor) -> None:
-    with pytest.raises(RedactionError, match=r"more than 0\.\d+ seconds of processor time") as failed:
-        limited.values(POLICY, [LONG])
+    with pytest.raises(RedactionError, match=r"more than \d\.\d+ seconds of processor time") as failed:
+        limited.values(POLICY, [LONG], owner="key")
     assert failed.value.over_limit
-    assert limited.values(POLICY, [MAIL])[0] == ["[EMAIL_ADDRESS]"]
+    assert limited.values(POLICY, [MAIL], owner="key")[0] == ["[EMAIL_ADDRESS]"]
 
 
 def test_no_copy_of_what_was_swept_stays(limited: Redactor, tmp_path: Path) -> None:
@@ -156,7 +160,7 @@ def test_no_copy_of_what_was_swept_stays(limited: Redactor, tmp_path: Path) -> N
     source = tmp_path / "source.txt"
     for content in (MAIL, LONG):
         source.write_text(content)
-        limited.file(POLICY, source, tmp_path / "target", "source.txt")
+        limited.file(POLICY, source, tmp_path / "target", "source.txt", owner="key")
         assert copies(limited._scratch) == []
     assert {path.name for path in tmp_path.iterdir()} == {"source.txt", "target"}
 
@@ -167,7 +171,7 @@ def test_a_halted_sweep_leaves_no_copy(redactor: Redactor, tmp_path: Path) -> No
     scratch = redactor._scratch
     assert scratch is not None
     with ThreadPoolExecutor(1) as threads:
-        sweeping = threads.submit(redactor.file, POLICY, source, target, "long.txt", halt)
+        sweeping = threads.submit(redactor.file, POLICY, source, target, "long.txt", halt, owner="key")
         until(lambda: copies(scratch), "the sweep")
         halt.set()
         assert isinstance(sweeping.exception(), RedactionError)
@@ -184,16 +188,51 @@ def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path: Path)
 
 
 def test_a_file_that_takes_more_memory_than_allowed_is_withheld(tmp_path: Path) -> None:
-    limits = RedactionLimits(memory_mb=512, processes=1)
+    limits = RedactionLimits(memory_mb=24, processes=1)
     redactor = Redactor(Models(Secrets(), {}), limits=limits, scratch=tmp_path / "scratch")
-    source = tmp_path / "deep.json"
-    source.write_text("[" * 400_000 + "]" * 400_000)
+    source = tmp_path / "long.json"
+    source.write_text(json.dumps(["\u4e00" * 4_000_000], ensure_ascii=False))
     try:
-        outcome, _ = redactor.file(POLICY, source, tmp_path / "target", "deep.json")
-        assert outcome.kind in {"json", "text", "unknown"}
-        assert redactor.values(POLICY, [MAIL])[0] == ["[EMAIL_ADDRESS]"]
+        outcome, counts = redactor.file(POLICY, source, tmp_path / "target", "long.json", owner="key")
+        assert (outcome.withheld, outcome.reason, counts.withheld_files) == (True, OVER_LIMIT, 1)
+        assert redactor.values(POLICY, [MAIL], owner="key")[0] == ["[EMAIL_ADDRESS]"]
     finally:
         redactor.close()
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_file_that_is_given_out_has_a_warning(redactor: Redactor, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "inputs"
+    folder.mkdir()
+    (folder / name).write_bytes(MALFORMED[name])
+    redaction = RunRedaction(redactor, normalise({"mode": "detect"}), calls_made=0, owner="key")
+    assert redaction.folder(folder).withheld_files == 0
+    assert (folder / name).read_bytes() == MALFORMED[name]
+    [warning] = redaction.take_warnings()
+    assert warning.startswith(f"The file '{name}' could not be searched for personal data")
+
+
+def test_what_the_program_fails_at_is_withheld_and_named(
+    redactor: Redactor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise ConfinedError(FailureKind.FAILED, "an unexpected failure (KeyError)", {"model_calls": 0, "retry": False})
+
+    folder = tmp_path / "inputs"
+    folder.mkdir()
+    (folder / "a.txt").write_text(MAIL)
+    redaction = RunRedaction(redactor, POLICY, calls_made=0, owner="key")
+    names, _ = redactor.names(POLICY, ["a.txt"], owner="key")
+    with monkeypatch.context() as fault:
+        fault.setattr(redactor, "names", lambda *_, **__: (names, Counts()))
+        fault.setattr(ConfinedPool, "run", fail)
+        assert redaction.folder(folder).withheld_files == 1
+        with pytest.raises(RedactionError) as failed:
+            redactor.values(POLICY, [MAIL], owner="key")
+    assert failed.value.permanent
+    assert list(folder.iterdir()) == []
+    warning = "The file 'a.txt' was withheld, because its sweep for personal data failed."
+    assert redaction.take_warnings() == [warning]
 
 
 def test_processes_that_sweep_hold_no_right_and_no_secret(tmp_path: Path) -> None:
@@ -203,9 +242,9 @@ def test_processes_that_sweep_hold_no_right_and_no_secret(tmp_path: Path) -> Non
     models = Models(secrets, {"openai-chat": ModelProvider(api_key="model", base_url=server.base_url)})
     redactor = Redactor(models, scratch=tmp_path / "scratch")
     try:
-        redactor.values(POLICY, [MAIL])
+        redactor.values(POLICY, [MAIL], owner="key")
         [sweeping] = redactor._pools.values()
-        redactor.values(normalise({"mode": "redact", "model": "openai-chat:any"}), ["Ask Ada"])
+        redactor.values(normalise({"mode": "redact", "model": "openai-chat:any"}), ["Ask Ada"], owner="key")
         for pid in redactor.pids:
             shown = status(pid)
             assert {int(shown[name], 16) for name in ("CapEff", "CapPrm", "CapBnd")} == {0}

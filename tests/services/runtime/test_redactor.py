@@ -28,8 +28,8 @@ NOTHING = Reply(calls=(ToolCall("final_result", {"mentions": []}),))
 
 
 @pytest.fixture(name="redactor", scope="module")
-def _redactor() -> Iterator[Redactor]:
-    redactor = Redactor(Models(Secrets(), {}))
+def _redactor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redactor]:
+    redactor = Redactor(Models(Secrets(), {}), scratch=tmp_path_factory.mktemp("scratch") / "redaction")
     yield redactor
     redactor.close()
 
@@ -48,11 +48,11 @@ def _server(listening: OpenAIServer) -> OpenAIServer:
 
 
 @pytest.fixture(name="asking", scope="module")
-def _asking(listening: OpenAIServer) -> Iterator[Redactor]:
-    provider = ModelProvider(base_url=listening.base_url)
+def _asking(listening: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redactor]:
+    models = Models(Secrets(), {"openai-chat": ModelProvider(base_url=listening.base_url)})
+    scratch = tmp_path_factory.mktemp("scratch") / "redaction"
     # What is loaded to ask a model takes long, so that one process serves every test.
-    limits = RedactionLimits(processes=1)
-    redactor = Redactor(Models(Secrets(), {"openai-chat": provider}), pauses=(0.0, 0.0), limits=limits)
+    redactor = Redactor(models, pauses=(0.0, 0.0), scratch=scratch, limits=RedactionLimits(processes=1))
     yield redactor
     redactor.close()
 
@@ -71,23 +71,23 @@ def long_file(folder: Path) -> Path:
     return source
 
 
-def test_nothing_begins_to_sweep_once_the_service_ends() -> None:
-    redactor = Redactor(Models(Secrets(), {}))
+def test_nothing_begins_to_sweep_once_the_service_ends(tmp_path: Path) -> None:
+    redactor = Redactor(Models(Secrets(), {}), scratch=tmp_path / "scratch")
     redactor.close()
     with pytest.raises(RedactionError, match="the service ends"):
-        redactor.values(POLICY, [MAIL])
+        redactor.values(POLICY, [MAIL], owner="key")
 
 
 def test_a_sweep_whose_process_died_is_tried_again_in_a_new_one(redactor: Redactor) -> None:
-    redactor.values(POLICY, [MAIL])
+    redactor.values(POLICY, [MAIL], owner="key")
     kill(redactor)
-    assert redactor.values(POLICY, [MAIL])[0] == ["[EMAIL_ADDRESS]"]
+    assert redactor.values(POLICY, [MAIL], owner="key")[0] == ["[EMAIL_ADDRESS]"]
 
 
 def test_a_model_that_cannot_be_used_fails_no_other_sweep(redactor: Redactor) -> None:
     with ThreadPoolExecutor(8) as threads:
-        unusable = [threads.submit(redactor.values, ASKING, ["Ask Ada"]) for _ in range(4)]
-        others = [threads.submit(redactor.values, POLICY, [MAIL]) for _ in range(4)]
+        unusable = [threads.submit(redactor.values, ASKING, ["Ask Ada"], owner="key") for _ in range(4)]
+        others = [threads.submit(redactor.values, POLICY, [MAIL], owner="key") for _ in range(4)]
         for one in unusable:
             with pytest.raises(RedactionError, match="api_key for models of 'openai-chat'"):
                 one.result()
@@ -98,9 +98,9 @@ def test_values_do_not_wait_for_files(redactor: Redactor, tmp_path: Path) -> Non
     source, target = long_file(tmp_path), tmp_path / "target"
     halt = threading.Event()
     with ThreadPoolExecutor(1) as threads:
-        sweeping = threads.submit(redactor.file, POLICY, source, target, "a.txt", halt)
+        sweeping = threads.submit(redactor.file, POLICY, source, target, "a.txt", halt, owner="key")
         until(lambda: redactor.pids, "the process")
-        assert redactor.values(POLICY, [MAIL])[0] == ["[EMAIL_ADDRESS]"]
+        assert redactor.values(POLICY, [MAIL], owner="key")[0] == ["[EMAIL_ADDRESS]"]
         assert not sweeping.done()
         halt.set()
 
@@ -109,7 +109,10 @@ def test_a_sweep_ends_when_it_is_halted(redactor: Redactor, tmp_path: Path) -> N
     halt = threading.Event()
     with ThreadPoolExecutor(2) as threads:
         source = long_file(tmp_path)
-        both = [threads.submit(redactor.file, POLICY, source, tmp_path / str(one), "a.txt", halt) for one in range(2)]
+        both = [
+            threads.submit(redactor.file, POLICY, source, tmp_path / str(one), "a.txt", halt, owner="key")
+            for one in range(2)
+        ]
         until(lambda: list(tmp_path.glob("*.partial")), "the sweep")
         halt.set()
         for one in both:
@@ -118,15 +121,15 @@ def test_a_sweep_ends_when_it_is_halted(redactor: Redactor, tmp_path: Path) -> N
     assert not (tmp_path / "0").exists()
 
 
-def test_a_file_that_takes_all_memory_is_withheld(redactor: Redactor, tmp_path: Path) -> None:
+def test_a_file_that_stands_for_more_bytes_than_allowed_is_withheld(redactor: Redactor, tmp_path: Path) -> None:
     source = tmp_path / "a.parquet"
     rows = pa.DictionaryArray.from_arrays(pa.array([0] * 1_000), ["a " * 3_500_000])
     pq.write_table(
         pa.table({"a": rows}), source, compression="zstd", dictionary_pagesize_limit=2**26, store_schema=False
     )
-    outcome, _ = redactor.file(POLICY, source, tmp_path / "b.parquet", "a.parquet")
+    outcome, _ = redactor.file(POLICY, source, tmp_path / "b.parquet", "a.parquet", owner="key")
     assert (outcome.kind, outcome.withheld, outcome.reason) == ("parquet", True, "too_large")
-    assert redactor.values(POLICY, [MAIL])[0] == ["[EMAIL_ADDRESS]"]
+    assert redactor.values(POLICY, [MAIL], owner="key")[0] == ["[EMAIL_ADDRESS]"]
 
 
 @pytest.mark.parametrize("ending", ["zip", "parquet"])
@@ -138,9 +141,10 @@ def test_what_a_file_may_expand_to_is_a_setting(tmp_path: Path, ending: str) -> 
     else:
         pq.write_table(pa.table({"a": [text]}), source)
     for expanded_mb, reason in ((1, "too_large"), (2, None)):
-        redactor = Redactor(Models(Secrets(), {}), limits=RedactionLimits(expanded_mb=expanded_mb, processes=1))
+        limits = RedactionLimits(expanded_mb=expanded_mb, processes=1)
+        redactor = Redactor(Models(Secrets(), {}), scratch=tmp_path / "scratch", limits=limits)
         try:
-            outcome, _ = redactor.file(POLICY, source, tmp_path / "swept", source.name)
+            outcome, _ = redactor.file(POLICY, source, tmp_path / "swept", source.name, owner="key")
             assert outcome.reason == reason
         finally:
             redactor.close()
@@ -149,7 +153,9 @@ def test_what_a_file_may_expand_to_is_a_setting(tmp_path: Path, ending: str) -> 
 def test_a_model_is_asked_for_what_rules_cannot_find(asking: Redactor, server: OpenAIServer) -> None:
     found = {"mentions": [{"type": "PERSON", "quote": "Ada Lovelace", "confidence": 0.9}]}
     server.will(Reply(calls=(ToolCall("final_result", found),)))
-    values, counts = asking.values({**ASKING, "max_model_calls": 1}, ["Ask Ada Lovelace", "Ask Ada Lovelace"])
+    values, counts = asking.values(
+        {**ASKING, "max_model_calls": 1}, ["Ask Ada Lovelace", "Ask Ada Lovelace"], owner="key"
+    )
     assert values == ["Ask [PERSON]", "Ask Ada Lovelace"]
     assert (counts.model_calls, counts.model_skipped, len(server.requests)) == (1, 1, 1)
 
@@ -157,7 +163,7 @@ def test_a_model_is_asked_for_what_rules_cannot_find(asking: Redactor, server: O
 @pytest.mark.parametrize("status", [429, 500])
 def test_a_model_that_fails_for_a_while_is_asked_again(asking: Redactor, server: OpenAIServer, status: int) -> None:
     server.will(Reply(status=status), Reply(status=status), NOTHING)
-    assert asking.values(ASKING, [f"Ask {MAIL}"])[0] == ["Ask [EMAIL_ADDRESS]"]
+    assert asking.values(ASKING, [f"Ask {MAIL}"], owner="key")[0] == ["Ask [EMAIL_ADDRESS]"]
     assert len(server.requests) == 3
 
 
@@ -167,14 +173,14 @@ def test_a_model_that_fails_leaves_nothing_swept(
 ) -> None:
     server.will(*[Reply(status=status, message=f"about {MAIL}")] * 3)
     with pytest.raises(RedactionError) as error:
-        asking.values(ASKING, ["Ask Ada Lovelace"])
+        asking.values(ASKING, ["Ask Ada Lovelace"], owner="key")
     assert str(error.value) == f"the model's provider {cause} (HTTP {status})"
     assert len(server.requests) == asked
 
 
 def test_the_parallel_sweeps_of_a_run_share_its_calls(asking: Redactor, server: OpenAIServer) -> None:
     server.will(NOTHING)
-    redaction = RunRedaction(asking, {**ASKING, "max_model_calls": 3}, calls_made=1)
+    redaction = RunRedaction(asking, {**ASKING, "max_model_calls": 3}, calls_made=1, owner="key")
     with ThreadPoolExecutor(5) as threads:
         swept = list(threads.map(redaction.value, [f"Ask number {number}" for number in "abcde"]))
     assert len(server.requests) == 2
@@ -184,7 +190,7 @@ def test_the_parallel_sweeps_of_a_run_share_its_calls(asking: Redactor, server: 
 
 def test_the_calls_of_a_sweep_that_failed_count(asking: Redactor, server: OpenAIServer) -> None:
     server.will(Reply(status=401), NOTHING)
-    redaction = RunRedaction(asking, {**ASKING, "max_model_calls": 3}, calls_made=0)
+    redaction = RunRedaction(asking, {**ASKING, "max_model_calls": 3}, calls_made=0, owner="key")
     with pytest.raises(RedactionError):
         redaction.value("Ask Ada")
     assert [redaction.value("Ask Ada")[1].model_calls for _ in range(3)] == [2, 1, 0]

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import grpc
 import pytest
 
 from backend.schemas.bounds import SchemaBounds
-from backend.schemas.judge import SchemaJudge
+from backend.schemas.judge import JudgeUnavailableError, SchemaJudge
 from backend.services import Services
 from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import Live, agent_step, manifest
@@ -70,6 +71,42 @@ def test_a_result_that_cannot_be_judged_within_the_bounds_is_a_result_error(live
         "The result could not be judged by its schema within 0.5 seconds of processor time and 256 MB of memory."
     )
     assert row.result_size_bytes == len(json.dumps(SLOW_VALUE, separators=(",", ":")))
+
+
+def test_a_result_is_judged_once_a_process_can_be_started(
+    live: Live, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backend.runtime.patience.FIRST_PAUSE", 0.0)
+    judge, tries = services.schemas, list[None]()
+    mismatch = judge.mismatch
+
+    def unavailable_once(*given: Any, **named: Any) -> str | None:
+        tries.append(None)
+        if len(tries) == 1:
+            raise JudgeUnavailableError
+        return mismatch(*given, **named)
+
+    monkeypatch.setattr(judge, "mismatch", unavailable_once)
+    live.apply(AGENT)
+    fitting = {"result": {"step": "main", "schema": {"type": "array"}, "schema_version": "1"}}
+    row = live.until_ended(live.run("Judged", [agent_step("main", "slow-result")], workflow=fitting))
+    assert (row.status, row.result_error_code, len(tries)) == ("completed", None, 2)
+
+
+def test_an_apply_whose_schema_cannot_be_checked_now_may_be_retried(
+    live: Live, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unavailable(*_: Any, **__: Any) -> str | None:
+        raise JudgeUnavailableError
+
+    result = "result:\n  step: main\n  schema: {type: object}\n"
+    text = f"kind: Workflow\nname: w\n{result}steps:\n  - {{step: main, agent: echo, environment: standard}}\n"
+    with monkeypatch.context() as fault:
+        fault.setattr(services.schemas, "schema_problem", unavailable)
+        with pytest.raises(RefusedError) as refused:
+            live.apply(text)
+    assert refused.value.code is grpc.StatusCode.UNAVAILABLE
+    assert live.apply(text)
 
 
 def test_a_cancel_ends_the_judging_of_a_result(live: Live) -> None:

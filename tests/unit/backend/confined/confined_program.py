@@ -57,6 +57,20 @@ def _fail_with_data(text: str, _: Sequence[int]) -> Any:
     raise ValueError(text)
 
 
+def _answer(count: int, _: Sequence[int]) -> str:
+    return "a" * count
+
+
+def _copy_and_exit(_: Any, descriptors: Sequence[int]) -> Any:
+    os.write(descriptors[1], os.read(descriptors[0], 1_000))
+    os._exit(1)
+
+
+def _wait_for_content(_: Any, descriptors: Sequence[int]) -> None:
+    while not os.pread(descriptors[0], 1, 0):
+        time.sleep(0.01)
+
+
 def _read(_: Any, descriptors: Sequence[int]) -> str:
     return os.read(descriptors[0], 1_000).decode()
 
@@ -132,6 +146,9 @@ OPERATIONS = {
     "exit": _exit,
     "fail": _fail,
     "fail with data": _fail_with_data,
+    "answer": _answer,
+    "copy and exit": _copy_and_exit,
+    "wait for content": _wait_for_content,
     "read": _read,
     "write scratch": _write_scratch,
     "spin after writing": _spin_after_writing,

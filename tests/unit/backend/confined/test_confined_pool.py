@@ -1,5 +1,7 @@
 import contextlib
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from backend.confined import ConfinedError, ConfinedPool, Kind
+from backend.confined import ConfinedError, ConfinedPool, FailureKind
+from backend.confined.process import Program, start_process
 from tests.support.poll import until
 
 ROOT = Path(__file__).parents[4]
@@ -52,6 +55,10 @@ def failure(pool: ConfinedPool, operation: str, arguments: Any = None, **options
     return caught.value
 
 
+def open_files() -> list[str]:
+    return sorted(path.name for path in Path("/proc/self/fd").iterdir())
+
+
 def test_a_job_gives_the_programs_answer(pool: ConfinedPool) -> None:
     value = {"text": "ü \ud800", "number": 10**30, "list": [None, True, 0.5]}
     assert run(pool, "echo", value) == value
@@ -70,26 +77,28 @@ def test_the_program_gets_its_configuration() -> None:
 def test_a_job_past_its_processor_time_is_killed(pool: ConfinedPool, operation: str) -> None:
     pid = run(pool, "pid")
     error = failure(pool, operation, cpu_seconds=0.2)
-    assert error.kind is Kind.DEADLINE
+    assert error.kind is FailureKind.DEADLINE
     assert "0.2 seconds of processor time" in str(error)
     assert not Path(f"/proc/{pid}").exists()
     assert run(pool, "echo", 1) == 1
 
 
-def test_a_job_that_sleeps_is_killed_by_the_wall_clock(pool: ConfinedPool) -> None:
-    error = failure(pool, "sleep", 3600, wall_seconds=0.2)
-    assert error.kind is Kind.DEADLINE
+def test_a_job_that_sleeps_is_killed_by_the_wall_clock(pool: ConfinedPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backend.confined.pool._WALL_SECONDS", 0.0)
+    monkeypatch.setattr("backend.confined.pool._WALL_PER_CPU_SECOND", 0.0)
+    assert failure(pool, "sleep", 3600, extra_wall_seconds=0.2).kind is FailureKind.DEADLINE
+    assert run(pool, "sleep", 0.2, extra_wall_seconds=60.0) is None
 
 
 def test_a_job_over_its_memory_fails_alone(pool: ConfinedPool) -> None:
-    assert failure(pool, "allocate", 300 * MIB, memory_bytes=64 * MIB).kind is Kind.MEMORY
+    assert failure(pool, "allocate", 300 * MIB, memory_bytes=64 * MIB).kind is FailureKind.MEMORY
     assert run(pool, "allocate", 32 * MIB, memory_bytes=64 * MIB) == 32 * MIB
     # The bound is the job's, not the process's.
     assert run(pool, "allocate", 300 * MIB, memory_bytes=512 * MIB) == 300 * MIB
 
 
 def test_a_job_whose_process_dies_fails_alone(pool: ConfinedPool) -> None:
-    assert failure(pool, "exit").kind is Kind.DIED
+    assert failure(pool, "exit").kind is FailureKind.DIED
     assert run(pool, "echo", 1) == 1
 
 
@@ -105,38 +114,99 @@ def test_a_process_that_died_between_jobs_is_replaced(pool: ConfinedPool) -> Non
 def test_a_program_that_cannot_be_started_is_unavailable() -> None:
     pool = ConfinedPool("backend.there_is_no_such_program", name="test")
     try:
-        assert failure(pool, "echo").kind is Kind.UNAVAILABLE
+        assert failure(pool, "echo").kind is FailureKind.UNAVAILABLE
     finally:
         pool.close()
 
 
 def test_a_program_fails_with_its_own_message_and_data(pool: ConfinedPool) -> None:
     error = failure(pool, "fail", "it is broken")
-    assert (error.kind, str(error), error.data) == (Kind.FAILED, "it is broken", {"calls": 3})
+    assert (error.kind, str(error), error.data) == (FailureKind.FAILED, "it is broken", {"calls": 3})
 
 
 def test_an_unexpected_failure_quotes_nothing(pool: ConfinedPool) -> None:
     error = failure(pool, "fail with data", "jane@example.com")
-    assert (error.kind, str(error)) == (Kind.FAILED, "an unexpected failure (ValueError)")
+    assert (error.kind, str(error)) == (FailureKind.FAILED, "an unexpected failure (ValueError)")
 
 
 @pytest.mark.parametrize("kind", ["not json", "a list", "no answer", "huge", "deep", "other types"])
 def test_a_malformed_answer_is_refused(pool: ConfinedPool, kind: str) -> None:
-    assert failure(pool, "hostile", kind).kind is Kind.DIED
+    assert failure(pool, "hostile", kind).kind is FailureKind.DIED
     assert run(pool, "echo", 1) == 1
 
 
 def test_a_job_larger_than_a_frame_is_refused(pool: ConfinedPool) -> None:
     error = failure(pool, "echo", "a" * (64 * MIB))
-    assert error.kind is Kind.FAILED
+    assert error.kind is FailureKind.TOO_LARGE
     assert "67108864 bytes" in str(error)
+
+
+def test_an_answer_larger_than_a_frame_is_refused(pool: ConfinedPool) -> None:
+    assert failure(pool, "answer", 64 * MIB, memory_bytes=1024 * MIB).kind is FailureKind.TOO_LARGE
+    assert run(pool, "echo", 1) == 1
+
+
+def test_a_job_whose_process_died_is_retried_with_its_descriptors_as_they_were(
+    pool: ConfinedPool, tmp_path: Path
+) -> None:
+    (tmp_path / "given").write_text("content")
+    with (tmp_path / "given").open("rb") as given, (tmp_path / "taken").open("wb") as taken:
+        assert failure(pool, "copy and exit", descriptors=[given.fileno(), taken.fileno()]).kind is FailureKind.DIED
+    assert (tmp_path / "taken").read_text() == "content"
+
+
+def test_a_job_that_ends_once_its_scratch_folder_is_gone_leaves_no_process(
+    threads: ThreadPoolExecutor, tmp_path: Path
+) -> None:
+    with pool_of(size=1, scratch=tmp_path / "scratch", spare=False) as pool:
+        run(pool, "echo", 1)
+        [process] = pool._idle
+        with (tmp_path / "given").open("w+b") as file:
+            job = threads.submit(run, pool, "wait for content", descriptors=[file.fileno()])
+            until(lambda: pool._busy, "the job")
+            shutil.rmtree(tmp_path / "scratch")
+            file.write(b"go on")
+            file.flush()
+            assert job.result() is None
+        assert (pool._busy, pool.pids, process.alive) == (set(), [], False)
+
+
+def test_a_process_that_cannot_be_started_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: Any, **__: Any) -> None:
+        raise BlockingIOError(errno.EAGAIN, "no room")
+
+    monkeypatch.setattr(subprocess, "Popen", no_room)
+    before = open_files()
+    with pytest.raises(BlockingIOError):
+        start_process(Program("backend.schemas.program"), tmp_path / "scratch")
+    assert open_files() == before
+    assert not (tmp_path / "scratch").exists()
+
+
+def test_a_spare_process_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pool_of(size=2, spare=False) as pool:
+        run(pool, "echo", 1)
+        pool._spare = True
+        [process] = pool._idle
+        started: list[None] = []
+
+        def broken() -> Any:
+            started.append(None)
+            raise ValueError
+
+        monkeypatch.setattr(pool, "_start", broken)
+        pool._idle.clear()
+        for tries in (1, 2):
+            pool._start_spare()
+            until(lambda tries=tries: len(started) == tries and not pool._starting, "the try")  # type: ignore[misc]
+        pool._idle.append(process)
 
 
 def test_a_halted_job_ends(pool: ConfinedPool, threads: ThreadPoolExecutor) -> None:
     halt = threading.Event()
     spinning = threads.submit(failure, pool, "spin", halt=halt, cpu_seconds=600.0)
     halt.set()
-    assert spinning.result().kind is Kind.HALTED
+    assert spinning.result().kind is FailureKind.HALTED
     assert run(pool, "echo", 1) == 1
 
 
@@ -147,7 +217,7 @@ def test_a_halted_job_that_waits_gives_up_its_turn(threads: ThreadPoolExecutor) 
         until(lambda: pool.pids, "the job")
         waiting = threads.submit(failure, pool, "spin", halt=halt, cpu_seconds=600.0)
         halt.set()
-        assert waiting.result().kind is Kind.HALTED
+        assert waiting.result().kind is FailureKind.HALTED
         assert not spinning.done()
         stop.set()
 
@@ -158,9 +228,9 @@ def test_closing_ends_every_job_and_process(threads: ThreadPoolExecutor, tmp_pat
         until(lambda: pool.pids, "the job")
         pids = pool.pids
         pool.close()
-        assert {job.result().kind for job in spinning} == {Kind.CLOSED}
+        assert {job.result().kind for job in spinning} == {FailureKind.CLOSED}
         assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
-        assert failure(pool, "echo").kind is Kind.CLOSED
+        assert failure(pool, "echo").kind is FailureKind.CLOSED
     assert not (tmp_path / "scratch").exists()
 
 

@@ -1,5 +1,6 @@
 """Judging within bounds: what cannot be judged within them is said so, and ends. (DECISIONS.md, 11)"""
 
+import errno
 import json
 import threading
 from collections.abc import Iterator
@@ -7,18 +8,25 @@ from typing import Any
 
 import pytest
 
-from backend.confined import ConfinedError, Kind
+from backend.confined import ConfinedError, FailureKind
 from backend.schemas.bounds import SchemaBounds
-from backend.schemas.judge import SchemaJudge
+from backend.schemas.judge import JudgeUnavailableError, SchemaJudge
 from tests.support.poll import until
 from tests.support.slow_schemas import SLOW_SCHEMA, SLOW_VALUE
 
-BOUNDS = SchemaBounds(cpu_seconds=1, memory_mb=192)
-BEYOND = "The result could not be judged by its schema within 1 seconds of processor time and 192 MB of memory."
+BOUNDS = SchemaBounds(cpu_seconds=0.2, memory_mb=192)
+BEYOND = "The result could not be judged by its schema within 0.2 seconds of processor time and 192 MB of memory."
 
 
-@pytest.fixture(scope="module")
-def judge() -> Iterator[SchemaJudge]:
+@pytest.fixture(name="judge", scope="module")
+def _judge() -> Iterator[SchemaJudge]:
+    judge = SchemaJudge()
+    yield judge
+    judge.close()
+
+
+@pytest.fixture(name="limited", scope="module")
+def _limited() -> Iterator[SchemaJudge]:
     judge = SchemaJudge(BOUNDS)
     yield judge
     judge.close()
@@ -72,17 +80,36 @@ def test_what_is_large_but_linear_is_judged(judge: SchemaJudge, schema: Any, val
 
 
 @pytest.mark.parametrize(("schema", "value"), BEYOND_THEM)
-def test_what_cannot_be_judged_within_the_bounds_is_said_so(judge: SchemaJudge, schema: Any, value: Any) -> None:
-    assert judged(judge, schema, value) == BEYOND
+def test_what_cannot_be_judged_within_the_bounds_is_said_so(limited: SchemaJudge, schema: Any, value: Any) -> None:
+    assert judged(limited, schema, value) == BEYOND
+
+
+def test_a_value_that_needs_too_much_memory_is_not_judged() -> None:
+    bounds = SchemaBounds(cpu_seconds=3_600, memory_mb=16)
+    judge = SchemaJudge(bounds)
+    problem = judge.mismatch({"uniqueItems": True}, "[" + ",".join(["[]"] * 500_000) + "]", "result", owner="key")
+    assert problem == f"The result could not be judged by its schema within {bounds}."
     assert judged(judge, {"type": "integer"}, 1) is None
+    judge.close()
 
 
-def test_a_value_that_needs_too_much_memory_is_not_judged(judge: SchemaJudge) -> None:
-    text = "[" + ",".join(["[]"] * 2_700_000) + "]"
-    assert judge.mismatch({"uniqueItems": True}, text, "result", owner="key") == BEYOND
+def test_that_no_process_could_be_started_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*_: Any) -> Any:
+        raise BlockingIOError(errno.EAGAIN, "no room")
+
+    judge = SchemaJudge()
+    with monkeypatch.context() as fault:
+        fault.setattr("backend.confined.pool.start_process", no_room)
+        with pytest.raises(JudgeUnavailableError):
+            judged(judge, {}, 1)
+        with pytest.raises(JudgeUnavailableError):
+            judge.schema_problem({}, answer=False)
+    assert judged(judge, {}, 1) is None
+    judge.close()
 
 
-def test_a_schema_that_cannot_be_checked_within_the_bounds_is_refused(judge: SchemaJudge) -> None:
+def test_a_schema_that_cannot_be_checked_within_the_bounds_is_refused(limited: SchemaJudge) -> None:
+    judge = limited
     slow = {"allOf": [{"pattern": f"(a{{500}}){{{400 + number}}}"} for number in range(800)]}
     problem = judge.schema_problem(slow, answer=False)
     assert problem == f"must be a JSON Schema that can be checked within {BOUNDS}"
@@ -111,7 +138,7 @@ def test_the_schemas_of_one_call_are_bounded_together() -> None:
 
 def test_a_judgement_ends_with_its_halt_and_with_the_judge() -> None:
     judge = SchemaJudge(SchemaBounds(cpu_seconds=3_600))
-    kinds: list[Kind] = []
+    kinds: list[FailureKind] = []
     halt = threading.Event()
 
     def run(halt: threading.Event | None) -> None:
@@ -126,10 +153,10 @@ def test_a_judgement_ends_with_its_halt_and_with_the_judge() -> None:
     until(lambda: judge.pids, "a process")
     halt.set()
     threads[0].join(60)
-    assert kinds == [Kind.HALTED]
+    assert kinds == [FailureKind.HALTED]
     judge.close()
     threads[1].join(60)
-    assert kinds == [Kind.HALTED, Kind.CLOSED]
+    assert kinds == [FailureKind.HALTED, FailureKind.CLOSED]
     assert judge.pids == []
 
 

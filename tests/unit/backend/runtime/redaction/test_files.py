@@ -11,12 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backend.runtime.redaction import Mention, RedactionEngine, csv_text, json_text
+from backend.runtime.redaction import Mention, ModelError, RedactionEngine, csv_text, json_text
 from backend.runtime.redaction.csv_text import sweep_csv
 from backend.runtime.redaction.files import ArchiveBounds
 from backend.runtime.redaction.json_text import NotJsonError, sweep_json
 from backend.workflows import pii_policy
 from tests.unit.backend.runtime.redaction.conftest import SweepFile, engine_of
+from tests.unit.backend.runtime.redaction.malformed import MALFORMED
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
@@ -38,6 +39,13 @@ def test_a_file_that_no_rule_can_read_is_withheld(
     assert (outcome.kind, outcome.withheld, outcome.reason, swept) == ("binary", True, "binary", None)
     assert engine.counts | {"categories": {}} == engine.counts
     assert (engine.counts["files"], engine.counts["binary_files"], engine.counts["withheld_files"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+@pytest.mark.parametrize("mode", ["redact", "detect"])
+def test_whatever_a_file_holds_it_is_swept_or_withheld(sweep_file: SweepFile, name: str, mode: str) -> None:
+    outcome, _ = sweep_file(engine_of(mode=mode), name, MALFORMED[name])
+    assert (outcome.kind, outcome.withheld, outcome.reason) == (name.partition(".")[2], mode == "redact", "broken")
 
 
 def test_detect_releases_every_file_and_writes_none(sweep_file: SweepFile) -> None:
@@ -214,7 +222,7 @@ def test_a_failed_sweep_leaves_no_copy_and_no_counts(
         {"mode": "redact", "categories": "all", "min_confidence": 0.8, "max_model_calls": 9, "parquet_sample_rows": 1},
         model,
     )
-    with pytest.raises(ConnectionError):
+    with pytest.raises(ModelError):
         broken.sweep_file(source, target, "a.txt")
     assert list(tmp_path.iterdir()) == [source]
     assert broken.counts["values"] == broken.counts["files"] == 0
