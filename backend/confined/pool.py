@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -99,8 +99,8 @@ class ConfinedPool:
             owner: Whose job it is, for instance an API key's id; owners get processes round robin.
             cpu_seconds: Processor time of all threads of the job, after which its process is killed.
             memory_bytes: What the job may allocate.
-            descriptors: Open regular files for the job, at most 16. Before a retry they are rewound, and truncated if
-                they are open for writing.
+            descriptors: Open regular files for the job, at most 16. A retry finds them at the position, and where
+                they are open for writing with the size, that they have now.
             halt: Ends the job within a fraction of a second once it is set.
             extra_wall_seconds: How long the job may sleep, beside the minute and ten times its processor time that it
                 may take in all.
@@ -119,13 +119,14 @@ class ConfinedPool:
             check = self._limits(process, cpu_seconds, wall_seconds, halt)
             return self._attempt(process, job, memory_bytes, descriptors, check)
 
+        before = [(one, os.lseek(one, 0, os.SEEK_CUR), os.fstat(one).st_size) for one in descriptors]
         with self._slots.slot(owner, halt):
             try:
                 return attempt()
             except ConfinedError as error:
                 if error.kind not in _RETRIED:
                     raise
-            _reset(descriptors)
+            _restore(before)
             return attempt()
 
     @property
@@ -311,8 +312,9 @@ class ConfinedPool:
         process.channel.close()
 
 
-def _reset(descriptors: Sequence[int]) -> None:
-    for descriptor in descriptors:
-        os.lseek(descriptor, 0, os.SEEK_SET)
+def _restore(files: Iterable[tuple[int, int, int]]) -> None:
+    """Gives each file, a descriptor with the position and the size that it had, these back."""
+    for descriptor, position, size in files:
+        os.lseek(descriptor, position, os.SEEK_SET)
         if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
-            os.ftruncate(descriptor, 0)
+            os.ftruncate(descriptor, size)

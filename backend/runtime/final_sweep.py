@@ -139,7 +139,9 @@ class FinalSweeps:
                         self._elsewhere[run_id] = time.monotonic() + _ELSEWHERE_SECONDS
                     return
                 folder.mkdir(parents=True, exist_ok=True)
-                RunSweep(self._database, self._objects, self._redactor, run_id, folder, sweep.halt).carry_out()
+                of_run = RunSweep.of(self._database, self._objects, self._redactor, run_id, folder, sweep.halt)
+                if of_run is not None:
+                    of_run.carry_out()
         except Exception:  # noqa: BLE001 - its outputs stay closed, and other runs must not wait for it
             if not sweep.halt.is_set():
                 self._postpone(run_id)

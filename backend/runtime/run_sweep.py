@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,23 +27,47 @@ from backend.storage.objects.reading import copy_to_file
 _WITHHELD: Final = "Withheld: it could not be swept for personal data within its limits."
 
 
-@dataclass(slots=True)
 class RunSweep:
     """One attempt for one run; `folder` is for copies of what is being swept, and it ends soon after `halt` is set."""
 
-    database: Database
-    objects: ObjectStore
-    redactor: Redactor
-    run_id: str
-    folder: Path
-    halt: threading.Event
-    _counts: Counts = field(default_factory=Counts)
-    _changed: list[dict[str, object]] = field(default_factory=list)
-    _withheld: list[str] = field(default_factory=list)
-    _columns: dict[str, object] = field(default_factory=dict)
-    _warnings: list[str] = field(default_factory=list)
-    _row: Any = None
-    _policy: dict[str, Any] = field(default_factory=dict)
+    def __init__(
+        self,
+        database: Database,
+        objects: ObjectStore,
+        redactor: Redactor,
+        row: Any,
+        folder: Path,
+        halt: threading.Event,
+    ) -> None:
+        self._database = database
+        self._objects = objects
+        self._redactor = redactor
+        self._row = row
+        self._run_id: str = row.run_id
+        self._folder = folder
+        self._halt = halt
+        calls_made = redaction_manifest.model_calls(row.pii_redaction)
+        self._policy = json_text.parse(row.pii_policy)
+        self._policy["max_model_calls"] = max(0, self._policy["max_model_calls"] - calls_made)
+        self._counts = Counts()
+        self._changed: list[dict[str, object]] = []
+        self._withheld: list[str] = []
+        self._columns: dict[str, object] = {}
+        self._warnings: list[str] = []
+
+    @classmethod
+    def of(
+        cls,
+        database: Database,
+        objects: ObjectStore,
+        redactor: Redactor,
+        run_id: str,
+        folder: Path,
+        halt: threading.Event,
+    ) -> "RunSweep | None":
+        """The sweep of a run that waits for it; None where it waits no longer, as another process has done it."""
+        row = database.read(lambda tx: store.run(tx, run_id))
+        return None if row is None else cls(database, objects, redactor, row, folder, halt)
 
     def carry_out(self) -> None:
         """Sweeps and opens the run's outputs; what exceeds the limits of a sweep is withheld, with a warning.
@@ -52,16 +75,9 @@ class RunSweep:
         Raises:
             RedactionError, OSError: nothing was opened.
         """
-        self._row = row = self.database.read(lambda tx: store.run(tx, self.run_id))
-        if row is None:
-            # Another process has done it since.
-            return
-        self._policy = policy = json_text.parse(row.pii_policy)
-        calls_made = redaction_manifest.model_calls(row.pii_redaction)
-        policy["max_model_calls"] = max(0, policy["max_model_calls"] - calls_made)
         outputs: list[Any] = []
-        if OUTPUTS in policy["stages"]:
-            outputs = self.database.read(lambda tx: outputs_of(tx, self.run_id))
+        if OUTPUTS in self._policy["stages"]:
+            outputs = self._database.read(lambda tx: outputs_of(tx, self._run_id))
             self._announce(outputs)
             try:
                 self._sweep_files([output for output in outputs if output.path != RESULT_PATH])
@@ -88,16 +104,16 @@ class RunSweep:
         def finish(tx: Tx) -> bool:
             return store.finish(tx, self._row, self._changed, self._withheld, originals, **columns)
 
-        return self.database.write(finish, of=run_of(self.run_id))
+        return self._database.write(finish, of=run_of(self._run_id))
 
     def _announce(self, outputs: Iterable[Any]) -> None:
         if self._redacts:
             keys = [_swept_key(output) for output in outputs]
-            self.database.write(lambda tx: store.announce(tx, keys), of=run_of(self.run_id))
+            self._database.write(lambda tx: store.announce(tx, keys), of=run_of(self._run_id))
 
     def _leave_nothing(self, outputs: Iterable[Any]) -> None:
         """What was stored for a run that was erased meanwhile is removed, though the removal may have been before."""
-        if self.database.read(lambda tx: store.run(tx, self.run_id)) is None:
+        if self._database.read(lambda tx: store.run(tx, self._run_id)) is None:
             self._announce(outputs)
 
     def _add(self, counts: Counts) -> None:
@@ -107,7 +123,7 @@ class RunSweep:
     def _values(self, values: list[Any]) -> list[Any] | None:
         """The swept values; None where they exceed the limits of a sweep."""
         try:
-            swept, counts = self.redactor.values(self._policy, values, self.halt, owner=self._row.key_id)
+            swept, counts = self._redactor.values(self._policy, values, self._halt, owner=self._row.key_id)
         except RedactionError as error:
             if not error.permanent:
                 raise
@@ -121,14 +137,14 @@ class RunSweep:
         row = self._row
         said = [row.error_message, json_text.parse(row.warnings), row.result_error_message]
         swept = self._values(said)
-        if swept is None and self._redacts:
+        if not self._redacts:
+            self._columns["warnings"] = json_text.write([*said[1], *self._warnings])
+            return
+        if swept is None:
             swept = [_withheld(said[0]), [_WITHHELD] * len(said[1]), _withheld(said[2])]
-        if self._redacts:
-            self._columns["error_message"], _, self._columns["result_error_message"] = swept or said
-        warnings = (swept or said)[1] if self._redacts else said[1]
-        if self._redacts:
-            # What was said of the summary before was of the one that was not swept.
-            warnings = [after for before, after in zip(said[1], warnings, strict=True) if before != SUMMARY_TOO_LONG]
+        self._columns["error_message"], warnings, self._columns["result_error_message"] = swept
+        # What was said of the summary before was of the one that was not swept.
+        warnings = [after for before, after in zip(said[1], warnings, strict=True) if before != SUMMARY_TOO_LONG]
         self._columns["warnings"] = json_text.write([*warnings, *self._warnings])
 
     def _sweep_files(self, files: list[Any]) -> None:
@@ -137,8 +153,8 @@ class RunSweep:
 
     def _names(self, files: list[Any]) -> list[str]:
         try:
-            names, counts = self.redactor.names(
-                self._policy, [output.path for output in files], self.halt, owner=self._row.key_id
+            names, counts = self._redactor.names(
+                self._policy, [output.path for output in files], self._halt, owner=self._row.key_id
             )
         except RedactionError as error:
             if not error.permanent:
@@ -149,28 +165,28 @@ class RunSweep:
         return names
 
     def _sweep_file(self, output: Any, name: str) -> None:
-        source, target = self.folder / "source", self.folder / "target"
-        copy_to_file(self.objects, output.object_key, output.size_bytes, source, self.halt)
-        outcome, counts = self.redactor.file(
-            self._policy, source, target, output.path, self.halt, owner=self._row.key_id
+        source, target = self._folder / "source", self._folder / "target"
+        copy_to_file(self._objects, output.object_key, output.size_bytes, source, self._halt)
+        outcome, counts = self._redactor.file(
+            self._policy, source, target, output.path, self._halt, owner=self._row.key_id
         )
         self._add(counts)
-        warning = sweep_warning(outcome, name, self.redactor.limit_of(output.size_bytes))
+        warning = sweep_warning(outcome, name, self._redactor.limit_of(output.size_bytes))
         if warning is not None:
             self._warnings.append(warning)
         if outcome.withheld:
             self._withheld.append(output.output_id)
         elif self._redacts:
             key = _swept_key(output)
-            size, sha256 = self.objects.put_file(key, target)
+            size, sha256 = self._objects.put_file(key, target)
             self._changed.append(_changed(output, name, size, sha256, key))
             target.unlink()
 
     def _sweep_result(self, output: Any) -> None:
-        value = json_text.parse(b"".join(self.objects.open_range(output.object_key, 0, output.size_bytes)))
+        value = json_text.parse(b"".join(self._objects.open_range(output.object_key, 0, output.size_bytes)))
         swept = self._values([value])
         if swept is None:
-            warning = over_limit_warning(RESULT_PATH, self.redactor.limit_of(output.size_bytes), self._redacts)
+            warning = over_limit_warning(RESULT_PATH, self._redactor.limit_of(output.size_bytes), self._redacts)
             self._warnings.append(warning)
         if not self._redacts:
             return
@@ -181,7 +197,7 @@ class RunSweep:
             return
         text = json_text.write(swept[0])
         key = _swept_key(output)
-        size, sha256 = self.objects.put_bytes(key, text.encode())
+        size, sha256 = self._objects.put_bytes(key, text.encode())
         self._changed.append(_changed(output, output.path, size, sha256, key))
         self._columns |= {
             "result": inline_result(text) if self._row.result_error_code is None else None,

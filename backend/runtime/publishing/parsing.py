@@ -116,7 +116,7 @@ class FileParser:
             _copy(file, copy, publication.halt)
             size = os.fstat(copy.fileno()).st_size
             try:
-                publication.count(self._tried_twice(publication, file.path, copy, size))
+                publication.count(self._run(publication, file.path, copy, size))
             except ConfinedError as error:
                 raise self._worded(error, file.path, size) from None
 
@@ -126,15 +126,6 @@ class FileParser:
         if error.kind is FailureKind.FAILED and error.data is None:
             return GraphRefusedError(f"'{path}': {error}")
         return GraphUnavailableError(str(error))
-
-    def _tried_twice(self, publication: _Publication, path: str, copy: IO[bytes], size: int) -> Any:
-        try:
-            return self._run(publication, path, copy, size)
-        except ConfinedError as error:
-            if error.kind is not FailureKind.DIED:
-                raise
-        # The machine may have been short of memory, so it is worth another try.
-        return self._run(publication, path, copy, size)
 
     def _run(self, publication: _Publication, path: str, copy: IO[bytes], size: int) -> Any:
         copy.seek(0)

@@ -35,6 +35,9 @@ class Redactor:
         target.write_bytes(b"swept")
         return FileOutcome("text"), Counts()
 
+    def limit_of(self, _: int) -> str:
+        return "10 seconds"
+
 
 class Crash(BaseException):
     """The end of the process."""
@@ -254,9 +257,6 @@ class Limited(Redactor):
 
     def file(self, *_: Any, **__: Any) -> tuple[FileOutcome, Counts]:
         return FileOutcome("unknown", withheld=True, reason=OVER_LIMIT), Counts(files=1, withheld_files=1)
-
-    def limit_of(self, _: int) -> str:
-        return "10 seconds"
 
 
 def stuck(sweeping: Sweeping, count: int) -> tuple[Stuck, list[str], "list[Future[None]]"]:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from backend.confined.frames import encode
 from backend.secrets import SecretError, Secrets
 from backend.settings import ModelProvider
 from deploy.addresses import Address
@@ -384,3 +385,13 @@ def test_the_hosts_of_a_console_are_names_without_ports() -> None:
     assert console_settings(settings, Address("127.0.0.1", 1)).hosts == ("console.example.org", "::1")
     for wrong in ("console.example.org:443", "a,,b", "https://a", "*", "a b"):
         assert list(problems({"WORKFLOW_API_CONSOLE_HOSTS": wrong})) == ["WORKFLOW_API_CONSOLE_HOSTS"]
+
+
+@pytest.mark.parametrize(("name", "most"), [("result_bytes", 31_457_280), ("output_files", 30_000)])
+def test_what_is_handed_to_a_confined_process_has_a_bound_that_fits_its_frame(name: str, most: int) -> None:
+    spelling = f"WORKFLOW_API_RUNTIME_{name.upper()}"
+    assert getattr(read_settings({spelling: str(most)}).runtime, name) == most
+    assert set(problems({spelling: str(most + 1)})) == {spelling}
+    # The most that quoting adds: a value whose text is quoted once more, and names of 1,024 bytes, all quotes.
+    largest = {"value": '"' * most} if name == "result_bytes" else {"names": ['"' * 1_024] * most}
+    assert encode({"operation": "judge", "arguments": largest})
