@@ -12,6 +12,7 @@ from backend import json_text, metrics
 from backend.ids import new_id
 from backend.run_status import CANCELLED, COMPLETED, FAILED, TERMINAL
 from backend.runs import lifecycle_store as store
+from backend.runs import promotion_store
 from backend.storage.database import Tx
 
 EVENT_OF_STATUS: Final = {COMPLETED: "run.completed", FAILED: "run.failed", CANCELLED: "run.cancelled"}
@@ -204,7 +205,7 @@ def close_run(
         return False
     result = result or RunResult()
     if promoted is None:
-        promoted = store.has_promoted(tx, run_id)
+        promoted = promotion_store.has_promoted(tx, run_id)
     closed = store.close(
         tx,
         run_id,
@@ -246,18 +247,18 @@ def promote_outputs(tx: Tx, run_id: str, segment_id: str, at: int) -> None:
     """
     events = _promotion(tx, run_id, at)
     if events:
-        store.count_outputs(tx, run_id)
+        promotion_store.count_outputs(tx, run_id)
         append_events(tx, segment_id, at, events)
 
 
 def _promotion(tx: Tx, run_id: str, at: int) -> list[NewEvent]:
     """Stamps the run's outputs with the time of their promotion; returns an event for each."""
-    store.stamp_outputs(tx, run_id, at)
+    promotion_store.stamp_outputs(tx, run_id, at)
     # Names may hold personal data, and an event never changes: what is still to be swept is left out.
     shown = ("output_id",) if store.is_unswept(tx, run_id) else ("output_id", "path", "size_bytes")
     return [
         NewEvent("output.promoted", output.step, {name: getattr(output, name) for name in shown})
-        for output in store.outputs_of(tx, run_id)
+        for output in promotion_store.outputs_of(tx, run_id)
     ]
 
 

@@ -17,9 +17,9 @@ from sqlalchemy import (
 )
 
 from backend.run_status import RUNNING, TERMINAL, WAITING, before
+from backend.runs.promotion_store import OUTPUTS_COUNT
 from backend.storage.database import Tx
 from backend.storage.statements import Statement, sql
-from backend.storage.tables.outputs import outputs
 from backend.storage.tables.runs import approvals, events, runs, segments, status_in, steps
 
 
@@ -138,7 +138,6 @@ _CANCEL_STEPS = sql(
     .values(status="cancelled", finished_at=case((steps.c.started_at.is_not(None), _AT)))
 )
 
-_OUTPUTS_COUNT = select(func.count()).where(outputs.c.run_id == _RUN).scalar_subquery()
 _CLOSING_COLUMNS: Final = (
     "finished_at",
     "error_code",
@@ -163,19 +162,14 @@ _CLOSE: Final[Mapping[str, Statement]] = {
                 # Null leaves those that the run has already.
                 "warnings": func.coalesce(bindparam("new_warnings"), runs.c.warnings),
                 "approvals_pending": _ZERO,
-                "outputs_count": _OUTPUTS_COUNT,
+                "outputs_count": OUTPUTS_COUNT,
             }
         )
     )
     for status in TERMINAL
 }
 _WARNINGS = sql(select(runs.c.warnings).where(runs.c.run_id == _RUN))
-_OUTPUTS = sql(select(outputs).where(outputs.c.run_id == _RUN).order_by(outputs.c.path))
 _UNSWEPT = sql(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.redaction_state == "pending"))
-# Of a run that is not closed; closing counts all of its outputs.
-_PROMOTED = sql(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.outputs_count > _ZERO))
-_COUNT_OUTPUTS = sql(update(runs).where(runs.c.run_id == _RUN).values(outputs_count=_OUTPUTS_COUNT))
-_STAMP_OUTPUTS = sql(update(outputs).where(outputs.c.run_id == _RUN).values(created_at=_AT))
 
 
 def raise_last_seq(tx: Tx, segment_id: str, count: int) -> int | None:
@@ -289,26 +283,6 @@ def cancel_steps(tx: Tx, run_id: str, at: int) -> None:
     tx.later(_CANCEL_STEPS, of_run_id=run_id, at_ms=at)
 
 
-def outputs_of(tx: Tx, run_id: str) -> list[Any]:
-    """What completed steps of the run left, by path."""
-    return tx.all(_OUTPUTS, of_run_id=run_id)
-
-
 def is_unswept(tx: Tx, run_id: str) -> bool:
     """Whether the run's outputs are still to be swept for personal data."""
     return tx.one(_UNSWEPT, of_run_id=run_id) is not None
-
-
-def has_promoted(tx: Tx, run_id: str) -> bool:
-    """Whether outputs of a run that is not closed were promoted."""
-    return tx.one(_PROMOTED, of_run_id=run_id) is not None
-
-
-def count_outputs(tx: Tx, run_id: str) -> None:
-    """Sets how many promoted outputs the run has: all that it has now."""
-    tx.later(_COUNT_OUTPUTS, of_run_id=run_id)
-
-
-def stamp_outputs(tx: Tx, run_id: str, at: int) -> None:
-    """Sets when the run's outputs were promoted."""
-    tx.later(_STAMP_OUTPUTS, of_run_id=run_id, at_ms=at)
