@@ -5,7 +5,26 @@ orjson is for what holds no value of a caller's or a step's: labels, warnings, n
 """
 
 import json
-from typing import Any
+from typing import Any, Final
+
+LARGEST_SHARED: Final = 65_536
+"""Most characters of a step's JSON that are parsed in a process which other runs share, for objects take much more."""
+
+
+class JsonText(str):
+    """JSON text in place of its value, which is too large to be parsed in a process that other runs share."""
+
+    __slots__ = ()
+
+
+def shared(text: str) -> Any:
+    """The value of JSON text; the text itself, as `JsonText`, where it is too large."""
+    return JsonText(text) if len(text) > LARGEST_SHARED else parse(text)
+
+
+def text_of(value: Any) -> str:
+    """Compact JSON text of a value that may stand as its text already."""
+    return str(value) if isinstance(value, JsonText) else write(value)
 
 
 def parse(text: str | bytes) -> Any:

@@ -49,7 +49,7 @@ class Board:
 
     def needs_of(self, step: str) -> dict[str, Any]:
         """The return values of the steps that a step needs."""
-        return {need: json_text.parse(self._rows[need]["value"] or "null") for need in self._steps[step].needs}
+        return {need: json_text.shared(self._rows[need]["value"] or "null") for need in self._steps[step].needs}
 
     def attempt(self, step: str) -> int:
         """How often a step has begun."""

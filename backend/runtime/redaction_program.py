@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from backend import json_text
 from backend.confined import JobFailedError
 from backend.runtime.model_recognizer import AskedModel, ModelFailedError
 from backend.runtime.models import Models, ModelUnusableError
@@ -76,7 +77,20 @@ def sweep_file(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> dict
     }
 
 
-OPERATIONS = {"values": sweep_values, "names": sweep_names, "file": sweep_file}
+def sweep_text(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any]:
+    """Sweeps a value that is given as JSON `text`.
+
+    Gives it as `swept` text, null where the policy changes nothing, and the string that its `member` then is, if any.
+    """
+    engine = _engine(arguments)
+    with _failures_worded(engine):
+        value = engine.sweep_value(json_text.parse(arguments["text"]))
+        found = value.get(arguments["member"]) if isinstance(value, dict) else None
+        swept = json_text.write(value) if engine.redacts else None
+    return {"swept": swept, "member": found if isinstance(found, str) else None, "counts": engine.counts}
+
+
+OPERATIONS = {"values": sweep_values, "text": sweep_text, "names": sweep_names, "file": sweep_file}
 
 
 class _NeverAsked:

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from backend import json_text, metrics
 from backend.confined import ConfinedError, ConfinedPool, FailureKind
+from backend.json_text import JsonText
 from backend.runtime.model_recognizer import PAUSES
 from backend.runtime.models import Models
 from backend.runtime.redaction import Counts, FileOutcome
@@ -46,6 +47,13 @@ class RedactionError(Exception):
         self.model_calls = model_calls
         self.over_limit = over_limit
         self.permanent = permanent or over_limit
+
+
+class SweptText(NamedTuple):
+    """A swept value as JSON text, and the string that one of its members then is, if that was asked for and is one."""
+
+    text: JsonText
+    member: str | None
 
 
 class Redactor:
@@ -86,6 +94,25 @@ class Redactor:
         answer, counts = self._run("values", policy, {"values": values}, size_bytes, f"{owner}/values", halt)
         swept = answer["swept"]
         return list(values) if swept is None and policy["mode"] != "redact" else _many(swept, len(values)), counts
+
+    def text(
+        self,
+        policy: Policy,
+        text: str,
+        halt: threading.Event | None = None,
+        *,
+        owner: str,
+        member: str | None = None,
+    ) -> tuple[SweptText, Counts]:
+        """Sweeps a value given as JSON text; `member` names a string in it to be given too. Raises as `values`."""
+        given = {"text": text, "member": member}
+        answer, counts = self._run("text", policy, given, len(text), f"{owner}/values", halt)
+        swept, found = answer.get("swept"), answer.get("member")
+        if swept is None and policy["mode"] != "redact":
+            swept = text
+        if not isinstance(swept, str) or not (found is None or isinstance(found, str)):
+            raise _malformed()
+        return SweptText(JsonText(swept), found), counts
 
     def names(
         self, policy: Policy, names: Sequence[str], halt: threading.Event | None = None, *, owner: str

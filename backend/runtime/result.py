@@ -2,7 +2,6 @@
 
 from typing import Any, Final, NamedTuple
 
-from backend import json_text
 from backend.ids import new_id
 from backend.outputs.store import NewOutput
 from backend.runs.lifecycle import RunResult
@@ -17,7 +16,7 @@ SUMMARY_TOO_LONG: Final = (
     f"The result's summary_markdown has more than {LARGEST_INLINE_BYTES:,} bytes: it is only in the output result.json."
 )
 
-_SUMMARY: Final = "summary_markdown"
+SUMMARY: Final = "summary_markdown"
 
 
 class StoredResult(NamedTuple):
@@ -28,14 +27,16 @@ class StoredResult(NamedTuple):
     warnings: list[str]
 
 
-def make_result(objects: ObjectStore, run_id: str, value: str, mismatch: str | None) -> StoredResult:
-    """Stores the value, JSON text, as `result.json`; `mismatch` is what of it does not fit its schema, if anything.
+def make_result(
+    objects: ObjectStore, run_id: str, value: str, mismatch: str | None, summary: str | None = None
+) -> StoredResult:
+    """Stores the value, JSON text, as `result.json`.
+
+    `mismatch` is what of it does not fit its schema, and `summary` the summary that it carries, if any.
 
     Raises:
         OSError: the store could not take it.
     """
-    # Most values are spared being read: the name stands in the text as it is, or not at all.
-    parsed = json_text.parse(value) if value.startswith("{") and f'"{_SUMMARY}"' in value else None
     output_id = new_id("out")
     size, sha256 = objects.put_bytes(object_key(run_id, output_id), value.encode())
     result = RunResult(
@@ -45,10 +46,10 @@ def make_result(objects: ObjectStore, run_id: str, value: str, mismatch: str | N
         sha256=sha256,
         error_code=None if mismatch is None else SCHEMA_MISMATCH,
         error_message=mismatch,
-        summary_markdown=summary_of(parsed),
+        summary_markdown=None if summary is None else inline_result(summary),
     )
     output = new_output(run_id, output_id, RESULT_PATH, None, size, sha256)
-    return StoredResult(result, output, [SUMMARY_TOO_LONG] if is_summary_too_long(parsed) else [])
+    return StoredResult(result, output, summary_warnings(summary))
 
 
 def inline_result(text: str) -> str | None:
@@ -56,17 +57,17 @@ def inline_result(text: str) -> str | None:
     return text if len(text.encode()) <= LARGEST_INLINE_BYTES else None
 
 
-def summary_of(value: Any) -> str | None:
-    """The summary that a result carries, within the same bound; a longer one is only in `result.json`."""
-    summary = _summary(value)
-    return None if summary is None else inline_result(summary)
+def may_carry_summary(value: str) -> bool:
+    """Whether a value, JSON text, may carry a summary: the name stands in the text as it is, or not at all."""
+    return value.startswith("{") and f'"{SUMMARY}"' in value
 
 
-def is_summary_too_long(value: Any) -> bool:
-    """Whether a result carries a summary that is beyond the bound."""
-    return _summary(value) is not None and summary_of(value) is None
-
-
-def _summary(value: Any) -> str | None:
-    summary = value.get(_SUMMARY) if isinstance(value, dict) else None
+def carried_summary(value: Any) -> str | None:
+    """The summary that a value carries, of any length."""
+    summary = value.get(SUMMARY) if isinstance(value, dict) else None
     return summary if isinstance(summary, str) else None
+
+
+def summary_warnings(summary: str | None) -> list[str]:
+    """What a run is warned of for its summary: one beyond the bound is only in `result.json`."""
+    return [] if summary is None or inline_result(summary) is not None else [SUMMARY_TOO_LONG]

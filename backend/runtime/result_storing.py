@@ -2,11 +2,13 @@
 
 import asyncio
 
+from backend import json_text
+from backend.json_text import JsonText
 from backend.runtime.beginning import Begun
 from backend.runtime.means import Means
 from backend.runtime.patience import patiently
 from backend.runtime.promotion import discard
-from backend.runtime.result import StoredResult, make_result
+from backend.runtime.result import SUMMARY, StoredResult, carried_summary, make_result, may_carry_summary
 from backend.runtime.stopping import StoppedError, Stopping
 
 
@@ -37,10 +39,23 @@ async def _judge_and_store(means: Means, begun: Begun, value: str) -> StoredResu
             ),
             f"Judging the result of run {begun.run_id}",
         )
+    summary = await _summary(means, begun, value)
     return await patiently(
         lambda: means.halted_with(
-            lambda _: make_result(means.objects, begun.run_id, value, mismatch),
+            lambda _: make_result(means.objects, begun.run_id, value, mismatch, summary),
             undo=lambda made: discard(means.objects, [made.output]),
         ),
         f"The result of run {begun.run_id}",
+    )
+
+
+async def _summary(means: Means, begun: Begun, value: str) -> str | None:
+    if not may_carry_summary(value):
+        return None
+    parsed = json_text.shared(value)
+    if not isinstance(parsed, JsonText):
+        return carried_summary(parsed)
+    return await patiently(
+        lambda: means.halted_with(lambda halt: means.schemas.member(value, SUMMARY, owner=begun.key_id, halt=halt)),
+        f"Reading the result of run {begun.run_id}",
     )

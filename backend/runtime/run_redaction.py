@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from backend.json_text import JsonText
 from backend.runtime.redaction import Counts, FileOutcome
 from backend.runtime.redactor import OVER_LIMIT, SWEEP_FAILED, RedactionError, Redactor
 
@@ -73,7 +74,12 @@ class RunRedaction:
         return next((stage for stage in (STEPS, OUTPUTS) if self.covers(stage)), None)
 
     def value(self, value: Any, halt: threading.Event | None = None) -> tuple[Any, Counts]:
-        """Sweeps a JSON value."""
+        """Sweeps a JSON value; of one that is `JsonText` it gives such text."""
+        if isinstance(value, JsonText):
+            swept_text, counts = self._counted(
+                lambda policy: self._redactor.text(policy, value, halt, owner=self._owner)
+            )
+            return swept_text.text, counts
         (swept,), counts = self._counted(lambda policy: self._redactor.values(policy, [value], halt, owner=self._owner))
         return swept, counts
 

@@ -10,13 +10,13 @@ from backend.outputs.store import outputs_of
 from backend.runs import redaction_manifest
 from backend.runtime import final_sweep_store as store
 from backend.runtime.redaction import Counts
-from backend.runtime.redactor import RedactionError, Redactor
+from backend.runtime.redactor import RedactionError, Redactor, SweptText
 from backend.runtime.result import (
     RESULT_PATH,
+    SUMMARY,
     SUMMARY_TOO_LONG,
     inline_result,
-    is_summary_too_long,
-    summary_of,
+    summary_warnings,
 )
 from backend.runtime.run_redaction import OUTPUTS, over_limit_warning, sweep_warning
 from backend.storage.database import Database, Tx, run_of
@@ -132,6 +132,18 @@ class RunSweep:
         self._add(counts)
         return swept
 
+    def _text(self, text: str) -> SweptText | None:
+        """The swept result, with the summary that it carries; None where it exceeds the limits of a sweep."""
+        try:
+            swept, counts = self._redactor.text(self._policy, text, self._halt, owner=self._row.key_id, member=SUMMARY)
+        except RedactionError as error:
+            if not error.permanent:
+                raise
+            self._add(Counts(model_calls=error.model_calls))
+            return None
+        self._add(counts)
+        return swept
+
     def _sweep_texts(self) -> None:
         """What the run itself says: why it failed, what did not land, what its result lacks."""
         row = self._row
@@ -183,8 +195,8 @@ class RunSweep:
             target.unlink()
 
     def _sweep_result(self, output: Any) -> None:
-        value = json_text.parse(b"".join(self._objects.open_range(output.object_key, 0, output.size_bytes)))
-        swept = self._values([value])
+        given = b"".join(self._objects.open_range(output.object_key, 0, output.size_bytes)).decode()
+        swept = self._text(given)
         if swept is None:
             warning = over_limit_warning(RESULT_PATH, self._redactor.limit_of(output.size_bytes), self._redacts)
             self._warnings.append(warning)
@@ -195,7 +207,7 @@ class RunSweep:
             names = ("result", "result_output_id", "result_size_bytes", "result_sha256", "summary_markdown")
             self._columns |= dict.fromkeys(names)
             return
-        text = json_text.write(swept[0])
+        text, summary = swept
         key = _swept_key(output)
         size, sha256 = self._objects.put_bytes(key, text.encode())
         self._changed.append(_changed(output, output.path, size, sha256, key))
@@ -203,10 +215,9 @@ class RunSweep:
             "result": inline_result(text) if self._row.result_error_code is None else None,
             "result_size_bytes": size,
             "result_sha256": sha256,
-            "summary_markdown": summary_of(swept[0]),
+            "summary_markdown": None if summary is None else inline_result(summary),
         }
-        if is_summary_too_long(swept[0]):
-            self._warnings.append(SUMMARY_TOO_LONG)
+        self._warnings += summary_warnings(summary)
 
 
 def _withheld(text: str | None) -> str | None:

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from backend import json_text, metrics
+from backend.json_text import JsonText
 from backend.outputs.store import NewOutput
 from backend.runs.lifecycle import SegmentEndedError, append_event
 from backend.runtime.agents import AgentMeans, StepFailed, StepRequest, run_step
@@ -138,7 +139,7 @@ class StepWork:
             data_limits=self.means.step_data,
             events=events,
         )
-        agent_means = AgentMeans(self.means.sandbox, self.means.models, self._answer_mismatch)
+        agent_means = AgentMeans(self.means.sandbox, self.means.models, self._answer_mismatch, self._read_value)
         result = await run_step(agent_means, request, self._on_progress)
         if self.redaction is not None:
             # A sweep may take long, and others' steps must not wait for it.
@@ -150,7 +151,7 @@ class StepWork:
             outputs, kept = await self._take_over(folder)
             redacted += kept
         warnings = [skipped_warning(self.step.step, result.skipped, limits.outputs)] if result.skipped else []
-        return Completed(json_text.write(value), outputs, redacted, warnings)
+        return Completed(json_text.text_of(value), outputs, redacted, warnings)
 
     async def _answer_mismatch(self, schema: Any, answer: Any) -> str | None:
         """What of a model's answer does not fit its schema."""
@@ -164,6 +165,15 @@ class StepWork:
             )
         except OSError as error:
             raise StepFailed("InternalError", "the model's answer could not be judged by its schema") from error
+
+    async def _read_value(self, text: str) -> JsonText:
+        """A large return value, read where it can be killed; raises NotJsonError."""
+        return await patiently(
+            lambda: self.means.halted_with(
+                lambda halt: self.means.schemas.normalised(text, owner=self.key_id, halt=halt)
+            ),
+            f"Reading what step {self.step.step} of run {self.run_id} returned",
+        )
 
     async def _files(self) -> Mapping[str, Path]:
         """What the steps that it needs left, made anew from the objects where a run went on after it waited."""

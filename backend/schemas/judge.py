@@ -7,7 +7,9 @@ from time import monotonic
 from typing import Any, Final
 
 from backend.confined import ConfinedError, ConfinedPool, FailureKind
+from backend.json_text import JsonText
 from backend.schemas.bounds import SchemaBounds
+from backend.strict_json import NotJsonError
 
 _ADMINISTRATORS: Final = "administrators"
 # What all schemas of one call may take, in terms of what one may.
@@ -74,6 +76,37 @@ class SchemaJudge:
                 raise
             return f"must be a JSON Schema that can be checked within {self._bounds}"
         return None if problem is None else str(problem)
+
+    def normalised(self, value: str, *, owner: str, halt: threading.Event | None = None) -> JsonText:
+        """A value, JSON text that a step sent, as compact text.
+
+        Raises:
+            NotJsonError: it is not strict JSON, or cannot be read within the bounds.
+            ConfinedError: `halt` was set, or the judge is closed.
+            JudgeUnavailableError: no process could be started.
+        """
+        try:
+            read = self._run("normalise", {"value": value}, owner, halt)
+        except ConfinedError as error:
+            if error.kind not in _VERDICTS:
+                raise
+            raise NotJsonError(f"cannot be read within {self._bounds}") from None
+        if read["problem"] is not None:
+            raise NotJsonError(str(read["problem"]))
+        return JsonText(read["text"])
+
+    def member(self, value: str, name: str, *, owner: str, halt: threading.Event | None = None) -> str | None:
+        """A member of a value, JSON text, that is an object, where the member is a string; raises as `mismatch`.
+
+        None also where the value cannot be read within the bounds.
+        """
+        try:
+            found = self._run("member", {"value": value, "name": name}, owner, halt)
+        except ConfinedError as error:
+            if error.kind not in _VERDICTS:
+                raise
+            return None
+        return None if found is None else str(found)
 
     @property
     def pids(self) -> list[int]:

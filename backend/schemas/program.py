@@ -1,4 +1,4 @@
-"""The program of the confined processes that judge values and check schemas; see `backend.confined`."""
+"""The program of the confined processes that read and judge values and check schemas; see `backend.confined`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -6,6 +6,7 @@ from typing import Any, Final
 from backend import json_text
 from backend.schemas.rules import schema_problem
 from backend.schemas.validation import mismatch
+from backend.strict_json import NotJsonError, parse
 
 
 def judge(arguments: Mapping[str, Any], _: list[int]) -> str | None:
@@ -18,4 +19,24 @@ def check(arguments: Mapping[str, Any], _: list[int]) -> str | None:
     return schema_problem(arguments["schema"], answer=arguments["answer"])
 
 
-OPERATIONS: Final[Mapping[str, Callable[[Mapping[str, Any], list[int]], Any]]] = {"judge": judge, "check": check}
+def normalise(arguments: Mapping[str, Any], _: list[int]) -> dict[str, str | None]:
+    """The `value`, JSON text, as compact text; or the `problem` where it is not strict JSON."""
+    try:
+        return {"text": json_text.write(parse(arguments["value"].encode())), "problem": None}
+    except NotJsonError as error:
+        return {"text": None, "problem": str(error)}
+
+
+def member(arguments: Mapping[str, Any], _: list[int]) -> str | None:
+    """The member `name` of the `value`, JSON text, where that is an object and the member a string."""
+    value = json_text.parse(arguments["value"])
+    found = value.get(arguments["name"]) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None
+
+
+OPERATIONS: Final[Mapping[str, Callable[[Mapping[str, Any], list[int]], Any]]] = {
+    "judge": judge,
+    "check": check,
+    "normalise": normalise,
+    "member": member,
+}

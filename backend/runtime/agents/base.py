@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from backend.json_text import JsonText
 from backend.runtime.models import Models
 from backend.runtime.sandbox import Limits, Sandbox
 from backend.runtime.sandbox.inside.events import EventBudget
@@ -23,10 +24,11 @@ def event_budget(limits: StepDataLimits) -> EventBudget:
 class StepRequest:
     """All that an agent gets to see of its run.
 
-    `agent` is the agent's definition. `needs` maps each needed step to its return value, and `files` those that left
-    output files to a folder of them. `inputs` is the run's folder of inputs. All folders are read-only to the step.
-    `outputs` is the step's own folder on the host, made with the first output file; it is removed if the step fails.
-    Of a connector only type, bucket and prefixes reach the step. `events` counts what the attempt reports.
+    `agent` is the agent's definition. `needs` maps each needed step to its return value, a large one as `JsonText`, and
+    `files` those that left output files to a folder of them. `inputs` is the run's folder of inputs. All folders are
+    read-only to the step. `outputs` is the step's own folder on the host, made with the first output file and removed
+    if the step fails. Of a connector only type, bucket and prefixes reach the step. `events` counts what the attempt
+    reports.
     """
 
     step: str
@@ -48,7 +50,8 @@ class StepRequest:
 class StepResult:
     """What a completed step leaves: its JSON return value, and what it printed.
 
-    `skipped` counts the entries of its output folder that are no outputs, by the kinds of `SKIPPED_KINDS`.
+    A large value is `JsonText`. `skipped` counts the entries of its output folder that are no outputs, by the kinds of
+    `SKIPPED_KINDS`.
     """
 
     value: Any
@@ -88,6 +91,10 @@ AnswerCheck = Callable[[Any, Any], Awaitable[str | None]]
 """What of a model's answer does not fit a schema, by schema and answer; None where all of it fits."""
 
 
+ValueReader = Callable[[str], Awaitable[JsonText]]
+"""Reads JSON text that a step returned where it can be killed; raises NotJsonError."""
+
+
 @dataclass(frozen=True)
 class AgentMeans:
     """What the runners of agents work with."""
@@ -95,6 +102,7 @@ class AgentMeans:
     sandbox: Sandbox
     models: Models
     check_answer: AnswerCheck
+    read_value: ValueReader
 
 
 AgentRunner = Callable[[AgentMeans, StepRequest, OnProgress], Awaitable[StepResult]]

@@ -12,11 +12,12 @@ from backend.runtime.agents.model_failures import model_failure
 from backend.runtime.agents.progress import untimed, within
 from backend.runtime.agents.prompt import user_prompt
 from backend.runtime.agents.tools import tools_of
-from backend.runtime.agents.values import NotJsonError, parse, require_levels, too_deep
+from backend.runtime.agents.values import require_levels, too_deep
 from backend.runtime.bounded_log import bounded
 from backend.runtime.models import ConfiguredModel, Models, ModelUnusableError
 from backend.secrets import Secrets
 from backend.settings import StepDataLimits
+from backend.strict_json import NotJsonError, parse
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent

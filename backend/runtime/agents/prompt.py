@@ -26,4 +26,5 @@ def user_prompt(request: StepRequest) -> str:
 
 
 def _json_without_tags(values: Mapping[str, Any]) -> str:
-    return json_text.write(dict(values)).replace("<", "\\u003c")
+    members = (f"{json_text.write(name)}:{json_text.text_of(value)}" for name, value in values.items())
+    return f"{{{','.join(members)}}}".replace("<", "\\u003c")

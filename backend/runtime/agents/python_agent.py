@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
+from backend import json_text
+from backend.json_text import JsonText
 from backend.runtime.agents import failures
-from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult
+from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult, ValueReader
 from backend.runtime.agents.progress import MAX_DROPPED_BYTES, MAX_DROPPED_FRAMES, take_dropped, untimed
-from backend.runtime.agents.values import NotJsonError, parse, parse_replacing_nul, require_levels
+from backend.runtime.agents.values import require_levels
 from backend.runtime.sandbox import Readable, Sandbox
 from backend.runtime.sandbox.frames import EndOfStepError, Frames, HostileFrameError
 from backend.runtime.sandbox.inside.nesting import deeper_than
@@ -26,6 +28,7 @@ from backend.runtime.sandbox.inside.protocol import (
 from backend.runtime.sandbox.outputs import OutputFolder, WorkspaceFullError
 from backend.runtime.sandbox.process import StepProcess
 from backend.settings import StepDataLimits
+from backend.strict_json import NotJsonError, parse, parse_replacing_nul
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,7 +44,9 @@ INLINE_PARSE_BYTES = 4 * 1024
 WHILE_STARTING: Final = {READY: 0}
 
 
-async def run_python_step(sandbox: Sandbox, request: StepRequest, on_progress: OnProgress) -> StepResult:
+async def run_python_step(
+    sandbox: Sandbox, request: StepRequest, on_progress: OnProgress, read_value: ValueReader
+) -> StepResult:
     """Run the agent's `run(context)` in a sandbox of its own, within the environment's limits (DECISIONS.md §9).
 
     When this returns or raises, also by cancellation, every process of the step is dead and reaped. Raises StepFailed;
@@ -55,7 +60,7 @@ async def run_python_step(sandbox: Sandbox, request: StepRequest, on_progress: O
     outputs = OutputFolder(request.outputs, request.limits)
     try:
         try:
-            value, skipped = await _run(process, request, outputs, on_progress)
+            value, skipped = await _run(process, request, outputs, on_progress, read_value)
         finally:
             await sandbox.end(process)
         return StepResult(value, process.log.text(), skipped)
@@ -70,7 +75,11 @@ async def run_python_step(sandbox: Sandbox, request: StepRequest, on_progress: O
 
 
 async def _run(
-    process: StepProcess, request: StepRequest, outputs: OutputFolder, on_progress: OnProgress
+    process: StepProcess,
+    request: StepRequest,
+    outputs: OutputFolder,
+    on_progress: OnProgress,
+    read_value: ValueReader,
 ) -> tuple[Any, Mapping[str, int]]:
     frames = Frames(process.channel)
     try:
@@ -82,7 +91,7 @@ async def _run(
     try:
         async with asyncio.timeout(request.limits.timeout_seconds) as clock:
             await frames.send_request(_payload(process, request))
-            return await _converse(frames, request, outputs, untimed(on_progress, clock))
+            return await _converse(frames, request, outputs, untimed(on_progress, clock), read_value)
     except TimeoutError as error:
         if clock.expired():
             raise failures.time_limit(request.limits) from error
@@ -104,7 +113,8 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
             "code": request.agent["code"],
             "parameters": dict(request.parameters),
             "input_text": request.input_text,
-            "needs": dict(request.needs),
+            "needs": {name: value for name, value in request.needs.items() if not isinstance(value, JsonText)},
+            "large_needs": {name: str(value) for name, value in request.needs.items() if isinstance(value, JsonText)},
             "connectors": {
                 name: {field: declared.get(field) for field in CONNECTOR_FIELDS}
                 for name, declared in request.connectors.items()
@@ -134,7 +144,7 @@ def _while_running(limits: StepDataLimits) -> Mapping[int, int]:
 
 
 async def _converse(
-    frames: Frames, request: StepRequest, outputs: OutputFolder, on_progress: OnProgress
+    frames: Frames, request: StepRequest, outputs: OutputFolder, on_progress: OnProgress, read_value: ValueReader
 ) -> tuple[Any, Mapping[str, int]]:
     """Read what the step sends until its result; returns that, and how many entries are no outputs, by kind."""
     allowed = _while_running(request.data_limits)
@@ -144,7 +154,7 @@ async def _converse(
         kind, payload = await frames.next(allowed)
         if kind == RESULT:
             await _stored(outputs.finish())
-            return await _parsed(_result, payload, request.data_limits), skipped
+            return await _result(payload, request.data_limits, read_value), skipped
         if kind == FAILURE:
             raise await _parsed(failures.reported, payload, request.limits)
         if kind == FILE:
@@ -180,12 +190,22 @@ async def _parsed(
     return parse_payload(payload, *args, **kwargs)
 
 
-def _result(payload: bytes, limits: StepDataLimits) -> Any:
-    require_levels(payload, limits.json_levels, "the return value")
+async def _result(payload: bytes, limits: StepDataLimits, read_value: ValueReader) -> Any:
+    """The value; where it is large, its text as it was read in a process that can be killed."""
+    await _parsed(require_levels, payload, limits.json_levels, "the return value")
     try:
-        return parse(payload)
+        if len(payload) <= json_text.LARGEST_SHARED:
+            return await _parsed(parse, payload)
+        return await read_value(_decoded(payload))
     except NotJsonError as error:
         raise StepFailed("InvalidResult", f"the return value {failures.plain(error)}") from error
+
+
+def _decoded(payload: bytes) -> str:
+    try:
+        return payload.decode()
+    except UnicodeDecodeError as error:
+        raise NotJsonError(f"is not JSON: {error}") from error
 
 
 def _announced(payload: bytes) -> Any:

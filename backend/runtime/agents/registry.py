@@ -7,7 +7,9 @@ from backend.runtime.agents.llm_agent import run_llm_step
 from backend.runtime.agents.python_agent import run_python_step
 
 RUNNERS: Mapping[str, AgentRunner] = {
-    "python": lambda means, request, on_progress: run_python_step(means.sandbox, request, on_progress),
+    "python": lambda means, request, on_progress: run_python_step(
+        means.sandbox, request, on_progress, means.read_value
+    ),
     "llm": lambda means, request, on_progress: run_llm_step(means.models, means.check_answer, request, on_progress),
 }
 """Every agent type of this release with what runs it."""

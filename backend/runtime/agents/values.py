@@ -1,32 +1,7 @@
-"""Judges the JSON that a step sends: it is stored and sent on, so it must be JSON to everyone."""
+"""The bound on the nesting of what a step sends."""
 
-import json
-import re
-from typing import Any
-
-from backend import json_text
 from backend.runtime.agents.base import StepFailed
 from backend.runtime.sandbox.inside.nesting import deeper_than
-
-# A NUL escape that is not itself escaped. PostgreSQL stores no NUL.
-_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
-
-
-class NotJsonError(ValueError):
-    """The bytes are no JSON that can be kept; the text says why, as in `is not JSON: …`."""
-
-
-def parse(payload: bytes) -> Any:
-    """The value of strict JSON: no NaN, no lone surrogates, no NUL, numbers within a double, bounded nesting."""
-    if _NUL.search(payload):
-        raise NotJsonError("holds the character U+0000, which cannot be stored")
-    try:
-        value = json.loads(payload.decode(), parse_constant=_refuse)
-        # Lone surrogates and numbers beyond a double show only when they are written again.
-        json_text.write(value).encode()
-    except (ValueError, TypeError, RecursionError) as error:
-        raise NotJsonError(f"is not JSON: {error}") from error
-    return value
 
 
 def require_levels(payload: bytes, most: int, what: str) -> None:
@@ -42,12 +17,3 @@ def require_levels(payload: bytes, most: int, what: str) -> None:
 def too_deep(what: str, most: int) -> StepFailed:
     """The failure of a step that left a value nested deeper than `most` levels."""
     return StepFailed("InvalidResult", f"{what} is nested more than {most} levels deep")
-
-
-def parse_replacing_nul(payload: bytes) -> Any:
-    """As `parse`, with U+0000 shown as U+FFFD."""
-    return parse(_NUL.sub(rb"\1\\ufffd", payload))
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number of JSON")

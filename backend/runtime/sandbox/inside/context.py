@@ -28,15 +28,26 @@ class Context:
         self.attempt: int = request["attempt"]
         self.parameters: dict[str, Any] = request["parameters"]
         self.input_text: str | None = request["input_text"]
-        self.needs: dict[str, Any] = request["needs"]
+        self._needs: dict[str, Any] = request["needs"]
+        self._large_needs: dict[str, str] = request["large_needs"]
         self._folders: dict[str, str] = request["folders"]
-        for need in self.needs:
+        for need in (*self._needs, *self._large_needs):
             # Those of a step that left no files are not bound.
             os.makedirs(f"{self._folders['files']}/{need}", exist_ok=True)  # noqa: PTH103 - pathlib takes long to import
         self._connectors: dict[str, dict[str, Any]] = request["connectors"]
         self._events = events
         self._json_levels: int = request["data_limits"]["json_levels"]
         self._process = os.getpid()
+
+    @property
+    def needs(self) -> dict[str, Any]:
+        """The return values of the steps that this one needs, by step."""
+        if self._large_needs:
+            import json
+
+            self._needs |= {name: json.loads(text) for name, text in self._large_needs.items()}
+            self._large_needs = {}
+        return self._needs
 
     @property
     def inputs(self) -> Path:

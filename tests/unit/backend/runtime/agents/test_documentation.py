@@ -40,7 +40,15 @@ def test_every_cause_is_documented(cause: str, final: bool) -> None:
 def test_everything_in_the_context_is_documented() -> None:
     events = EventReporter(Channel.__new__(Channel), event_budget(StepDataLimits()))
     folders = dict.fromkeys(("inputs", "files", "workspace", "outputs"), "/")
-    request = {"attempt": 1, "parameters": {}, "input_text": None, "needs": {}, "connectors": {}, "folders": folders}
+    request = {
+        "attempt": 1,
+        "parameters": {},
+        "input_text": None,
+        "needs": {},
+        "large_needs": {},
+        "connectors": {},
+        "folders": folders,
+    }
     context = Context(events, {**request, "data_limits": asdict(StepDataLimits())})
     for name in (name for name in dir(context) if not name.startswith("_")):
         assert f"| `{name}" in DOCUMENT

@@ -13,6 +13,7 @@ import pytest
 from backend.runtime.agents import StepFailed, run_python_step
 from backend.runtime.sandbox.choose import WARM
 from backend.runtime.sandbox.layer import remove_leftovers
+from tests.support.answers import value_in_process
 from tests.unit.backend.runtime.sandbox.steps import Steps, eventually, marker, running
 
 REPOSITORY = Path(__file__).resolve().parents[5]
@@ -47,7 +48,9 @@ def run(context):
 async def cancelled_once_started(steps: Steps, code: str, sleeper: str, cancels: int = 1) -> None:
     started = asyncio.Event()
     request = steps.request(code, parameters={"marker": sleeper, "seconds": 3600})
-    task = asyncio.create_task(run_python_step(steps.sandbox, request, lambda _message, _data: started.set()))
+    task = asyncio.create_task(
+        run_python_step(steps.sandbox, request, lambda _message, _data: started.set(), value_in_process)
+    )
     await started.wait()
     assert eventually(lambda: bool(running(sleeper)))
     for _ in range(cancels):
@@ -81,9 +84,9 @@ def test_children_do_not_outlive_a_step_that_ends(steps: Steps, seconds: int) ->
     if seconds:
         request = steps.request(WITH_CHILDREN.replace("time.sleep", "1 / 0 or"), parameters=request.parameters)
         with pytest.raises(StepFailed, match="ZeroDivisionError"):
-            asyncio.run(run_python_step(steps.sandbox, request, steps.on_progress))
+            asyncio.run(run_python_step(steps.sandbox, request, steps.on_progress, value_in_process))
     else:
-        asyncio.run(run_python_step(steps.sandbox, request, steps.on_progress))
+        asyncio.run(run_python_step(steps.sandbox, request, steps.on_progress, value_in_process))
     assert running(sleeper) == []
 
 
@@ -109,8 +112,7 @@ async def main():
         run_python_step(
             sandbox,
             StepRequest("s", {"code": code}, parameters, None, {}, None, {}, Path(sys.argv[4]) / str(n), {}, limits),
-            lambda message, data: print(data["pid"], flush=True),
-        )
+            lambda message, data: print(data["pid"], flush=True), value_in_process)
         for n in range(3)
     ))
 

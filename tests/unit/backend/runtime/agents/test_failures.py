@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from backend.runtime.agents import Limits, StepFailed, run_python_step
+from tests.support.answers import value_in_process
 from tests.unit.backend.runtime.sandbox.steps import Steps
 
 SMALL = Limits(memory_mb=256, timeout_seconds=60, workspace_mb=4)
@@ -177,5 +178,5 @@ def test_what_progress_raises_passes_through_and_ends_the_step(steps: Steps) -> 
 
     request = steps.request("import time\ndef run(context):\n    context.progress('x')\n    time.sleep(3600)")
     with pytest.raises(TimeoutError, match="the store is away"):
-        asyncio.run(run_python_step(steps.sandbox, request, on_progress))
+        asyncio.run(run_python_step(steps.sandbox, request, on_progress, value_in_process))
     assert steps.sandbox._open == set()

@@ -8,8 +8,9 @@ import pytest
 from backend.runtime.agents import StepFailed, python_agent, run_python_step
 from backend.runtime.agents.base import event_budget
 from backend.runtime.agents.progress import dropped_warning, within
-from backend.runtime.agents.values import parse_replacing_nul
 from backend.settings import StepDataLimits
+from backend.strict_json import parse_replacing_nul
+from tests.support.answers import value_in_process
 from tests.unit.backend.runtime.sandbox.steps import Steps
 
 
@@ -18,7 +19,7 @@ def run(steps: Steps, code: str, limits: StepDataLimits) -> dict[str, Any] | Non
     budget = event_budget(limits)
     request = replace(steps.request(code), data_limits=limits, events=budget)
     try:
-        asyncio.run(run_python_step(steps.sandbox, request, steps.on_progress))
+        asyncio.run(run_python_step(steps.sandbox, request, steps.on_progress, value_in_process))
     finally:
         steps.warning = dropped_warning(budget, limits)
     return steps.warning

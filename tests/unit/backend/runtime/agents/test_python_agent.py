@@ -11,6 +11,7 @@ import uvloop
 
 from backend.runtime.agents import Limits, StepFailed, run_python_step, run_step
 from backend.settings import OutputLimits, StepDataLimits
+from tests.support.answers import value_in_process
 from tests.support.poll import until
 from tests.unit.backend.runtime.sandbox.steps import LIMITS, Steps
 
@@ -111,7 +112,7 @@ def test_progress_holds_the_step_up_until_it_is_recorded(steps: Steps) -> None:
         recorded.append(message)
 
     request = steps.request("def run(context):\n    for n in range(5): context.progress(str(n))")
-    asyncio.run(run_python_step(steps.sandbox, request, on_progress))
+    asyncio.run(run_python_step(steps.sandbox, request, on_progress, value_in_process))
     assert recorded == ["0", "1", "2", "3", "4"]
 
 
@@ -123,7 +124,7 @@ def test_the_clock_of_a_step_stands_while_progress_is_recorded(steps: Steps) -> 
         await asyncio.to_thread(until, lambda: time.monotonic() > late, "the end of its time")
 
     request = steps.request("def run(context):\n    context.progress('a')\n    return 1", limits=limits)
-    assert asyncio.run(run_python_step(steps.sandbox, request, on_progress)).value == 1
+    assert asyncio.run(run_python_step(steps.sandbox, request, on_progress, value_in_process)).value == 1
 
 
 @pytest.mark.parametrize(
@@ -318,7 +319,7 @@ def test_twenty_steps_at_once(steps: Steps) -> None:
             for n in range(20)
         ]
         results = await asyncio.gather(
-            *(run_python_step(steps.sandbox, request, steps.on_progress) for request in requests)
+            *(run_python_step(steps.sandbox, request, steps.on_progress, value_in_process) for request in requests)
         )
         assert [(request.outputs / "n").read_text() for request in requests] == [str(n) for n in range(20)]
         return [result.value for result in results]
@@ -352,7 +353,7 @@ def test_an_agent_type_without_a_runner_fails_the_step(steps: Steps) -> None:
 def test_steps_run_on_the_services_own_kind_of_loop(steps: Steps) -> None:
     request = steps.request("def run(context):\n    (context.outputs / 'a').write_bytes(bytes(10**6))\n    return 1")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        assert runner.run(run_python_step(steps.sandbox, request, steps.on_progress)).value == 1
+        assert runner.run(run_python_step(steps.sandbox, request, steps.on_progress, value_in_process)).value == 1
     assert steps.files() == {"a": bytes(10**6)}
 
 

@@ -14,7 +14,7 @@ from backend.runtime.agents import AgentMeans, Limits, StepRequest, run_python_s
 from backend.runtime.models import Models
 from backend.runtime.sandbox import Sandbox
 from backend.secrets import Secrets
-from tests.support.answers import mismatch_of_answer
+from tests.support.answers import mismatch_of_answer, value_in_process
 
 LIMITS = Limits(memory_mb=1024, timeout_seconds=60, workspace_mb=16)
 
@@ -33,7 +33,7 @@ class Steps:
 
     @property
     def means(self) -> AgentMeans:
-        return AgentMeans(self.sandbox, Models(Secrets(), {}), mismatch_of_answer)
+        return AgentMeans(self.sandbox, Models(Secrets(), {}), mismatch_of_answer, value_in_process)
 
     def request(self, code: str, **fields: Any) -> StepRequest:
         self.outputs = self.root / f"outputs-{next(self.numbers)}"
@@ -58,7 +58,9 @@ class Steps:
         return self.run_logged(code, **fields)[0]
 
     def run_logged(self, code: str, **fields: Any) -> tuple[Any, bytes]:
-        result = asyncio.run(run_python_step(self.sandbox, self.request(code, **fields), self.on_progress))
+        result = asyncio.run(
+            run_python_step(self.sandbox, self.request(code, **fields), self.on_progress, value_in_process)
+        )
         self.skipped = result.skipped
         return result.value, result.log
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from backend.runtime.agents import run_python_step
+from tests.support.answers import value_in_process
 from tests.unit.backend.runtime.sandbox.escapes.attempt import ATTEMPT
 from tests.unit.backend.runtime.sandbox.steps import Steps
 
@@ -215,10 +216,12 @@ def run(context):
     async def both() -> tuple[Any, Any]:
         seen: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         one = confined.request(first, inputs=inputs)
-        waiting = asyncio.create_task(run_python_step(confined.sandbox, one, lambda _, data: seen.set_result(data)))
+        waiting = asyncio.create_task(
+            run_python_step(confined.sandbox, one, lambda _, data: seen.set_result(data), value_in_process)
+        )
         told = await seen
         other = confined.request(second, parameters=told)
-        tried = await run_python_step(confined.sandbox, other, confined.on_progress)
+        tried = await run_python_step(confined.sandbox, other, confined.on_progress, value_in_process)
         (inputs / "go").touch()
         return tried.value, (await waiting).value
 

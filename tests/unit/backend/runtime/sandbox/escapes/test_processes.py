@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from backend.runtime.agents import Limits, StepFailed, run_python_step
+from tests.support.answers import value_in_process
 from tests.unit.backend.runtime.sandbox.escapes.attempt import ATTEMPT
 from tests.unit.backend.runtime.sandbox.layers import counts_processes
 from tests.unit.backend.runtime.sandbox.steps import Steps, marker, running
@@ -124,6 +125,7 @@ def test_processes_that_never_stand_still_are_all_killed(confined: Steps) -> Non
                 confined.sandbox,
                 confined.request(RESTLESS, parameters={"name": name}, limits=Limits(256, 2, 16)),
                 lambda *_: seen.extend(_named(name)),
+                value_in_process,
             )
         )
     assert seen != []
