@@ -90,18 +90,18 @@ def speed(size: int) -> None:
     }
     print("| file | MB | values | MB/s |")
     print("|---|---|---|---|")
-    redactor = Redactor(Models(Secrets(), {}))
+    redactor = _redactor()
     policy = pii_policy.normalise({"mode": "redact"})
     try:
         with tempfile.TemporaryDirectory() as folder:
             first = Path(folder, "first.txt")
             first.write_text("a first sweep")
-            redactor.file(policy, first, Path(folder, "swept"), first.name)
+            redactor.file(policy, first, Path(folder, "swept"), first.name, owner="key")
             for name, content in contents.items():
                 source = Path(folder, name)
                 source.write_bytes(content)
                 began = sum(map(_processor_seconds, redactor.pids))
-                outcome, _ = redactor.file(policy, source, Path(folder, "swept"), name)
+                outcome, _ = redactor.file(policy, source, Path(folder, "swept"), name, owner="key")
                 took = sum(map(_processor_seconds, redactor.pids)) - began
                 # Parquet is compressed: its text is what costs.
                 read = len(people) if name.endswith(".parquet") else len(content)
@@ -162,15 +162,20 @@ def large(megabytes: int) -> None:
             for size in (10, megabytes):
                 source, target = Path(folder, name), Path(folder, "swept")
                 _fill(source, first.encode(), block.encode(), size * 1_000_000)
-                redactor = Redactor(Models(Secrets(), {}))
+                redactor = _redactor()
                 try:
-                    outcome, _ = redactor.file(policy, source, target, name)
+                    outcome, _ = redactor.file(policy, source, target, name, owner="key")
                     peak = max(map(_peak_megabytes, redactor.pids))
                 finally:
                     redactor.close()
                 print(f"| {name} | {size:,} | {outcome.values:,} | {peak:.0f} |", flush=True)
                 source.unlink()
                 target.unlink()
+
+
+def _redactor() -> Redactor:
+    """A redactor that removes its scratch folder when it is closed."""
+    return Redactor(Models(Secrets(), {}), scratch=Path(tempfile.mkdtemp(prefix="redaction-")))
 
 
 def _fill(path: Path, first: bytes, block: bytes, size: int) -> None:
