@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from backend.json_text import JsonText
 from backend.runs import lifecycle
 from backend.runtime.final_sweep import CONCURRENT_SWEEPS, FinalSweeps
 from backend.runtime.redaction import Counts, FileOutcome
-from backend.runtime.redactor import OVER_LIMIT, RedactionError
+from backend.runtime.redactor import OVER_LIMIT, RedactionError, SweptText
 from backend.runtime.result import LARGEST_INLINE_BYTES, SUMMARY_TOO_LONG
 from backend.storage.database import DatabaseAwayError
 from tests.services.runs.world import World
@@ -29,6 +30,11 @@ class Redactor:
         return values, Counts()
 
     names = values
+
+    def text(self, policy: Any, text: str, halt: Any, member: str, **_: Any) -> tuple[SweptText, Counts]:
+        [value], counts = self.values(policy, [json.loads(text)], halt)
+        found = value.get(member) if isinstance(value, dict) else None
+        return SweptText(JsonText(json.dumps(value)), found), counts
 
     def file(self, _: Any, __: Path, target: Path, *___: Any, **____: Any) -> tuple[FileOutcome, Counts]:
         self.before()

@@ -3,7 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from backend.runtime.result import LARGEST_INLINE_BYTES, SUMMARY_TOO_LONG, make_result
+from backend.runtime.result import (
+    LARGEST_INLINE_BYTES,
+    SUMMARY_TOO_LONG,
+    carried_summary,
+    make_result,
+    may_carry_summary,
+)
 from backend.storage.objects import FolderObjects
 
 
@@ -38,7 +44,9 @@ def test_null_is_a_result(objects: FolderObjects) -> None:
     [({"summary_markdown": "# S"}, "# S"), ({"summary_markdown": 1}, None), (["summary_markdown"], None), ("s", None)],
 )
 def test_a_summary_is_a_string_in_an_object(objects: FolderObjects, value: object, summary: str | None) -> None:
-    assert make_result(objects, "run_a", json.dumps(value), None)[0].summary_markdown == summary
+    text = json.dumps(value)
+    assert (carried_summary(json.loads(text)) if may_carry_summary(text) else None) == summary
+    assert make_result(objects, "run_a", text, None, summary)[0].summary_markdown == summary
 
 
 def test_a_value_that_does_not_fit_is_only_in_its_output(objects: FolderObjects) -> None:
@@ -50,6 +58,7 @@ def test_a_value_that_does_not_fit_is_only_in_its_output(objects: FolderObjects)
 @pytest.mark.parametrize(("more", "warnings"), [(0, []), (1, [SUMMARY_TOO_LONG])])
 def test_a_summary_over_256_kib_is_null_and_warned_of(objects: FolderObjects, more: int, warnings: list[str]) -> None:
     summary = "é" * (LARGEST_INLINE_BYTES // 2) + "x" * more
-    made = make_result(objects, "run_a", json.dumps({"summary_markdown": summary}, ensure_ascii=False), None)
+    value = json.dumps({"summary_markdown": summary}, ensure_ascii=False)
+    made = make_result(objects, "run_a", value, None, summary)
     assert made.result.summary_markdown == (None if more else summary)
     assert made.warnings == warnings

@@ -102,6 +102,7 @@ import asyncio, sys
 from pathlib import Path
 from backend.runtime.agents import Limits, StepRequest, run_python_step
 from backend.runtime.sandbox import choose_sandbox
+from tests.support.answers import value_in_process
 
 async def main():
     sandbox = choose_sandbox(sys.argv[1], warm=2)
@@ -112,7 +113,9 @@ async def main():
         run_python_step(
             sandbox,
             StepRequest("s", {"code": code}, parameters, None, {}, None, {}, Path(sys.argv[4]) / str(n), {}, limits),
-            lambda message, data: print(data["pid"], flush=True), value_in_process)
+            lambda message, data: print(data["pid"], flush=True),
+            value_in_process,
+        )
         for n in range(3)
     ))
 
