@@ -17,11 +17,14 @@ from backend.confined.confinement import confine
 from backend.confined.errors import FailureKind, JobFailedError
 from backend.confined.frames import FrameTooLargeError, close_all, encode, receive
 
+_RECURSION_LIMIT: Final = 10_000
 _LONGEST_MESSAGE: Final = 1_000
 
 
 def main(descriptor: int) -> None:
     """Serves jobs until the pool goes away."""
+    # The contract's deepest JSON, 1,000 levels, with what walks through it.
+    sys.setrecursionlimit(_RECURSION_LIMIT)
     channel = socket.socket(fileno=descriptor)
     options, _ = receive(channel)
     channel.sendall(encode({"confinement": confine(options)}))

@@ -162,6 +162,11 @@ class Redactor:
         metrics.REDACTION_BYTES.add_many(size)
         return outcome, counts
 
+    @property
+    def expanded_mb(self) -> int:
+        """What a zip or parquet file may expand to."""
+        return self._limits.expanded_mb
+
     def limit_of(self, size_bytes: int) -> str:
         """The bounds of a sweep of so many bytes, in words."""
         return self._limits.in_words(size_bytes)

@@ -25,19 +25,27 @@ class Found(NamedTuple):
     counts: Counts
 
 
-_MALFORMED: Final = frozenset({"broken", "too_many_members", "too_large", "too_deep", "value_too_long"})
+_REASONS: Final[Mapping[str, str]] = {
+    "broken": "it is malformed",
+    "too_large": "it expands to more than {expanded_mb} MB",
+    "too_many_members": "it has more members than an archive may have",
+    "too_deep": "its archives are nested too deep",
+    "value_too_long": "it holds a value that is too long",
+}
 
 
-def sweep_warning(outcome: FileOutcome, name: str, limit: str) -> str | None:
+def sweep_warning(outcome: FileOutcome, name: str, limit: str, expanded_mb: int) -> str | None:
     """The warning for a file, by its swept name, that was not swept in full; None where there is nothing to say."""
     if outcome.reason == OVER_LIMIT:
         return over_limit_warning(name, limit, outcome.withheld)
     if outcome.reason == SWEEP_FAILED:
         what = "was withheld" if outcome.withheld else "could not be searched"
         return f"The file '{name}' {what}, because its sweep for personal data failed."
-    if outcome.reason in _MALFORMED and not outcome.withheld:
-        return f"The file '{name}' could not be searched for personal data: it is malformed, or expands to too much."
-    return None
+    reason = _REASONS.get(outcome.reason or "")
+    if reason is None:
+        return None
+    what = "was withheld, because it could not" if outcome.withheld else "could not"
+    return f"The file '{name}' {what} be searched for personal data: {reason.format(expanded_mb=expanded_mb)}."
 
 
 def over_limit_warning(name: str, limit: str, withheld: bool) -> str:
@@ -115,7 +123,7 @@ class RunRedaction:
         outcome, counts = self._counted(
             lambda policy: self._redactor.file(policy, source, target, path, halt, owner=self._owner)
         )
-        warning = sweep_warning(outcome, name, self._redactor.limit_of(size))
+        warning = sweep_warning(outcome, name, self._redactor.limit_of(size), self._redactor.expanded_mb)
         if warning is not None:
             with self._lock:
                 self._warnings.append(warning)

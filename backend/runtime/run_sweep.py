@@ -183,7 +183,8 @@ class RunSweep:
             self._policy, source, target, output.path, self._halt, owner=self._row.key_id
         )
         self._add(counts)
-        warning = sweep_warning(outcome, name, self._redactor.limit_of(output.size_bytes))
+        limit = self._redactor.limit_of(output.size_bytes)
+        warning = sweep_warning(outcome, name, limit, self._redactor.expanded_mb)
         if warning is not None:
             self._warnings.append(warning)
         if outcome.withheld:

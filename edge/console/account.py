@@ -35,6 +35,10 @@ class Account:
         self._answers = answers
         self._queue = SignInQueue()
 
+    def stop(self) -> None:
+        """Refuse sign-ins that still wait."""
+        self._queue.close()
+
     async def sign_in_form(self, request: web.Request, visitor: Visitor, _: NewServices) -> web.Response:
         """Return the form, or the way on for who has signed in already."""
         then = _next(request.query.get("next", ""))

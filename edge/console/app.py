@@ -80,6 +80,7 @@ class Console:
     async def stop(self) -> None:
         """End live updates, answer what was asked, and close."""
         self._streams.stop()
+        self._account.stop()
         if self._runner is not None:
             await self._runner.cleanup()
 

@@ -29,6 +29,7 @@ class SignInQueue:
 
     def __init__(self) -> None:
         self._running = 0
+        self._closed = False
         self._waiting: Mapping[bool | None, _Waiting] = {succeeded: OrderedDict() for succeeded in (True, None, False)}
         self._succeeded: OrderedDict[str, bool] = OrderedDict()
 
@@ -36,7 +37,8 @@ class SignInQueue:
         """Return what `verify` gives, which calls the backend.
 
         Raises:
-            Refusal: `rate_limited`, too many of this address wait already; and whatever `verify` raises.
+            Refusal: `rate_limited`, too many of this address wait already; `runtime_unreachable`, the queue is closed;
+                and whatever `verify` raises.
         """
         network = network_of(address)
         async with self._slot(network):
@@ -49,6 +51,16 @@ class SignInQueue:
             self._remember(network, succeeded=True)
             return verified
 
+    def close(self) -> None:
+        """Refuse those who wait and whoever comes; calls under way are let go on."""
+        self._closed = True
+        for waiting in self._waiting.values():
+            for queue in waiting.values():
+                for granted in queue:
+                    if not granted.done():
+                        granted.set_exception(_stopping())
+            waiting.clear()
+
     def _remember(self, network: str, *, succeeded: bool) -> None:
         self._succeeded[network] = succeeded
         self._succeeded.move_to_end(network)
@@ -57,6 +69,8 @@ class SignInQueue:
 
     @asynccontextmanager
     async def _slot(self, network: str) -> AsyncIterator[None]:
+        if self._closed:
+            raise _stopping()
         if self._running < _CONCURRENT:
             self._running += 1
         else:
@@ -91,6 +105,10 @@ class SignInQueue:
                     granted.set_result(None)
                     return
         self._running -= 1
+
+
+def _stopping() -> Refusal:
+    return Refusal("runtime_unreachable", "The console is stopping; try again.")
 
 
 async def _verified(verify: Callable[[], Awaitable[T]]) -> T:

@@ -535,7 +535,7 @@ class PiiRedaction(_message.Message):
 
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Totals by name, as `values`, `files`, `withheld_files`, `model_calls`; every value is counted once."""
+        """Totals by name, as `values`, `files`, `withheld_files`, `model_calls`; sums over the stages, so that a value found in two stages counts twice."""
 
     def __init__(
         self,

@@ -41,6 +41,8 @@ class Redactor:
         target.write_bytes(b"swept")
         return FileOutcome("text"), Counts()
 
+    expanded_mb = 500
+
     def limit_of(self, _: int) -> str:
         return "10 seconds"
 

@@ -3,6 +3,7 @@
 import json
 import textwrap
 import threading
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -209,7 +210,30 @@ def test_a_malformed_file_that_is_given_out_has_a_warning(redactor: Redactor, tm
     assert redaction.folder(folder).withheld_files == 0
     assert (folder / name).read_bytes() == MALFORMED[name]
     [warning] = redaction.take_warnings()
-    assert warning.startswith(f"The file '{name}' could not be searched for personal data")
+    assert warning == f"The file '{name}' could not be searched for personal data: it is malformed."
+
+
+def test_a_file_that_expands_to_too_much_is_withheld_and_named(tmp_path: Path) -> None:
+    limits = RedactionLimits(processes=1, expanded_mb=1)
+    redactor = Redactor(Models(Secrets(), {}), scratch=tmp_path / "scratch", limits=limits)
+    try:
+        (tmp_path / "inputs").mkdir()
+        with zipfile.ZipFile(tmp_path / "inputs" / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("a.txt", "a " * 750_000)
+        redaction = RunRedaction(redactor, POLICY, calls_made=0, owner="key")
+        assert redaction.folder(tmp_path / "inputs").withheld_files == 1
+        expected = (
+            "The file 'a.zip' was withheld, because it could not be searched for personal data: it expands to more"
+        )
+        assert redaction.take_warnings() == [f"{expected} than 1 MB."]
+    finally:
+        redactor.close()
+
+
+def test_the_deepest_json_that_a_caller_may_send_is_swept(redactor: Redactor) -> None:
+    deep = "[" * 1_000 + f'"{MAIL}"' + "]" * 1_000
+    swept, _ = redactor.text(POLICY, deep, owner="key")
+    assert swept.text == "[" * 1_000 + '"[EMAIL_ADDRESS]"' + "]" * 1_000
 
 
 def test_what_the_program_fails_at_is_withheld_and_named(

@@ -169,6 +169,21 @@ def test_who_goes_away_leaves_the_slot_to_others() -> None:
     run(test)
 
 
+def test_who_waits_is_refused_when_the_console_stops() -> None:
+    async def test(queue: SignInQueue, backend: Backend) -> None:
+        under_way, _, waiting = asked_by(queue, backend, CROWD, *"abc")
+        await settled()
+        queue.close()
+        later = asked_by(queue, backend, PERSON, "d")[0]
+        await settled()
+        assert {refused.exception().code for refused in (waiting, later)} == {"runtime_unreachable"}  # type: ignore[union-attr]  # both are refused
+        await backend.answer()
+        assert under_way.result() == "done"
+        assert backend.asked == ["a", "b"]
+
+    run(test)
+
+
 def test_a_backend_that_is_busy_for_a_second_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_sleep(seconds: float) -> None:
         assert seconds <= 1
