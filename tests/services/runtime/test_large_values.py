@@ -1,0 +1,87 @@
+"""Return values that take far more memory than their text, and everybody else. (DECISIONS.md, 11)"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from backend import json_text
+from backend.schemas.bounds import SchemaBounds
+from backend.schemas.judge import SchemaJudge
+from backend.services import Services
+from tests.services.runtime.conftest import Live, agent_step
+
+SIZE = 40_000
+AGENTS = [
+    {
+        "kind": "Agent",
+        "name": "large",
+        "type": "python",
+        "code": f"def run(context):\n    return {{'items': [{{}}] * {SIZE}, 'summary_markdown': 'short'}}\n",
+    },
+    {
+        "kind": "Agent",
+        "name": "counts",
+        "type": "python",
+        "code": "def run(context):\n    return len(context.needs['main']['items'])\n",
+    },
+]
+STEPS = [agent_step("main", "large"), agent_step("last", "counts", needs=["main"])]
+
+
+@pytest.fixture
+def bounds() -> SchemaBounds:
+    return SchemaBounds()
+
+
+@pytest.fixture
+def services(services: Services, bounds: SchemaBounds) -> Iterator[Services]:
+    judge = SchemaJudge(bounds)
+    yield replace(services, schemas=judge)
+    judge.close()
+
+
+def longest(value: Any) -> int:
+    """The length of the longest list in a value."""
+    within = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return max([len(value) if isinstance(value, list) else 0, *map(longest, within)])
+
+
+@pytest.fixture
+def live(live: Live, monkeypatch: pytest.MonkeyPatch) -> Live:
+    """One in whose process no large value is parsed."""
+    parse = json.loads
+
+    def small_only(text: str | bytes, *given: Any, **named: Any) -> Any:
+        value = parse(text, *given, **named)
+        assert longest(value) < SIZE
+        return value
+
+    live.apply("\n---\n".join(map(json.dumps, AGENTS)))
+    monkeypatch.setattr(json, "loads", small_only)
+    return live
+
+
+@pytest.mark.parametrize("mode", ["off", "redact"])
+def test_a_large_value_is_handed_on_and_stored_without_being_parsed_in_the_service(live: Live, mode: str) -> None:
+    workflow = {"result": {"step": "last"}, "pii_policy": {"mode": mode, "stages": ["steps"]}}
+    row = live.until_ended(live.run("Large", STEPS, workflow=workflow))
+    assert (row.status, row.result) == ("completed", str(SIZE))
+
+
+def test_a_large_result_is_judged_and_its_summary_read_without_being_parsed_in_the_service(live: Live) -> None:
+    workflow = {"result": {"step": "main", "schema": {"type": "object", "required": ["items"]}}}
+    row = live.until_ended(live.run("Large", STEPS[:1], workflow=workflow))
+    assert (row.status, row.result_error_code, row.summary_markdown) == ("completed", None, "short")
+    assert row.result_size_bytes > json_text.LARGEST_SHARED
+
+
+@pytest.mark.parametrize("bounds", [SchemaBounds(memory_mb=1)])
+def test_a_value_that_cannot_be_read_within_the_bounds_fails_its_step(live: Live) -> None:
+    row = live.until_ended(live.run("Large", STEPS))
+    assert (row.status, row.error_code) == ("failed", "node_failed")
+    assert row.error_message == (
+        "Step 'main' failed: the return value cannot be read within 5 seconds of processor time and 1 MB of memory"
+    )
