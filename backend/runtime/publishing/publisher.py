@@ -15,8 +15,8 @@ from backend.graphs.graphs import Graphs, graph_name
 from backend.runtime.publishing import store
 from backend.runtime.publishing.files import Source
 from backend.runtime.publishing.parsing import FileParser
+from backend.runtime.publishing.scheduling import CONCURRENT_PUBLICATIONS, Active, next_publications
 from backend.runtime.publishing.sweeping import Sweep
-from backend.runtime.publishing.turns import AT_ONCE, Active, next_turns
 from backend.runtime.ticker import Ticker
 from backend.storage.database import Database
 
@@ -74,7 +74,7 @@ class Publisher:
         self._parser = parser
         self._sweep = sweep
         self._ticker = Ticker("publisher", self._dispatch, _TICK_SECONDS)
-        self._threads = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="publisher")
+        self._threads = ThreadPoolExecutor(2 * CONCURRENT_PUBLICATIONS, thread_name_prefix="publisher")
         self._removing_threads = ThreadPoolExecutor(_REMOVING_THREADS, thread_name_prefix="publisher-removing")
         self._lock = threading.Lock()
         self._active: dict[tuple[str, str], Active] = {}
@@ -147,7 +147,7 @@ class Publisher:
         # A run that goes on waits in its own process, which alone can tell it why nothing landed.
         ours = [row for row in waiting if row.ended or (row.run_id, row.graph_id) in self._watches]
         with self._lock:
-            begun = list(next_turns(ours, self._active.values()))
+            begun = list(next_publications(ours, self._active.values()))
             self._active.update({(one.run_id, one.graph_id): one for one in begun})
         for one in begun:
             self._threads.submit(self._try, one)

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-AT_ONCE: Final = 8
-"""Publications at once in one process; keys that have none among them share as many more."""
+CONCURRENT_PUBLICATIONS: Final = 8
+"""Publications that one process carries out side by side; keys that have none among them share as many more."""
 
-_AT_ONCE_PER_GRAPH: Final = 4
+_CONCURRENT_PER_GRAPH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Active:
     halt: threading.Event = field(default_factory=threading.Event)
 
 
-def next_turns(waiting: Iterable[Any], active: Collection[Active]) -> Iterator[Active]:
+def next_publications(waiting: Iterable[Any], active: Collection[Active]) -> Iterator[Active]:
     """Those to begin now of what waits, in its order for each key, and those of the keys with the fewest first.
 
     A key has one at a time for each graph, so that a store which does not answer holds up only a few.
@@ -34,12 +34,14 @@ def next_turns(waiting: Iterable[Any], active: Collection[Active]) -> Iterator[A
     left = [row for row in waiting if (row.run_id, row.graph_id) not in known]
     while True:
         left = [
-            row for row in left if (row.key_id, row.graph_id) not in pairs and graphs[row.graph_id] < _AT_ONCE_PER_GRAPH
+            row
+            for row in left
+            if (row.key_id, row.graph_id) not in pairs and graphs[row.graph_id] < _CONCURRENT_PER_GRAPH
         ]
         if not left:
             return
         row = min(left, key=lambda one: keys[one.key_id])
-        if keys.total() >= AT_ONCE * (1 if keys[row.key_id] else 2):
+        if keys.total() >= CONCURRENT_PUBLICATIONS * (1 if keys[row.key_id] else 2):
             return
         keys[row.key_id] += 1
         graphs[row.graph_id] += 1
