@@ -12,7 +12,7 @@ from backend.users import sign_in_subjects
 MOST_SUBJECTS: Final = 10_000
 """To push a waiting subject out, a stranger must try so many others: more than can be verified within its minute."""
 
-_COLUMNS = [column.name for column in sign_in_tries.columns]
+_COLUMNS = [column.key for column in sign_in_tries.columns]
 
 _GET = sql(select(sign_in_tries).where(sign_in_tries.c.subject_sha256 == bindparam("subject_sha256")))
 _INSERT = sql(insert(sign_in_tries), _COLUMNS)

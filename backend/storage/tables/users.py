@@ -34,7 +34,8 @@ sessions = Table(
 sign_in_tries = Table(
     "sign_in_tries",
     METADATA,
-    Column("subject_sha256", Text, primary_key=True),
+    # Its name is from when only names were counted: a process of the release before still uses the column.
+    Column("name_sha256", Text, key="subject_sha256", primary_key=True),
     # How many in a row.
     Column("tries", Integer, nullable=False),
     Column("last_at", BigInteger, nullable=False),
