@@ -1,9 +1,9 @@
 """The final sweep of one run: its outputs, its result, and what the run itself says. (DECISIONS.md, 5, 6 and 11)."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from backend import json_text
 from backend.outputs.store import outputs_of
@@ -23,6 +23,8 @@ from backend.storage.database import Database, Tx, run_of
 from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
 from backend.storage.objects.reading import copy_to_file
+
+T = TypeVar("T")
 
 _WITHHELD: Final = "Withheld: it could not be swept for personal data within its limits."
 
@@ -122,20 +124,18 @@ class RunSweep:
 
     def _values(self, values: list[Any]) -> list[Any] | None:
         """The swept values; None where they exceed the limits of a sweep."""
-        try:
-            swept, counts = self._redactor.values(self._policy, values, self._halt, owner=self._row.key_id)
-        except RedactionError as error:
-            if not error.permanent:
-                raise
-            self._add(Counts(model_calls=error.model_calls))
-            return None
-        self._add(counts)
-        return swept
+        return self._counted(lambda: self._redactor.values(self._policy, values, self._halt, owner=self._row.key_id))
 
     def _text(self, text: str) -> SweptText | None:
         """The swept result, with the summary that it carries; None where it exceeds the limits of a sweep."""
+        return self._counted(
+            lambda: self._redactor.text(self._policy, text, self._halt, owner=self._row.key_id, member=SUMMARY)
+        )
+
+    def _counted(self, sweep: Callable[[], tuple[T, Counts]]) -> T | None:
+        """What a sweep gives, with what it found counted; None where it can never be carried out."""
         try:
-            swept, counts = self._redactor.text(self._policy, text, self._halt, owner=self._row.key_id, member=SUMMARY)
+            swept, counts = sweep()
         except RedactionError as error:
             if not error.permanent:
                 raise
