@@ -9,37 +9,37 @@ import grpc
 from google.protobuf.descriptor import FileDescriptor
 
 from backend import metrics
-from backend.access import Access
 from backend.clock import Clock, system_clock
 from backend.cursors import Cursors
-from backend.deployment import store as deployment_store
+from backend.deployment import sql as deployment_sql
 from backend.deployment.servicer import DeploymentServicer
 from backend.graphs.graphs import Graphs
-from backend.grpc_server import GrpcServer
-from backend.interceptors import Handler, handlers_of
 from backend.key_changes import KeyChanges
 from backend.keys.servicer import KeysServicer
+from backend.models.catalog import Models
 from backend.outputs.servicer import OutputsServicer
+from backend.redaction.process.redactor import Redactor
+from backend.rpc.access import Access
+from backend.rpc.interceptors import Handler, handlers_of
+from backend.rpc.server import GrpcServer
 from backend.runs.servicer import RunsServicer
-from backend.runtime.backlog import Backlog
-from backend.runtime.execution import Execution
-from backend.runtime.models import Models
+from backend.runtime.execution.executor import Execution
 from backend.runtime.publishing import Publisher
 from backend.runtime.publishing.files import stored_outputs
 from backend.runtime.publishing.parsing import FileParser
 from backend.runtime.publishing.sweeping import by_policy
-from backend.runtime.redactor import Redactor
 from backend.runtime.runtime import LocalRuntime
+from backend.runtime.scheduling.backlog import Backlog
 from backend.schemas.judge import SchemaJudge
 from backend.services import Services
 from backend.settings import BackendSettings
 from backend.storage.database import Database
+from backend.storage.factory import DataFolder, open_postgresql
 from backend.storage.objects import open_objects
-from backend.storage.opening import DataFolder, open_postgresql
 from backend.storage.shared_clock import SharedClock
 from backend.users.servicer import UsersServicer
 from backend.workflows.servicer import WorkflowsServicer
-from measures import Family
+from telemetry import Family
 from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, users_pb2, workflows_pb2
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class _Parts:
                 else open_postgresql(settings.database, settings.database_connections)
             )
             undo.callback(self.database.close)
-            deployment = self.database.write(lambda tx: deployment_store.ensure(tx, settings.deployment_id))
+            deployment = self.database.write(lambda tx: deployment_sql.ensure(tx, settings.deployment_id))
             self._shared_clock = None if settings.database is None or clock else SharedClock(self.database)
             undo.pop_all()
         models = Models(settings.secrets, settings.models)

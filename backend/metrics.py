@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from backend.run_status import CANCELLED, COMPLETED, FAILED
-from measures import Counter, Family, Gauge, Histogram, Level, Timed
+from backend.runs.status import CANCELLED, COMPLETED, FAILED
+from telemetry import Counter, Family, Gauge, Histogram, Level, Timed
 
 # Those of backend.runs, which counts like everybody else and so cannot be asked.
 FAILURE_CODES: Final = (

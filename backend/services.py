@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from backend.clock import Clock
 from backend.cursors import Cursors
-from backend.kept import Kept
 from backend.release import RELEASE
+from backend.revisioned_cache import Kept
 from backend.schemas.judge import SchemaJudge
 from backend.secrets import Secrets
 from backend.storage.database import Database

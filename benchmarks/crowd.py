@@ -36,7 +36,7 @@ async def attack(job: dict[str, Any], data: bytes, *, first: asyncio.Semaphore) 
 
 
 async def main() -> None:
-    # Whoever measures goes first.
+    # Whoever telemetry goes first.
     os.nice(10)
     job = json.loads(await asyncio.to_thread(sys.stdin.readline))
     first = asyncio.Semaphore(0)

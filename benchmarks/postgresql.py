@@ -20,16 +20,16 @@ import psycopg
 
 from backend.clock import system_clock
 from backend.cursors import Cursors
-from backend.deployment import store as deployment_store
-from backend.interceptors import Caller
+from backend.deployment import sql as deployment_sql
 from backend.key_changes import KeyChanges
-from backend.keys.administration import KeyAdministration
-from backend.runs.start import Starts
+from backend.keys.service import KeyAdministration
+from backend.rpc.interceptors import Caller
+from backend.runs.start.service import Starts
 from backend.schemas.rules import schema_problem
 from backend.services import Services
-from backend.storage.opening import open_postgresql
-from backend.workflows.applying import apply_manifests
+from backend.storage.factory import open_postgresql
 from backend.workflows.manifests.loader import load_manifests
+from backend.workflows.service import apply_manifests
 from benchmarks.latency import first_steps
 from benchmarks.scene import MANIFEST
 from workflow_api.v1 import keys_pb2, options_pb2, runs_pb2
@@ -104,7 +104,7 @@ class Stage:
 
     def __init__(self, url: str) -> None:
         self.database = open_postgresql(url, CLIENTS)
-        deployment = self.database.write(lambda tx: deployment_store.ensure(tx, "bench"))
+        deployment = self.database.write(lambda tx: deployment_sql.ensure(tx, "bench"))
         cursors = Cursors(bytes.fromhex(deployment.cursor_secret))
         services = Services(self.database, system_clock, deployment.deployment_id, cursors)
         applied = self.database.write(

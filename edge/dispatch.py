@@ -6,15 +6,15 @@ from typing import Any, Final, cast
 
 from google.protobuf.message import Message
 
-from edge.admission import Call
+from edge.admission.checks import Call
+from edge.admission.keyring import Keyring
 from edge.channel import Channel
 from edge.errors import Refusal
-from edge.http_output import Answer
-from edge.keyring import Keyring
-from edge.ranges import take_conditions
+from edge.http.conditional_headers import take_conditions
+from edge.http.response import Answer
+from edge.http.streaming import open_download
 from edge.routes import API_VERSION, BASE
 from edge.settings import EdgeSettings
-from edge.streaming import open_download
 from workflow_api.v1.deployment_pb2 import Health
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest
 from workflow_api.v1.runs_pb2 import StartRunResponse

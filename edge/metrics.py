@@ -3,7 +3,7 @@
 from typing import Final
 
 from edge.errors import RULES
-from measures import Counter, Family, Gauge, Histogram, Timed
+from telemetry import Counter, Family, Gauge, Histogram, Timed
 
 REQUESTS: Final = Timed(
     Counter("http_requests_total", "Requests answered.", ("route", "method", "status")),

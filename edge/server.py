@@ -8,25 +8,25 @@ from time import perf_counter, time
 from typing import Final
 
 from edge import metrics
-from edge.admission import Call, Means, PreflightAnswered, admit
+from edge.admission.checks import Call, Means, PreflightAnswered, admit
+from edge.admission.key_mirror import KeyMirrorFollower
+from edge.admission.keyring import Keyring
+from edge.admission.rate_limit import LocalRateLimiter, RateLimiter
+from edge.admission.source_address import address_reader, plain_address
 from edge.channel import Channel
 from edge.dispatch import Dispatcher
 from edge.errors import Refusal
-from edge.http_input import HttpRequest
-from edge.http_output import Answer, refused
-from edge.http_server import HttpServer
-from edge.key_mirror import KeyMirrorFollower
-from edge.keyring import Keyring
-from edge.listener import Listener
-from edge.pages import Pages
-from edge.rate_limit import LocalRateLimiter, RateLimiter
-from edge.room import Room
+from edge.http.api_connections import Room
+from edge.http.cpu_gate import Turns
+from edge.http.listener import Listener
+from edge.http.request import HttpRequest
+from edge.http.response import Answer, refused
+from edge.http.server import HttpServer
+from edge.openapi.pages import Pages
 from edge.routes import BASE, RouteTable
 from edge.settings import EdgeSettings
-from edge.source_address import address_reader, plain_address
-from edge.turns import Turns
 from edge.usage import UsageRecorder
-from measures import Family
+from telemetry import Family
 from workflow_api.v1.keys_pb2 import UsageRecord
 
 _UNDER_BASE: Final = BASE + "/"

@@ -11,7 +11,7 @@ from edge import metrics
 from edge.channel import Channel
 from edge.errors import Refusal
 from edge.settings import EdgeSettings
-from measures import Family
+from telemetry import Family
 from workflow_api.v1.keys_pb2 import RecordUsageRequest, UsageRecord
 
 _RPC: Final = "/workflow_api.v1.KeysService/RecordUsage"

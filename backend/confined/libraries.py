@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 _PACKAGE_PATHS: Final = ("stdlib", "platstdlib", "purelib", "platlib")
-_OUR_PACKAGES: Final = ("backend", "measures", "workflow_api")
+_OUR_PACKAGES: Final = ("backend", "telemetry", "workflow_api")
 _SHARED: Final = (
     "/etc/mime.types",
     "/lib",

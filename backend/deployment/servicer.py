@@ -4,12 +4,12 @@ from typing import Any
 
 import grpc
 
-from backend.audit import store as audit
-from backend.audit.trail import audit_page
-from backend.deployment import store
-from backend.interceptors import caller_of
+from backend.audit import sql as audit
+from backend.audit.service import audit_page
+from backend.deployment import sql
 from backend.key_changes import KeyChanges
 from backend.release import API_VERSION
+from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
 from workflow_api.v1 import deployment_pb2, deployment_pb2_grpc
@@ -29,7 +29,7 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
         self, request: deployment_pb2.GetHealthRequest, context: grpc.ServicerContext
     ) -> deployment_pb2.Health:
         """Whether keys are accepted, as the flags are at this moment."""
-        row = self._services.database.read(store.get)
+        row = self._services.database.read(sql.get)
         served = row.governed and row.api_enabled
         return deployment_pb2.Health(
             status=deployment_pb2.Health.STATUS_OK if served else deployment_pb2.Health.STATUS_DISABLED,
@@ -41,7 +41,7 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
         self, request: deployment_pb2.GetDeploymentRequest, context: grpc.ServicerContext
     ) -> deployment_pb2.Deployment:
         """The deployment record."""
-        return self._message(self._services.database.read(store.get))
+        return self._message(self._services.database.read(sql.get))
 
     def UpdateDeployment(
         self, request: deployment_pb2.UpdateDeploymentRequest, context: grpc.ServicerContext
@@ -55,7 +55,7 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
         actor = caller_of(context).audit_name
 
         def work(tx: Tx) -> Any:
-            row = store.change(tx, columns)
+            row = sql.change(tx, columns)
             at = self._services.clock()
             audit.record(tx, at=at, actor=actor, action="deployment.changed", target=row.deployment_id, details=changes)
             tx.after_commit(self._changes.notify)

@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from backend.clock import utc_day
-from backend.keys import store
+from backend.keys import sql
 from backend.keys.messages import api_key
 from backend.services import Services
 from workflow_api.v1 import keys_pb2
@@ -30,7 +30,7 @@ class OwnKeys:
         known = self._read.get(key_id)
         if known is not None and known[0] == when and when[0] is not None:
             return known[1]
-        row = self._database.read(lambda tx: store.seen_by_caller(tx, key_id, when[1]))
+        row = self._database.read(lambda tx: sql.seen_by_caller(tx, key_id, when[1]))
         if row is None:
             return None
         key = _message(row)

@@ -6,15 +6,15 @@ import grpc
 
 from backend.clock import utc_day
 from backend.defaults import given_or_default
-from backend.deployment import store as deployment_store
+from backend.deployment import sql as deployment_sql
 from backend.errors import ApiError
 from backend.ids import new_id
-from backend.interceptors import caller_of
 from backend.key_changes import KeyChanges
-from backend.keys import store, usage_store
-from backend.keys.administration import Issued, KeyAdministration
+from backend.keys import sql, usage_sql
 from backend.keys.messages import key_record, mirrored_key
 from backend.keys.own_keys import OwnKeys
+from backend.keys.service import Issued, KeyAdministration
+from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
 from workflow_api.v1 import errors_pb2, keys_pb2, keys_pb2_grpc
@@ -45,14 +45,14 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
 
     def GetKey(self, request: keys_pb2.GetKeyRequest, context: grpc.ServicerContext) -> keys_pb2.KeyRecord:
         """One key as the administrator sees it."""
-        row = self._services.database.read(lambda tx: store.get(tx, request.key_id, self._today()))
+        row = self._services.database.read(lambda tx: sql.get(tx, request.key_id, self._today()))
         if row is None:
             raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no key {request.key_id}.")
         return key_record(row, self._services.clock())
 
     def ListKeys(self, request: keys_pb2.ListKeysRequest, context: grpc.ServicerContext) -> keys_pb2.ListKeysResponse:
         """All keys, newest first."""
-        rows = self._services.database.read(lambda tx: store.all_records(tx, self._today()))
+        rows = self._services.database.read(lambda tx: sql.all_records(tx, self._today()))
         now = self._services.clock()
         return keys_pb2.ListKeysResponse(items=[key_record(row, now) for row in rows])
 
@@ -95,7 +95,7 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
         while context.is_active() and not self._changes.ended:
             heard = self._changes.heard()
             now = self._services.clock()
-            if self._services.database.read(deployment_store.get).revision != revision:
+            if self._services.database.read(deployment_sql.get).revision != revision:
                 mirror = self._services.database.snapshot(_mirror)
                 revision, sent_at = mirror.revision, now
                 yield mirror
@@ -109,7 +109,7 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
     ) -> keys_pb2.RecordUsageResponse:
         """Keeps a batch of usage records."""
         batch_id = request.batch_id or new_id("use")
-        self._services.database.write(lambda tx: usage_store.keep(tx, batch_id, request.records), of="usage")
+        self._services.database.write(lambda tx: usage_sql.keep(tx, batch_id, request.records), of="usage")
         return keys_pb2.RecordUsageResponse()
 
     def ListUsage(
@@ -119,7 +119,7 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
         key_id = request.key_id if request.HasField("key_id") else None
         limit = given_or_default(request, "limit")
         rows = self._services.database.read(
-            lambda tx: usage_store.newest(tx, key_id=key_id, since=request.since_ms, limit=limit)
+            lambda tx: usage_sql.newest(tx, key_id=key_id, since=request.since_ms, limit=limit)
         )
         return keys_pb2.ListUsageResponse(
             items=[
@@ -144,7 +144,7 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
         key_id = request.key_id if request.HasField("key_id") else None
         limit = given_or_default(request, "limit")
         rows = self._services.database.read(
-            lambda tx: usage_store.hours(tx, key_id=key_id, since=request.since_ms, limit=limit)
+            lambda tx: usage_sql.hours(tx, key_id=key_id, since=request.since_ms, limit=limit)
         )
         return keys_pb2.ListUsageHoursResponse(
             items=[
@@ -173,12 +173,12 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
 
 
 def _mirror(tx: Tx) -> keys_pb2.KeyMirror:
-    deployment = deployment_store.get(tx)
+    deployment = deployment_sql.get(tx)
     return keys_pb2.KeyMirror(
         deployment_id=deployment.deployment_id,
         governed=bool(deployment.governed),
         api_enabled=bool(deployment.api_enabled),
         any_key_ever=bool(deployment.any_key_ever),
         revision=deployment.revision,
-        keys=[mirrored_key(row) for row in store.mirror(tx)],
+        keys=[mirrored_key(row) for row in sql.mirror(tx)],
     )

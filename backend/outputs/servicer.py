@@ -9,11 +9,11 @@ import orjson
 
 from backend.clock import to_timestamp
 from backend.errors import ApiError
-from backend.interceptors import caller_of
-from backend.outputs import store
+from backend.outputs import sql
 from backend.outputs.bundle import MOST_BYTES, MOST_FILES, bundle_parts, bundle_size
-from backend.outputs.opening import require_open
 from backend.outputs.ranges import select_bytes
+from backend.outputs.rules import require_open
+from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.objects import ObjectStore
@@ -38,7 +38,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
 
         def work(tx: Tx) -> list[Any]:
             require_open(tx, request.run_id, key_id)
-            return store.outputs_of(tx, request.run_id)
+            return sql.outputs_of(tx, request.run_id)
 
         rows = self._database.snapshot(work)
         return outputs_pb2.ListOutputsResponse(
@@ -55,7 +55,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
 
         def work(tx: Tx) -> Any:
             require_open(tx, request.run_id, key_id)
-            return store.output(tx, request.run_id, request.output_id)
+            return sql.output(tx, request.run_id, request.output_id)
 
         row = self._database.snapshot(work)
         if row is None:
@@ -92,10 +92,10 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
 
         def work(tx: Tx) -> list[Any]:
             require_open(tx, request.run_id, key_id)
-            total = store.total(tx, request.run_id)
+            total = sql.total(tx, request.run_id)
             if total.files > MOST_FILES or total.size_bytes > MOST_BYTES:
                 raise ApiError(errors_pb2.ERROR_REASON_BUNDLE_TOO_LARGE)
-            return store.outputs_of(tx, request.run_id)
+            return sql.outputs_of(tx, request.run_id)
 
         rows = self._database.snapshot(work)
         size = bundle_size(rows)
@@ -113,7 +113,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
     ) -> outputs_pb2.PiiRedaction:
         """The redaction manifest as it stands; it outlives an erasure."""
         key_id = caller_of(context).key_id
-        row = self._database.read(lambda tx: store.manifest(tx, request.run_id, key_id))
+        row = self._database.read(lambda tx: sql.manifest(tx, request.run_id, key_id))
         if row is None:
             raise ApiError(errors_pb2.ERROR_REASON_RUN_NOT_FOUND)
         if row.pii_redaction is None:

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from backend.audit import store as audit
+from backend.audit import sql as audit
 from backend.errors import ApiError, invalid
-from backend.interceptors import Caller
-from backend.runs import approvals_store as store
-from backend.runs import lifecycle, wire
+from backend.rpc.interceptors import Caller
+from backend.runs import approvals_sql, lifecycle, messages
 from backend.runs.failure_codes import INVARIANT_BLOCKED
 from backend.runs.runtime_port import Runtime
 from backend.services import Services
@@ -40,11 +39,11 @@ class Approvals:
 
     def pending(self) -> runs_pb2.ListPendingApprovalsResponse:
         """Everything that waits for a person, oldest first."""
-        rows = self._services.database.read(store.pending)
+        rows = self._services.database.read(approvals_sql.pending)
         return runs_pb2.ListPendingApprovalsResponse(
             items=[
                 runs_pb2.PendingApproval(
-                    approval=wire.approval(row), run_id=row.run_id, workflow_name=row.workflow_name
+                    approval=messages.approval(row), run_id=row.run_id, workflow_name=row.workflow_name
                 )
                 for row in rows
             ]
@@ -59,18 +58,20 @@ class Approvals:
         at = self._services.clock()
         decision = _DECISIONS[request.approve]
         comment = request.comment if request.HasField("comment") else None
-        found = self._services.database.read(lambda tx: store.find(tx, request.approval_id))
+        found = self._services.database.read(lambda tx: approvals_sql.find(tx, request.approval_id))
         if found is None:
             raise _no_approval()
 
         def work(tx: Tx) -> Any:
-            row = store.find(tx, request.approval_id)
+            row = approvals_sql.find(tx, request.approval_id)
             if row is None:
                 raise _no_approval()
             if row.state != "pending":
                 raise invalid("approval_id", f"must wait for a decision; this one is {row.state}")
-            store.decide(tx, row.approval_id, state=decision.state, actor=caller.audit_name, comment=comment, at=at)
-            store.finish_step(
+            approvals_sql.decide(
+                tx, row.approval_id, state=decision.state, actor=caller.audit_name, comment=comment, at=at
+            )
+            approvals_sql.finish_step(
                 tx,
                 row.run_id,
                 row.step,
@@ -93,7 +94,7 @@ class Approvals:
 
         row = self._services.database.write(work, of=run_of(found.run_id))
         return runs_pb2.DecideApprovalResponse(
-            approval_id=row.approval_id, run_id=row.run_id, status=wire.run_status(row.status)
+            approval_id=row.approval_id, run_id=row.run_id, status=messages.run_status(row.status)
         )
 
 

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from backend.audit import store as audit
+from backend.audit import sql as audit
 from backend.errors import ApiError
-from backend.interceptors import Caller
-from backend.run_status import CANCELLED, RUNNING, TERMINAL
-from backend.runs import lifecycle, lifecycle_store
-from backend.runs.reach import find_state
+from backend.rpc.interceptors import Caller
+from backend.runs import lifecycle, lifecycle_sql
+from backend.runs.run_lookup import find_state
 from backend.runs.runtime_port import Runtime
+from backend.runs.status import CANCELLED, RUNNING, TERMINAL
 from backend.services import Services
 from backend.storage.database import Tx, run_of
 from workflow_api.v1 import errors_pb2
@@ -34,7 +34,7 @@ def cancel_run(services: Services, runtime: Runtime, run_id: str, caller: Caller
         state = find_state(tx, run_id, caller.key_id)
         if state.status in TERMINAL:
             raise ApiError(errors_pb2.ERROR_REASON_ALREADY_TERMINAL)
-        lifecycle_store.request_cancel(tx, run_id, at, reason)
+        lifecycle_sql.request_cancel(tx, run_id, at, reason)
         # The reason is the caller's own text: it rests with the run, whose erasure takes it along.
         audit.record(tx, at=at, actor=caller.audit_name, action="run.cancel_requested", target=run_id)
         if state.status == RUNNING:

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from backend import json_text, metrics
-from backend.audit import store as audit
+from backend.audit import sql as audit
 from backend.clock import to_text
 from backend.errors import ApiError
-from backend.interceptors import Caller
-from backend.runs import erase_store as store
-from backend.runs import redaction_manifest
-from backend.runs.reach import find_run, require_finished
+from backend.rpc.interceptors import Caller
+from backend.runs import erase_sql, redaction_manifest
+from backend.runs.run_lookup import find_run, require_finished
 from backend.runs.runtime_port import Runtime
 from backend.services import Services
 from backend.storage.database import Tx, run_of
@@ -43,7 +42,7 @@ def erase_run(services: Services, runtime: Runtime, run_id: str, caller: Caller,
 
 
 def erase(tx: Tx, runtime: Runtime, run: Any, *, at: int, actor: str, details: Mapping[str, object]) -> None:
-    """Clears a finished run that was not erased before, as `store.finished_before` gives it, and audits that.
+    """Clears a finished run that was not erased before, as `erase_sql.finished_before` gives it, and audits that.
 
     A warning leaves its place without its text, so that `completed_with_warnings` stays true of the run.
     """
@@ -52,7 +51,7 @@ def erase(tx: Tx, runtime: Runtime, run: Any, *, at: int, actor: str, details: M
     if manifest is not None:
         # A stage that was still to come never will.
         manifest = redaction_manifest.ended(manifest, began=run.started_at is not None, opened=False)
-    store.clear(tx, run.run_id, warnings=warnings, pii_redaction=manifest, at=at)
+    erase_sql.clear(tx, run.run_id, warnings=warnings, pii_redaction=manifest, at=at)
     audit.record(tx, at=at, actor=actor, action="run.erased", target=run.run_id, details=details)
     tx.after_commit(metrics.RUNS_ERASED.add)
     tx.after_commit(lambda: runtime.forget(run.run_id))

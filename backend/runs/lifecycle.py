@@ -10,9 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from backend import json_text, metrics
 from backend.ids import new_id
-from backend.run_status import CANCELLED, COMPLETED, FAILED, TERMINAL
-from backend.runs import lifecycle_store as store
-from backend.runs import promotion_store
+from backend.runs import lifecycle_sql, promotion_sql
+from backend.runs.status import CANCELLED, COMPLETED, FAILED, TERMINAL
 from backend.storage.database import Tx
 
 EVENT_OF_STATUS: Final = {COMPLETED: "run.completed", FAILED: "run.failed", CANCELLED: "run.cancelled"}
@@ -67,11 +66,11 @@ def append_event(
 
 def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> int:
     """Writes events of a running segment in this order and returns the last seq; as `append_event`."""
-    last_seq = store.raise_last_seq(tx, segment_id, len(new))
+    last_seq = lifecycle_sql.raise_last_seq(tx, segment_id, len(new))
     if last_seq is None:
         raise SegmentEndedError(segment_id)
     first = last_seq - len(new) + 1
-    store.add_events(
+    lifecycle_sql.add_events(
         tx,
         [
             {
@@ -94,9 +93,9 @@ def begin_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
     Writes `segment.started`, for the first segment `run.started`, else `approval.decided` for each decision that the
     segment goes on from; of a run that is swept for personal data those stay untold until their comments are.
     """
-    if not store.take_segment(tx, segment_id, owner, at):
+    if not lifecycle_sql.take_segment(tx, segment_id, owner, at):
         return False
-    store.set_running(tx, segment_id, at)
+    lifecycle_sql.set_running(tx, segment_id, at)
     _record_start(tx, segment_id, at)
     return True
 
@@ -117,7 +116,7 @@ def decision_value(decision: str, comment: str | None) -> str:
 
 def untold_decisions(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
     """The decided approvals that a running segment goes on from and that none of its events tells."""
-    return store.untold_decisions(tx, run_id, segment_id)
+    return lifecycle_sql.untold_decisions(tx, run_id, segment_id)
 
 
 def park_run(tx: Tx, segment_id: str, at: int) -> None:
@@ -128,14 +127,14 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
     Raises:
         SegmentEndedError: the segment does not run.
     """
-    run = store.run_of_segment(tx, segment_id)
+    run = lifecycle_sql.run_of_segment(tx, segment_id)
     if run.cancel_requested_at is not None:
         close_run(tx, run.run_id, CANCELLED, at)
         return
     append_event(tx, segment_id, "segment.ended", at)
-    store.end_segment(tx, segment_id, at)
-    store.set_waiting(tx, run.run_id)
-    if store.has_decisions_to_continue(tx, run.run_id):
+    lifecycle_sql.end_segment(tx, segment_id, at)
+    lifecycle_sql.set_waiting(tx, run.run_id)
+    if lifecycle_sql.has_decisions_to_continue(tx, run.run_id):
         continue_run(tx, run.run_id, at)
 
 
@@ -144,17 +143,17 @@ def continue_run(tx: Tx, run_id: str, at: int) -> None:
 
     Wake the runtime after the commit.
     """
-    segments = store.open_segments(tx, run_id)
+    segments = lifecycle_sql.open_segments(tx, run_id)
     if any(segment.state == "running" for segment in segments):
         return
     segment_id = segments[0].segment_id if segments else queue_segment(tx, run_id, at)
-    store.continue_decisions(tx, run_id, segment_id)
+    lifecycle_sql.continue_decisions(tx, run_id, segment_id)
 
 
 def queue_segment(tx: Tx, run_id: str, at: int) -> str:
     """Writes the run's next segment into the outbox of the launcher and returns its id."""
     segment_id = new_id("seg")
-    store.add_segment(tx, segment_id, run_id, at)
+    lifecycle_sql.add_segment(tx, segment_id, run_id, at)
     return segment_id
 
 
@@ -170,7 +169,7 @@ def complete_run(
     Raises:
         SegmentEndedError: the segment is gone.
     """
-    run = store.run_of_segment(tx, segment_id)
+    run = lifecycle_sql.run_of_segment(tx, segment_id)
     if run is None:
         raise SegmentEndedError(segment_id)
     if run.cancel_requested_at is not None:
@@ -201,19 +200,21 @@ def close_run(
     """
     if status not in TERMINAL:
         raise ValueError(f"{status} is not a final status")
-    if held is not None and not store.owns(tx, held.segment_id, held.owner):
+    if held is not None and not lifecycle_sql.owns(tx, held.segment_id, held.owner):
         return False
     result = result or RunResult()
     if promoted is None:
-        promoted = promotion_store.has_promoted(tx, run_id)
-    closed = store.close(
+        promoted = promotion_sql.has_promoted(tx, run_id)
+    closed = lifecycle_sql.close(
         tx,
         run_id,
         status,
         finished_at=at,
         error_code=error_code,
         error_message=error_message,
-        warnings=json_text.write([*json_text.parse(store.warnings_of(tx, run_id)), *warnings]) if warnings else None,
+        warnings=json_text.write([*json_text.parse(lifecycle_sql.warnings_of(tx, run_id)), *warnings])
+        if warnings
+        else None,
         result=result.value,
         result_output_id=result.output_id,
         result_size_bytes=result.size_bytes,
@@ -224,17 +225,17 @@ def close_run(
     )
     if not closed:
         return False
-    store.withdraw_approvals(tx, run_id, at)
-    store.cancel_steps(tx, run_id, at)
+    lifecycle_sql.withdraw_approvals(tx, run_id, at)
+    lifecycle_sql.cancel_steps(tx, run_id, at)
     closing = _closing_segment(tx, run_id, at)
     if closing is not None:
         # Comments may hold personal data, and an event never changes: what is still to be swept is left out.
-        events = [decision_event(approval) for approval in store.untold_decisions(tx, run_id, closing)]
+        events = [decision_event(approval) for approval in lifecycle_sql.untold_decisions(tx, run_id, closing)]
         events += [] if promoted else _promotion(tx, run_id, at)
         failure = {"code": error_code, "message": error_message} if error_code else None
         events += [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]
         append_events(tx, closing, at, events)
-    store.end_segments(tx, run_id, at)
+    lifecycle_sql.end_segments(tx, run_id, at)
     tx.after_commit(lambda: metrics.RUNS_ENDED.add(status, error_code or metrics.NO_REASON))
     return True
 
@@ -247,41 +248,41 @@ def promote_outputs(tx: Tx, run_id: str, segment_id: str, at: int) -> None:
     """
     events = _promotion(tx, run_id, at)
     if events:
-        promotion_store.count_outputs(tx, run_id)
+        promotion_sql.count_outputs(tx, run_id)
         append_events(tx, segment_id, at, events)
 
 
 def _promotion(tx: Tx, run_id: str, at: int) -> list[NewEvent]:
     """Stamps the run's outputs with the time of their promotion; returns an event for each."""
-    promotion_store.stamp_outputs(tx, run_id, at)
+    promotion_sql.stamp_outputs(tx, run_id, at)
     # Names may hold personal data, and an event never changes: what is still to be swept is left out.
-    shown = ("output_id",) if store.is_unswept(tx, run_id) else ("output_id", "path", "size_bytes")
+    shown = ("output_id",) if lifecycle_sql.is_unswept(tx, run_id) else ("output_id", "path", "size_bytes")
     return [
         NewEvent("output.promoted", output.step, {name: getattr(output, name) for name in shown})
-        for output in promotion_store.outputs_of(tx, run_id)
+        for output in promotion_sql.outputs_of(tx, run_id)
     ]
 
 
 def _closing_segment(tx: Tx, run_id: str, at: int) -> str | None:
     """The segment that holds the last events: the running one, the queued continuation, or one made for it."""
-    segments = store.open_segments(tx, run_id)
+    segments = lifecycle_sql.open_segments(tx, run_id)
     for segment in segments:
         if segment.state == "running":
             return str(segment.segment_id)
-    if not store.has_begun(tx, run_id):
+    if not lifecycle_sql.has_begun(tx, run_id):
         return None
     segment_id = segments[0].segment_id if segments else queue_segment(tx, run_id, at)
-    store.start_closing_segment(tx, segment_id, at)
+    lifecycle_sql.start_closing_segment(tx, segment_id, at)
     _record_start(tx, segment_id, at)
     return str(segment_id)
 
 
 def _record_start(tx: Tx, segment_id: str, at: int) -> None:
-    segment = store.segment(tx, segment_id)
+    segment = lifecycle_sql.segment(tx, segment_id)
     first = [NewEvent("segment.started", data={"ordinal": segment.ordinal})]
     if segment.ordinal == 1:
         first.append(NewEvent("run.started"))
-    if not store.is_unswept(tx, segment.run_id):
-        decided = store.untold_decisions(tx, segment.run_id, segment_id)
+    if not lifecycle_sql.is_unswept(tx, segment.run_id):
+        decided = lifecycle_sql.untold_decisions(tx, segment.run_id, segment_id)
         first += [decision_event(approval, comment=approval.comment) for approval in decided]
     append_events(tx, segment_id, at, first)

@@ -4,9 +4,9 @@ from typing import Final
 
 from backend.defaults import given_or_default
 from backend.errors import ApiError
-from backend.runs import list_store, store, wire
+from backend.runs import list_sql, messages, sql
 from backend.runs.filters import read_filters
-from backend.runs.reach import find_logged, find_run
+from backend.runs.run_lookup import find_logged, find_run
 from backend.services import Services
 from backend.storage.database import Tx
 from workflow_api.v1 import errors_pb2, runs_pb2
@@ -23,25 +23,25 @@ class RunReads:
 
     def run(self, run_id: str, key_id: str | None) -> runs_pb2.Run:
         """One run in full; raises ApiError `run_not_found`."""
-        return wire.detail(self._database.read(lambda tx: find_run(tx, run_id, key_id)))
+        return messages.detail(self._database.read(lambda tx: find_run(tx, run_id, key_id)))
 
     def runs(self, request: runs_pb2.ListRunsRequest, key_id: str | None) -> runs_pb2.ListRunsResponse:
         """A page of runs, newest first; raises ApiError `invalid_filter`, then `invalid_cursor`."""
         filters = read_filters(request)
         after = self._position(request.cursor, key_id) if request.cursor else None
         limit = given_or_default(request, "limit")
-        rows = self._database.read(lambda tx: list_store.page(tx, key_id, filters, after, limit + 1))
+        rows = self._database.read(lambda tx: list_sql.page(tx, key_id, filters, after, limit + 1))
         shown = rows[:limit]
         more = len(rows) > limit
         cursor = self._cursors.issue(_ROUTE, key_id, (shown[-1].created_at, shown[-1].run_id)) if more else None
-        return runs_pb2.ListRunsResponse(items=[wire.summary(row) for row in shown], next_cursor=cursor)
+        return runs_pb2.ListRunsResponse(items=[messages.summary(row) for row in shown], next_cursor=cursor)
 
     def steps(self, run_id: str, key_id: str | None) -> runs_pb2.ListRunStepsResponse:
         """The board of a run; raises ApiError as `find_logged`."""
 
         def work(tx: Tx) -> runs_pb2.ListRunStepsResponse:
             find_logged(tx, run_id, key_id)
-            return runs_pb2.ListRunStepsResponse(items=[wire.step(row) for row in store.board(tx, run_id)])
+            return runs_pb2.ListRunStepsResponse(items=[messages.step(row) for row in sql.board(tx, run_id)])
 
         return self._database.snapshot(work)
 
@@ -50,8 +50,8 @@ class RunReads:
 
         def work(tx: Tx) -> runs_pb2.ListRunApprovalsResponse:
             find_logged(tx, run_id, key_id)
-            rows = store.pending_approvals(tx, run_id)
-            return runs_pb2.ListRunApprovalsResponse(items=[wire.approval(row) for row in rows])
+            rows = sql.pending_approvals(tx, run_id)
+            return runs_pb2.ListRunApprovalsResponse(items=[messages.approval(row) for row in rows])
 
         return self._database.snapshot(work)
 
@@ -61,17 +61,17 @@ class RunReads:
 
         def work(tx: Tx) -> runs_pb2.ListRunEventsResponse:
             find_logged(tx, request.run_id, key_id)
-            begun = store.begun_segments(tx, request.run_id)
+            begun = sql.begun_segments(tx, request.run_id)
             segment_id = request.segment or (begun[-1].segment_id if begun else None)
             if request.segment and request.segment not in {segment.segment_id for segment in begun}:
                 raise ApiError(errors_pb2.ERROR_REASON_SEGMENT_NOT_FOUND)
-            rows = store.events_after(tx, segment_id, request.after_seq, limit) if segment_id else []
+            rows = sql.events_after(tx, segment_id, request.after_seq, limit) if segment_id else []
             return runs_pb2.ListRunEventsResponse(
                 run_id=request.run_id,
                 segment_id=segment_id,
-                events=[wire.event(row) for row in rows],
+                events=[messages.event(row) for row in rows],
                 next_after_seq=rows[-1].seq if rows else request.after_seq,
-                segments=[wire.segment(segment) for segment in begun],
+                segments=[messages.segment(segment) for segment in begun],
             )
 
         return self._database.snapshot(work)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 
 from backend import metrics
-from backend.runs import erase_store as store
+from backend.runs import erase_sql
 from backend.storage.database import Database, run_of
 from backend.storage.object_keys import run_prefix
 from backend.storage.objects import ObjectStore
@@ -34,13 +34,13 @@ class Removals:
 
         No object store that is away or slow holds up what else is to be removed.
         """
-        orders = {order.run_id: order.requested_at for order in self._database.read(store.ordered_removals)}
+        orders = {order.run_id: order.requested_at for order in self._database.read(erase_sql.ordered_removals)}
         for run_id in self._done(self._forget, list(orders)):
             self._done(lambda run_id: self._remove(run_id, orders[run_id]), [run_id])
 
     def _remove(self, run_id: str, ordered_at: int) -> None:
         self._objects.delete_prefix(run_prefix(run_id))
-        self._database.write(lambda tx: store.removed(tx, run_id, ordered_at), of=run_of(run_id))
+        self._database.write(lambda tx: erase_sql.removed(tx, run_id, ordered_at), of=run_of(run_id))
 
     def _done(self, what: Callable[[str], None], run_ids: list[str]) -> list[str]:
         """The runs for which it could be done."""

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Final
 
 from backend.clock import DAY_MS
-from backend.deployment import store as deployment_store
-from backend.runs import erase_store as store
+from backend.deployment import sql as deployment_sql
+from backend.runs import erase_sql
 from backend.runs.erase import erase
 from backend.runs.runtime_port import Runtime
 from backend.services import Services
@@ -36,8 +36,8 @@ class Retention:
     def _erase_some(self, tx: Tx) -> int:
         """One transaction for a bounded number of runs, so that no other change waits long behind it."""
         at = self._services.clock()
-        days = deployment_store.get(tx).retention_days
-        due = store.finished_before(tx, at - days * DAY_MS, _MOST_AT_ONCE)
+        days = deployment_sql.get(tx).retention_days
+        due = erase_sql.finished_before(tx, at - days * DAY_MS, _MOST_AT_ONCE)
         for run in due:
             erase(tx, self._runtime, run, at=at, actor=ACTOR, details={"retention_days": days})
         return len(due)

@@ -3,14 +3,14 @@
 import grpc
 
 from backend.clock import to_timestamp
-from backend.interceptors import caller_of
-from backend.runs import wire
+from backend.rpc.interceptors import caller_of
+from backend.runs import messages
 from backend.runs.approvals import Approvals
 from backend.runs.cancel import cancel_run
 from backend.runs.erase import erase_run
 from backend.runs.reads import RunReads
 from backend.runs.runtime_port import Runtime
-from backend.runs.start import Starts
+from backend.runs.start.service import Starts
 from backend.services import Services
 from workflow_api.v1 import runs_pb2, runs_pb2_grpc
 
@@ -75,7 +75,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         outcome = cancel_run(self._services, self._runtime, request.run_id, caller_of(context), reason)
         return runs_pb2.CancelRunResponse(
             run_id=request.run_id,
-            status=wire.run_status(outcome.status),
+            status=messages.run_status(outcome.status),
             cancel_requested_at=to_timestamp(outcome.requested_at),
         )
 

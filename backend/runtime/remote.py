@@ -4,18 +4,18 @@ from typing import Final
 
 from backend import metrics
 from backend.clock import HOUR_MS
-from backend.runtime.dispatch import Dispatch
 from backend.runtime.engines.dbos import DbosQueue
-from backend.runtime.engines.dbos_store import is_there, purge
-from backend.runtime.execution import SEGMENTS_PER_SLOT, TICK_SECONDS
+from backend.runtime.engines.dbos_sql import is_there, purge
+from backend.runtime.execution.executor import SEGMENTS_PER_SLOT, TICK_SECONDS
+from backend.runtime.execution.workers_sql import step_slots
 from backend.runtime.publishing import Publisher
-from backend.runtime.sweeper import Sweeper
-from backend.runtime.ticker import Ticker
-from backend.runtime.workers_store import step_slots
+from backend.runtime.scheduling.dispatcher import Dispatch
+from backend.runtime.scheduling.sweeper import Sweeper
+from backend.runtime.scheduling.ticker import Ticker
 from backend.services import Services
 from backend.settings import BackendSettings
 from backend.storage.objects import ObjectStore
-from measures import Family
+from telemetry import Family
 
 # Without a worker the first few are handed over all the same: they tell, by their launch time-out, that none comes.
 _LEAST: Final = 2

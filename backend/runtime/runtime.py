@@ -1,13 +1,13 @@
 """What the services of one process know as the runtime: it dispatches and executes. (DESIGN.md, 6)."""
 
-from backend.runtime.dispatch import Dispatch
-from backend.runtime.execution import SEGMENTS_PER_SLOT, Execution
+from backend.redaction.process.redactor import Redactor
+from backend.runtime.execution.executor import SEGMENTS_PER_SLOT, Execution
 from backend.runtime.publishing import Publisher
-from backend.runtime.redactor import Redactor
+from backend.runtime.scheduling.dispatcher import Dispatch
 from backend.services import Services
 from backend.settings import BackendSettings
 from backend.storage.objects import ObjectStore
-from measures import Family
+from telemetry import Family
 
 
 class LocalRuntime:

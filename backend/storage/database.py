@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Dialect, literal_column
 
 from backend.errors import ApiError
 from backend.storage.statements import Statement
-from measures import Family
+from telemetry import Family
 
 T = TypeVar("T")
 

@@ -74,6 +74,6 @@ def _in_order(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any
     return lambda params: tuple(params[name] for name in names)
 
 
-def sql(clause: ClauseElement, columns: Sequence[str] | None = None) -> Statement:
+def prepare(clause: ClauseElement, columns: Sequence[str] | None = None) -> Statement:
     """Wraps a clause; `columns` names the columns that an insert or update takes as parameters."""
     return Statement(clause, columns)

@@ -2,11 +2,11 @@
 
 from typing import Any, Final, NamedTuple
 
-from backend.audit import store as audit
+from backend.audit import sql as audit
 from backend.errors import ApiError
 from backend.services import Services
 from backend.storage.database import Tx
-from backend.users import rules, sign_in_subjects, store, tries_store
+from backend.users import rules, sign_in_subjects, sql, tries_sql
 from backend.users.passwords import Passwords
 from workflow_api.v1 import errors_pb2
 
@@ -46,7 +46,7 @@ class Proofs:
         limits = _limits(name, address)
         self._services.database.read(lambda tx: self._refuse_waiting(tx, limits))
         with self._passwords.turn():
-            row, waits = self._services.database.write(lambda tx: self._count(tx, name, limits), of=store.OF_USERS)
+            row, waits = self._services.database.write(lambda tx: self._count(tx, name, limits), of=sql.OF_USERS)
             # Made by the first try of this process, whatever its name.
             nobodys = self._passwords.nobodys_hash
             kept = nobodys if row is None else row.password_hash
@@ -61,24 +61,24 @@ class Proofs:
             if matches:
                 details["disabled"] = True
         target = None if row is None else name
-        self._services.database.write(lambda tx: self._audit(tx, target, actor, details), of=store.OF_USERS)
+        self._services.database.write(lambda tx: self._audit(tx, target, actor, details), of=sql.OF_USERS)
         return None
 
     @staticmethod
     def forget(tx: Tx, name: str, address: str) -> None:
         """Withdraws the tries of a name from an address, for one has succeeded, and that one from the address's."""
-        tries_store.forget(tx, sign_in_subjects.name_and_address(name, address))
-        tries_store.forget(tx, sign_in_subjects.name_alone(name))
+        tries_sql.forget(tx, sign_in_subjects.name_and_address(name, address))
+        tries_sql.forget(tx, sign_in_subjects.name_alone(name))
         subject = sign_in_subjects.address_alone(address)
-        row = tries_store.get(tx, subject)
+        row = tries_sql.get(tx, subject)
         left = rules.try_withdrawn(row, rules.ADDRESS_LIMIT)
         if left is None:
-            tries_store.forget(tx, subject)
+            tries_sql.forget(tx, subject)
         else:
-            tries_store.put(tx, subject, **left._asdict(), last_at=row.last_at, audited_at=0)
+            tries_sql.put(tx, subject, **left._asdict(), last_at=row.last_at, audited_at=0)
 
     def _refuse_waiting(self, tx: Tx, limits: dict[str, rules.Limit]) -> None:
-        rows = [row for subject in limits if (row := tries_store.get(tx, subject)) is not None]
+        rows = [row for subject in limits if (row := tries_sql.get(tx, subject)) is not None]
         seconds = max((rules.seconds_to_wait(row.waits_until, self._services.clock()) for row in rows), default=0)
         if seconds:
             raise ApiError(
@@ -92,10 +92,10 @@ class Proofs:
         self._refuse_waiting(tx, limits)
         now, waits = self._services.clock(), False
         for subject, limit in limits.items():
-            counted = rules.next_try(tries_store.get(tx, subject), now, limit)
-            tries_store.put(tx, subject, **counted._asdict(), last_at=now, audited_at=0)
+            counted = rules.next_try(tries_sql.get(tx, subject), now, limit)
+            tries_sql.put(tx, subject, **counted._asdict(), last_at=now, audited_at=0)
             waits = waits or bool(counted.waits_until)
-        return store.get(tx, name), waits
+        return sql.get(tx, name), waits
 
     def _audit(self, tx: Tx, name: str | None, actor: str, details: dict[str, object]) -> None:
         """Records at most once a minute how many failed for a name since, and whenever a wait begins.
@@ -103,11 +103,11 @@ class Proofs:
         Names that nobody bears are counted together and not recorded, for what was typed may be a password.
         """
         subject = sign_in_subjects.NOBODY if name is None else sign_in_subjects.name_alone(name)
-        before, now = tries_store.get(tx, subject), self._services.clock()
+        before, now = tries_sql.get(tx, subject), self._services.clock()
         tries = 1 if before is None else before.tries + 1
         audited_at = 0 if before is None else before.audited_at
         news = bool(details.get("waits")) or rules.refusal_is_news(audited_at, now)
-        tries_store.put(
+        tries_sql.put(
             tx,
             subject,
             tries=0 if news else tries,

@@ -2,13 +2,13 @@
 
 import grpc
 
-from backend.interceptors import caller_of
+from backend.rpc.interceptors import caller_of
 from backend.services import Services
-from backend.users import store
-from backend.users.administration import UserAdministration
+from backend.users import sql
 from backend.users.messages import user_message
 from backend.users.passwords import Passwords
 from backend.users.rules import SESSION_MS
+from backend.users.service import UserAdministration
 from backend.users.sign_in import SignIns
 from workflow_api.v1 import users_pb2, users_pb2_grpc
 
@@ -31,7 +31,7 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
         self, request: users_pb2.ListUsersRequest, context: grpc.ServicerContext
     ) -> users_pb2.ListUsersResponse:
         """Everybody, by name."""
-        rows = self._services.database.read(store.everybody)
+        rows = self._services.database.read(sql.everybody)
         return users_pb2.ListUsersResponse(items=[user_message(row) for row in rows])
 
     def DisableUser(self, request: users_pb2.DisableUserRequest, context: grpc.ServicerContext) -> users_pb2.User:

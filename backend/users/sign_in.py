@@ -2,11 +2,11 @@
 
 from typing import Any, NamedTuple
 
-from backend.audit import store as audit
+from backend.audit import sql as audit
 from backend.errors import ApiError, invalid
 from backend.services import Services
 from backend.storage.database import Tx
-from backend.users import rules, store
+from backend.users import rules, sql
 from backend.users.passwords import Passwords
 from backend.users.proofs import Proofs
 from workflow_api.v1 import errors_pb2
@@ -40,17 +40,17 @@ class SignIns:
         token, now = rules.new_token(), self._services.clock()
 
         def work(tx: Tx) -> Any:
-            row = store.get(tx, name)
+            row = sql.get(tx, name)
             if not proven.holds(row):
                 raise _wrong()
-            store.edit(tx, row, {"signed_in_at": now, "password_hash": proven.fresh_hash or row.password_hash})
-            store.open_session(tx, token_sha256=rules.sha256_hex(token), name=name, now=now, most=rules.MOST_SESSIONS)
+            sql.edit(tx, row, {"signed_in_at": now, "password_hash": proven.fresh_hash or row.password_hash})
+            sql.open_session(tx, token_sha256=rules.sha256_hex(token), name=name, now=now, most=rules.MOST_SESSIONS)
             self._proofs.forget(tx, name, address)
             details = {"address": address} if address else None
             audit.record(tx, at=now, actor=actor, action="user.signed_in", target=name, details=details)
-            return store.get(tx, name)
+            return sql.get(tx, name)
 
-        return Opened(token, self._services.database.write(work, of=store.OF_USERS), now)
+        return Opened(token, self._services.database.write(work, of=sql.OF_USERS), now)
 
     def session(self, token: str) -> Any:
         """The session of a token, with the columns of its person, and notes that it was used.
@@ -61,7 +61,7 @@ class SignIns:
         token_sha256, now = rules.sha256_hex(token), self._services.clock()
         session = self._services.database.read(lambda tx: self._lasting(tx, token_sha256))
         if rules.use_is_news(session.used_at, now):
-            self._services.database.write(lambda tx: store.use_session(tx, token_sha256, now), of=store.OF_USERS)
+            self._services.database.write(lambda tx: sql.use_session(tx, token_sha256, now), of=sql.OF_USERS)
         return session
 
     def sign_out(self, token: str, actor: str) -> None:
@@ -69,12 +69,12 @@ class SignIns:
         token_sha256 = rules.sha256_hex(token)
 
         def work(tx: Tx) -> None:
-            session = store.session(tx, token_sha256)
+            session = sql.session(tx, token_sha256)
             if session is not None:
-                store.end_session(tx, token_sha256)
+                sql.end_session(tx, token_sha256)
                 audit.record(tx, at=self._services.clock(), actor=actor, action="user.signed_out", target=session.name)
 
-        self._services.database.write(work, of=store.OF_USERS)
+        self._services.database.write(work, of=sql.OF_USERS)
 
     def change_password(self, token: str, password: str, new: str, address: str, actor: str) -> Any:
         """Changes the password of a session's person, ends their other sessions, and returns the person.
@@ -94,19 +94,19 @@ class SignIns:
 
         def work(tx: Tx) -> Any:
             self._lasting(tx, token_sha256)
-            row = store.get(tx, name)
+            row = sql.get(tx, name)
             if not proven.holds(row):
                 raise _ended()
-            store.edit(tx, row, {"password_hash": new_hash, "password_is_temporary": 0})
-            store.end_sessions(tx, name, but=token_sha256)
+            sql.edit(tx, row, {"password_hash": new_hash, "password_is_temporary": 0})
+            sql.end_sessions(tx, name, but=token_sha256)
             self._proofs.forget(tx, name, address)
             audit.record(tx, at=self._services.clock(), actor=actor, action="user.password_changed", target=name)
-            return store.get(tx, name)
+            return sql.get(tx, name)
 
-        return self._services.database.write(work, of=store.OF_USERS)
+        return self._services.database.write(work, of=sql.OF_USERS)
 
     def _lasting(self, tx: Tx, token_sha256: str) -> Any:
-        session = store.session(tx, token_sha256)
+        session = sql.session(tx, token_sha256)
         if session is None or not rules.session_lasts(session, self._services.clock()):
             raise _ended()
         return session

@@ -7,7 +7,7 @@ from backend.clock import to_timestamp
 from backend.workflows.manifests.kinds import MANIFEST_KINDS
 from backend.workflows.readiness import Definition
 from backend.workflows.terms import WorkflowTerms
-from backend.workflows.versions_store import Pin
+from backend.workflows.versions_sql import Pin
 from workflow_api.v1 import workflows_pb2
 
 STATUSES: Final = {

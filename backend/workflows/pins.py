@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from backend.storage.database import Tx
-from backend.workflows import store, versions_store
+from backend.workflows import sql, versions_sql
 from backend.workflows.readiness import Definition, Resource, ResourceKey, referred_resources
-from backend.workflows.versions_store import Pin, Pins
+from backend.workflows.versions_sql import Pin, Pins
 
 PINNED_KINDS: Final = frozenset({"agent", "environment"})
 
@@ -22,7 +22,7 @@ class PresentPins:
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
-        self._present = versions_store.present_pins(tx)
+        self._present = versions_sql.present_pins(tx)
         self._equivalent: dict[tuple[Pin, Pin], bool] = {}
 
     def of(self, names: Iterable[ResourceKey], before: Pins) -> Pins:
@@ -40,7 +40,7 @@ class PresentPins:
             return False
         both = before, present
         if both not in self._equivalent:
-            one, other = (json.loads(versions_store.resource_definition(self._tx, pin)) for pin in both)
+            one, other = (json.loads(versions_sql.resource_definition(self._tx, pin)) for pin in both)
             self._equivalent[both] = {**one, "status": None} == {**other, "status": None}
         return self._equivalent[both]
 
@@ -57,9 +57,9 @@ def changed_pins(before: Pins, after: Pins) -> list[ResourceKey]:
 
 def resources_of_version(tx: Tx, workflow_id: str, version: int, definition: Definition) -> dict[ResourceKey, Resource]:
     """What the names of a version's definition stand for; a name is absent where there is, or was, nothing of it."""
-    live = store.resources_of(tx, (name for name in referred_resources(definition) if name[0] != "agent"))
+    live = sql.resources_of(tx, (name for name in referred_resources(definition) if name[0] != "agent"))
     found = {name: resource for name, resource in live.items() if name[0] not in PINNED_KINDS}
-    for row in versions_store.pinned_resources(tx, workflow_id, version):
+    for row in versions_sql.pinned_resources(tx, workflow_id, version):
         resource = _pinned_resource(row)
         if row.kind == "environment":
             status = live[row.kind, row.name].definition["status"]

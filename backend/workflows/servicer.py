@@ -6,23 +6,23 @@ from typing import Any, Final
 
 import grpc
 
-from backend.audit import store as audit
+from backend.audit import sql as audit
 from backend.clock import to_timestamp
+from backend.connectors.object_storage import try_connection
 from backend.defaults import given_or_default
 from backend.errors import ApiError, invalid
 from backend.graphs.graphs import Graphs
-from backend.interceptors import caller_of
+from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
-from backend.workflows import store, versions_store
-from backend.workflows.applying import apply_manifests
+from backend.workflows import sql, versions_sql
+from backend.workflows.access import reach_of
 from backend.workflows.graph_queries import answer, knowledge_graph_message
-from backend.workflows.known_terms import load_terms
 from backend.workflows.manifests.loader import load_manifests
 from backend.workflows.messages import STATUSES, parameter_message, version_resource_message, workflow_message
-from backend.workflows.object_storage import try_connection
-from backend.workflows.reach import reach_of
+from backend.workflows.service import apply_manifests
 from backend.workflows.terms import WorkflowTerms
+from backend.workflows.terms_cache import load_terms
 from workflow_api.v1 import errors_pb2, workflows_pb2, workflows_pb2_grpc
 
 _ROUTE: Final = "ListWorkflows"
@@ -51,7 +51,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
             reach = reach_of(tx, caller.key_id)
             rows = [
                 row
-                for row in store.all_workflows(tx)
+                for row in sql.all_workflows(tx)
                 if (every_status or row.status == "active")
                 and row.name_folded.startswith(start)
                 and reach.holds(row.workflow_id)
@@ -107,15 +107,15 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         actor = caller_of(context).audit_name
 
         def work(tx: Tx) -> workflows_pb2.Workflow:
-            row = _found(store.find(tx, request.workflow))
+            row = _found(sql.find(tx, request.workflow))
             if row.status != status:
                 now = self._services.clock()
-                store.change_workflow(tx, row, now, status=status)
+                sql.change_workflow(tx, row, now, status=status)
                 details = {"name": row.name, "from": row.status, "to": status}
                 audit.record(
                     tx, at=now, actor=actor, action="workflow.status_changed", target=row.workflow_id, details=details
                 )
-                row = store.get(tx, row.workflow_id)
+                row = sql.get(tx, row.workflow_id)
             return workflow_message(row, self._terms(tx, row))
 
         return self._services.database.write(work)
@@ -126,13 +126,13 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         """The definition of the version asked for, else of the active one."""
 
         def work(tx: Tx) -> workflows_pb2.WorkflowDefinition:
-            row = _found(store.find(tx, request.workflow))
+            row = _found(sql.find(tx, request.workflow))
             message = workflow_message(row, self._terms(tx, row))
             version = request.version if request.HasField("version") else message.version
-            definition = versions_store.definition_text(tx, row.workflow_id, version)
+            definition = versions_sql.definition_text(tx, row.workflow_id, version)
             if definition is None:
                 raise ApiError(errors_pb2.ERROR_REASON_VERSION_NOT_FOUND)
-            pins = versions_store.pins_of(tx, row.workflow_id, version).values()
+            pins = versions_sql.pins_of(tx, row.workflow_id, version).values()
             return workflows_pb2.WorkflowDefinition(
                 workflow=message,
                 version=version,
@@ -146,7 +146,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         self, request: workflows_pb2.TestConnectorRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ConnectorTest:
         """Lists with the connector's credentials, outside of any transaction, and records the outcome."""
-        row = self._services.database.read(lambda tx: store.resource(tx, "connector", request.name))
+        row = self._services.database.read(lambda tx: sql.resource(tx, "connector", request.name))
         if row is None:
             raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no connector named {request.name}.")
         passed, message = try_connection(json.loads(row.definition), self._services.secrets)
@@ -154,7 +154,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         actor = caller_of(context).audit_name
 
         def work(tx: Tx) -> None:
-            store.record_test(
+            sql.record_test(
                 tx, connector_id=row.resource_id, version=row.version, passed=passed, message=message, now=now
             )
             details = {"name": row.name, "version": row.version, "passed": passed}
@@ -174,14 +174,14 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         self, request: workflows_pb2.ListKnowledgeGraphsRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ListKnowledgeGraphsResponse:
         """Every knowledge graph by name."""
-        rows = self._services.database.read(store.knowledge_graphs)
+        rows = self._services.database.read(sql.knowledge_graphs)
         return workflows_pb2.ListKnowledgeGraphsResponse(items=[knowledge_graph_message(row) for row in rows])
 
     def QueryKnowledgeGraph(
         self, request: workflows_pb2.QueryKnowledgeGraphRequest, context: grpc.ServicerContext
     ) -> Iterator[workflows_pb2.KnowledgeGraphAnswer]:
         """The answer to a query, part by part."""
-        row = self._services.database.read(lambda tx: store.resource(tx, "knowledge_graph", request.name))
+        row = self._services.database.read(lambda tx: sql.resource(tx, "knowledge_graph", request.name))
         if row is None:
             raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no knowledge graph named {request.name}.")
         graph = self._graphs.get(row.resource_id, row.version, json.loads(row.definition))
@@ -193,7 +193,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
 
         def work(tx: Tx) -> tuple[Any, WorkflowTerms]:
             reach = reach_of(tx, key_id)
-            row = _found(store.get(tx, workflow_id) if reach.holds(workflow_id) else None)
+            row = _found(sql.get(tx, workflow_id) if reach.holds(workflow_id) else None)
             if reach.active_only and row.status != "active":
                 raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_ACTIVE)
             return row, self._terms(tx, row)

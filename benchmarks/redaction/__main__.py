@@ -17,10 +17,10 @@ from pathlib import Path
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from backend.runtime.models import Models
-from backend.runtime.redaction import RedactionEngine
-from backend.runtime.redaction.finder import Finder
-from backend.runtime.redactor import Redactor
+from backend.models.catalog import Models
+from backend.redaction import RedactionEngine
+from backend.redaction.process.redactor import Redactor
+from backend.redaction.search.finder import Finder
 from backend.secrets import Secrets
 from backend.workflows import pii_policy
 from backend.workflows.entity_types import ENTITY_TYPES

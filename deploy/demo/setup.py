@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.client import Backend, connected
-from deploy.commands.apply import read_manifests
-from deploy.commands.keys import SCOPES
+from deploy.cli.apply import read_manifests
+from deploy.cli.client import Backend, connected
+from deploy.cli.keys import SCOPES
+from deploy.config.settings import ClientTls
 from deploy.demo.examples import MANIFESTS
-from deploy.settings import ClientTls
 from workflow_api.v1 import keys_pb2, workflows_pb2
 
 ACTOR: Final = "demo"

@@ -2,8 +2,8 @@
 
 from typing import Generic, TypeVar
 
-from edge.connection_limiter import ConnectionLimiter, Evictable
-from edge.source_address import network_of
+from edge.admission.source_address import network_of
+from edge.http.connection_limiter import ConnectionLimiter, Evictable
 
 C = TypeVar("C", bound=Evictable)
 

@@ -25,8 +25,8 @@ from edge.console.settings import ConsoleSettings
 from edge.console.static_files import ROUTE, StaticFiles
 from edge.console.visit import EventStream, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
-from edge.request_id import request_id_from
-from measures import Family
+from edge.http.request_id import request_id_from
+from telemetry import Family
 
 _LOG = logging.getLogger(__name__)
 _NOBODY: Final = Visitor("")

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from edge.console.moments import DAY_MS, milliseconds_of
 from edge.console.problems import invalid, whole_number
+from edge.console.times import DAY_MS, milliseconds_of
 from edge.console.visit import Visit
 from workflow_api.v1.keys_pb2 import (
     AllowedHours,

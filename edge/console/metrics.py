@@ -5,7 +5,7 @@ from typing import Final
 from aiohttp import web
 
 from edge.metrics import OTHER, method_of
-from measures import Counter, Gauge
+from telemetry import Counter, Gauge
 
 REQUESTS: Final = Counter(
     "console_requests_total", "Requests that the console answered.", ("route", "method", "status")

@@ -8,8 +8,8 @@ import jinja2
 from google.protobuf.timestamp_pb2 import Timestamp
 from markupsafe import Markup
 
-from edge.console.moments import milliseconds_of
 from edge.console.static_files import StaticFiles
+from edge.console.times import milliseconds_of
 
 _NOTHING: Final = "\N{EN DASH}"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from edge.console.shown import ENDED, RUN_STATUSES
+from edge.console.formatting import ENDED, RUN_STATUSES
 from edge.console.visit import Services
 from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest

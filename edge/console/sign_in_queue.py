@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
+from edge.admission.source_address import network_of
 from edge.errors import Refusal
-from edge.source_address import network_of
 
 _CONCURRENT: Final = 2
 """As many as one backend verifies at a time; each takes a tenth of a second of a core, or more."""

@@ -2,8 +2,8 @@
 
 from aiohttp import web
 
+from edge.admission.source_address import plain_address
 from edge.settings import viewer_header
-from edge.source_address import plain_address
 
 
 def source_of(request: web.Request, client_address: str) -> str:

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from edge.console.bars import Bar
-from edge.console.moments import DAY_MS, HOUR_MS, day, hour
+from edge.console.charts import Bar
+from edge.console.times import DAY_MS, HOUR_MS, day, hour
 from workflow_api.v1.keys_pb2 import UsageHour
 
 KINDS: Final = ("answered", "refused", "failed")

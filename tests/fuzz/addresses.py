@@ -8,8 +8,8 @@ from typing import cast
 from multidict import CIMultiDict
 
 from backend.keys.rules import allow_list_problems
-from edge.http_input import HttpRequest
-from edge.source_address import AddressRanges, address_reader, plain_address
+from edge.admission.source_address import AddressRanges, address_reader, plain_address
+from edge.http.request import HttpRequest
 from tests.fuzz.target import Target
 
 _VIEWER = "X-Viewer-Address"

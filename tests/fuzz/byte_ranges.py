@@ -10,8 +10,8 @@ from multidict import CIMultiDict
 from backend.errors import ApiError
 from backend.outputs.ranges import Selection, select_bytes
 from backend.validation import validate
-from edge.http_input import HttpRequest
-from edge.ranges import take_conditions
+from edge.http.conditional_headers import take_conditions
+from edge.http.request import HttpRequest
 from tests.fuzz.target import Target
 from workflow_api.v1 import errors_pb2
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest

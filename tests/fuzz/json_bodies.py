@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, cast
 
-from backend.runs.attempt import read_attempt
+from backend.runs.start.parsed_start import read_attempt
 from backend.validation import validate
 from edge.codec.findings import MOST_PROBLEMS
 from edge.codec.json_body import parse_json_body

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from backend.runtime.redaction import RedactionEngine
+from backend.redaction import RedactionEngine
 from backend.workflows import pii_policy
 from benchmarks.redaction.corpus import prose
 from benchmarks.redaction.hostile import UNITS, hostile

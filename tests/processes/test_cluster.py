@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from backend.clock import HOUR_MS
-from backend.runtime.engines.dbos_store import purge
-from backend.storage.opening import open_postgresql
+from backend.runtime.engines.dbos_sql import purge
+from backend.storage.factory import open_postgresql
 from tests.processes.conftest import Cluster
 from tests.support.client import Caller
 from tests.support.part import refused

@@ -16,7 +16,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from backend.interceptors import KEY_METADATA
+from backend.rpc.interceptors import KEY_METADATA
 from tests.support.admin import Admin
 from tests.support.deployment import Deployment
 from tests.support.part import Part

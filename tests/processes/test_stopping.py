@@ -7,7 +7,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from backend.grpc_server import LIVENESS
+from backend.rpc.server import LIVENESS
 from edge.services import FILES
 from tests.support.admin import Admin
 from tests.support.client import Caller

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from backend.errors import STATUS_TRAILER
-from backend.interceptors import ACTOR_METADATA, KEY_METADATA, handlers_of
+from backend.rpc.interceptors import ACTOR_METADATA, KEY_METADATA, handlers_of
 from workflow_api.v1 import errors_pb2, options_pb2
 
 _DETAILS: tuple[type[Message], ...] = (

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from backend.cursors import Cursors
-from backend.deployment import store as deployment_store
+from backend.deployment import sql as deployment_sql
 from backend.services import Services
 from backend.storage.database import Database
-from backend.storage.opening import DataFolder, open_postgresql
+from backend.storage.factory import DataFolder, open_postgresql
 
 
 class TestClock:
@@ -36,7 +36,7 @@ def clock() -> TestClock:
 def services(tmp_path: Path, clock: TestClock, database_url: str | None) -> Iterator[Services]:
     folder = DataFolder(tmp_path / "data")
     database: Database = folder.open_database() if database_url is None else open_postgresql(database_url, 16)
-    deployment = database.write(lambda tx: deployment_store.ensure(tx, "dep-test"))
+    deployment = database.write(lambda tx: deployment_sql.ensure(tx, "dep-test"))
     made = Services(
         database,
         clock,

@@ -1,4 +1,4 @@
-"""A segment that does nothing, in the place of `backend.runtime.segment.Segment`."""
+"""A segment that does nothing, in the place of `backend.runtime.execution.segment.Segment`."""
 
 import asyncio
 from collections.abc import Collection

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import psycopg
 from psycopg import sql
 
-from backend.storage.opening import open_postgresql
+from backend.storage.factory import open_postgresql
 from backend.storage.tables.metadata import METADATA
 from tests.support.own_postgresql import OwnPostgresql
 

@@ -4,7 +4,7 @@ from backend.runtime.agents.base import AgentMeans, AgentRunner, OnProgress, Ste
 from backend.runtime.agents.llm_agent import run_llm_step
 from backend.runtime.agents.python_agent import run_python_step
 from backend.runtime.agents.registry import run_step
-from backend.runtime.sandbox import Limits
+from backend.sandbox import Limits
 
 __all__ = [
     "AgentMeans",

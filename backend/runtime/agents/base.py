@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from backend.json_text import JsonText
-from backend.runtime.models import Models
-from backend.runtime.sandbox import Limits, Sandbox
-from backend.runtime.sandbox.inside.events import EventBudget
+from backend.models.catalog import Models
+from backend.sandbox import Limits, Sandbox
+from backend.sandbox.inside.events import EventBudget
 from backend.settings import StepDataLimits
 
 OnProgress = Callable[[str, dict[str, Any]], Awaitable[None] | None]

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from backend.connectors.object_storage import s3_client
+from backend.connectors.s3_errors import CredentialsError, RoleError, code_of, failures, list_page
+from backend.models.catalog import SECRET_UNAVAILABLE
 from backend.runtime.agents.base import StepFailed
 from backend.runtime.agents.reading import MOST_LISTED, READ_BYTES, text_part
-from backend.runtime.models import SECRET_UNAVAILABLE
 from backend.secrets import Secrets
-from backend.workflows.object_storage import s3_client
 from backend.workflows.parameters import may_read
-from backend.workflows.store_answers import CredentialsError, RoleError, code_of, failures, list_page
 
 OUTSIDE: Final = {"error": "that lies outside of what the connector may read"}
 ROLE_NOT_ASSUMED: Final = "RoleNotAssumed"

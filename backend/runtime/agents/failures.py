@@ -5,10 +5,10 @@ import signal
 from typing import Any
 
 from backend.runtime.agents.base import StepFailed
-from backend.runtime.sandbox import Limits
-from backend.runtime.sandbox.inside.protocol import MAX_MESSAGE_CHARACTERS
-from backend.runtime.sandbox.limits import PROCESSES
-from backend.runtime.sandbox.process import Excess
+from backend.sandbox import Limits
+from backend.sandbox.inside.protocol import MAX_MESSAGE_CHARACTERS
+from backend.sandbox.limits import PROCESSES
+from backend.sandbox.process import Excess
 
 PROTOCOL_MESSAGE = "the step's process sent something other than a result"
 

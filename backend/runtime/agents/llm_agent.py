@@ -6,6 +6,8 @@ from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING, Any, Final
 
 from backend import json_text
+from backend.bounded_log import bounded
+from backend.models.catalog import ConfiguredModel, Models, ModelUnusableError
 from backend.runtime.agents import failures
 from backend.runtime.agents.base import AnswerCheck, OnProgress, StepFailed, StepRequest, StepResult
 from backend.runtime.agents.model_failures import model_failure
@@ -13,8 +15,6 @@ from backend.runtime.agents.progress import untimed, within
 from backend.runtime.agents.prompt import user_prompt
 from backend.runtime.agents.tools import tools_of
 from backend.runtime.agents.values import require_levels, too_deep
-from backend.runtime.bounded_log import bounded
-from backend.runtime.models import ConfiguredModel, Models, ModelUnusableError
 from backend.secrets import Secrets
 from backend.settings import StepDataLimits
 from backend.strict_json import NotJsonError, parse

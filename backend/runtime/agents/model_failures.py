@@ -6,9 +6,9 @@ The exceptions of the library are imported here only once a model was called.
 import traceback
 from typing import Final
 
+from backend.models.catalog import ConfiguredModel
 from backend.runtime.agents.base import StepFailed
 from backend.runtime.agents.failures import plain
-from backend.runtime.models import ConfiguredModel
 
 _LONGEST_REASON: Final = 500
 _MASKED: Final = frozenset({"ModelUnauthorized", "ModelCallLimit"})

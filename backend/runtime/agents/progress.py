@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from backend import json_text
 from backend.runtime.agents.base import OnProgress
-from backend.runtime.sandbox.frames import HostileFrameError
-from backend.runtime.sandbox.inside.events import EventBudget
+from backend.sandbox.frames import HostileFrameError
+from backend.sandbox.inside.events import EventBudget
 from backend.settings import StepDataLimits
 
 MAX_DROPPED_BYTES: Final = 256

@@ -12,21 +12,12 @@ from backend.runtime.agents import failures
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult, ValueReader
 from backend.runtime.agents.progress import MAX_DROPPED_BYTES, MAX_DROPPED_FRAMES, take_dropped, untimed
 from backend.runtime.agents.values import require_levels
-from backend.runtime.sandbox import Readable, Sandbox
-from backend.runtime.sandbox.frames import EndOfStepError, Frames, HostileFrameError
-from backend.runtime.sandbox.inside.nesting import deeper_than
-from backend.runtime.sandbox.inside.protocol import (
-    DROPPED,
-    FAILURE,
-    FILE,
-    PROGRESS,
-    READY,
-    RESULT,
-    SKIPPED,
-    SKIPPED_KINDS,
-)
-from backend.runtime.sandbox.outputs import OutputFolder, WorkspaceFullError
-from backend.runtime.sandbox.process import StepProcess
+from backend.sandbox import Readable, Sandbox
+from backend.sandbox.frames import EndOfStepError, Frames, HostileFrameError
+from backend.sandbox.inside.nesting import deeper_than
+from backend.sandbox.inside.protocol import DROPPED, FAILURE, FILE, PROGRESS, READY, RESULT, SKIPPED, SKIPPED_KINDS
+from backend.sandbox.outputs import OutputFolder, WorkspaceFullError
+from backend.sandbox.process import StepProcess
 from backend.settings import StepDataLimits
 from backend.strict_json import NotJsonError, parse, parse_replacing_nul
 

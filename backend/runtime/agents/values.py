@@ -1,7 +1,7 @@
 """The bound on the nesting of what a step sends."""
 
 from backend.runtime.agents.base import StepFailed
-from backend.runtime.sandbox.inside.nesting import deeper_than
+from backend.sandbox.inside.nesting import deeper_than
 
 
 def require_levels(payload: bytes, most: int, what: str) -> None:

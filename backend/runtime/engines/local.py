@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import uvloop
 
-from backend.runtime.means import Means
-from backend.runtime.segment import Segment
+from backend.runtime.execution.segment import Segment
+from backend.runtime.execution.segment_context import Means
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO
 
-from backend.outputs import store as outputs_store
+from backend.outputs import sql as outputs_sql
 from backend.storage.database import Database
 from backend.storage.objects import ObjectReader, ObjectStore
 from backend.workflows.manifests.publishing import RDF_ENDINGS, ROW_ENDINGS
@@ -33,7 +33,7 @@ def stored_outputs(database: Database, objects: ObjectStore) -> Source:
     """The outputs that a run's steps left."""
 
     def files(run_id: str) -> Iterable[PublishFile]:
-        rows = database.read(lambda tx: outputs_store.outputs_of(tx, run_id))
+        rows = database.read(lambda tx: outputs_sql.outputs_of(tx, run_id))
         return [PublishFile(row.path, partial(_open, objects, row)) for row in rows if row.step is not None]
 
     return files

@@ -12,12 +12,12 @@ import orjson
 from backend.clock import DAY_MS, Clock
 from backend.graphs.graph import GraphRefusedError, GraphUnavailableError, Statement
 from backend.graphs.graphs import Graphs, graph_name
-from backend.runtime.publishing import store
+from backend.runtime.publishing import sql
 from backend.runtime.publishing.files import Source
 from backend.runtime.publishing.parsing import FileParser
 from backend.runtime.publishing.scheduling import CONCURRENT_PUBLICATIONS, Active, next_publications
 from backend.runtime.publishing.sweeping import Sweep
-from backend.runtime.ticker import Ticker
+from backend.runtime.scheduling.ticker import Ticker
 from backend.storage.database import Database
 
 _LOG = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Publisher:
 
     def start(self) -> None:
         """Begins with what an earlier process left undone."""
-        self._database.write(lambda tx: store.resume(tx, self._clock()), of=_OF)
+        self._database.write(lambda tx: sql.resume(tx, self._clock()), of=_OF)
         self._ticker.start()
 
     def stop(self) -> None:
@@ -112,25 +112,25 @@ class Publisher:
 
         What is being published of it ends.
         """
-        ordered = self._database.write(lambda tx: store.remove(tx, run_id, self._clock()), of=_OF)
+        ordered = self._database.write(lambda tx: sql.remove(tx, run_id, self._clock()), of=_OF)
         self._halt(lambda active: active.run_id == run_id)
         if ordered:
             self.wake()
 
     def _dispatch(self) -> None:
-        if not self._database.read(store.any_open):
+        if not self._database.read(sql.any_open):
             self._halt(lambda _: True)
             return
         now = self._clock()
-        self._database.write(lambda tx: store.settle_ended(tx, now), of=_OF)
+        self._database.write(lambda tx: sql.settle_ended(tx, now), of=_OF)
         self._halt(self._is_withdrawn)
-        for graph_id in self._database.read(lambda tx: store.graphs_to_clear(tx, now)):
+        for graph_id in self._database.read(lambda tx: sql.graphs_to_clear(tx, now)):
             with self._lock:
                 if graph_id in self._cleared:
                     continue
                 self._cleared.add(graph_id)
             self._removing_threads.submit(self._clear, graph_id)
-        self._begin(self._database.read(lambda tx: store.waiting(tx, now, _MOST_WAITING)))
+        self._begin(self._database.read(lambda tx: sql.waiting(tx, now, _MOST_WAITING)))
 
     def _halt(self, chosen: Callable[[Active], bool]) -> None:
         with self._lock:
@@ -141,7 +141,7 @@ class Publisher:
 
     def _is_withdrawn(self, active: Active) -> bool:
         """Whether any process has ordered the removal of what is being published."""
-        return not self._database.read(lambda tx: store.is_pending(tx, active.run_id, active.graph_id))
+        return not self._database.read(lambda tx: sql.is_pending(tx, active.run_id, active.graph_id))
 
     def _begin(self, waiting: list[Any]) -> None:
         # A run that goes on waits in its own process, which alone can tell it why nothing landed.
@@ -154,7 +154,7 @@ class Publisher:
 
     def _try(self, active: Active) -> None:
         try:
-            row = self._database.read(lambda tx: store.pending(tx, active.run_id, active.graph_id))
+            row = self._database.read(lambda tx: sql.pending(tx, active.run_id, active.graph_id))
             if row is not None:
                 self._publish(row, active)
         except Exception:  # noqa: BLE001 - the thread serves others too
@@ -168,7 +168,7 @@ class Publisher:
     def _clear(self, graph_id: str) -> None:
         try:
             now = self._clock()
-            rows = self._database.read(lambda tx: store.removals(tx, graph_id, now, _MOST_REMOVALS))
+            rows = self._database.read(lambda tx: sql.removals(tx, graph_id, now, _MOST_REMOVALS))
             with self._lock:
                 # What is being published may land, and is removed after that.
                 rows = [row for row in rows if (row.run_id, row.graph_id) not in self._active]
@@ -199,7 +199,7 @@ class Publisher:
                 self._postpone(row)
             _LOG.warning("What run %s published is still to be removed", rows[0].run_id, exc_info=error)
             return
-        self._database.write(lambda tx: store.removed(tx, [(row.run_id, row.graph_id) for row in removed]), of=_OF)
+        self._database.write(lambda tx: sql.removed(tx, [(row.run_id, row.graph_id) for row in removed]), of=_OF)
 
     def _publish(self, row: Any, active: Active) -> None:
         try:
@@ -231,8 +231,8 @@ class Publisher:
             return Landed(name, graph.replace(name, _until_halted(swept.read(), active.halt)))
 
     def _settle(self, row: Any, outcome: Landed | NotLanded) -> None:
-        state = store.LANDED if isinstance(outcome, Landed) else store.FAILED
-        settled = self._database.write(lambda tx: store.settle(tx, row.run_id, row.graph_id, state), of=_OF)
+        state = sql.LANDED if isinstance(outcome, Landed) else sql.FAILED
+        settled = self._database.write(lambda tx: sql.settle(tx, row.run_id, row.graph_id, state), of=_OF)
         if isinstance(outcome, Landed) and not settled:
             # Another process may have removed it before it landed.
             graph, name = self._graph_of(row)
@@ -245,7 +245,7 @@ class Publisher:
 
     def _postpone(self, row: Any) -> None:
         pause = _FIRST_PAUSE_MS << min(row.attempts, _MOST_DOUBLINGS)
-        self._database.write(lambda tx: store.postpone(tx, row.run_id, row.graph_id, self._clock() + pause), of=_OF)
+        self._database.write(lambda tx: sql.postpone(tx, row.run_id, row.graph_id, self._clock() + pause), of=_OF)
 
     def _graph_of(self, row: Any) -> tuple[Any, str]:
         definition = orjson.loads(row.definition)

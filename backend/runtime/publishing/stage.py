@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from backend import json_text
-from backend.runtime.board import Board
-from backend.runtime.means import Means
-from backend.runtime.publishing import store
+from backend.runtime.execution.segment_context import Means
+from backend.runtime.execution.step_states import Board
+from backend.runtime.publishing import sql
 from backend.runtime.publishing.publisher import Landed, Watch
 from backend.storage.database import Tx
 from backend.workflows.terms import PublicationTerms
@@ -46,7 +46,7 @@ async def publish(
 
     names = [entry.knowledge_graph for entry in entries]
     graphs = await means.in_thread(
-        lambda: means.database.read(lambda tx: [store.graph_named(tx, name) for name in names])
+        lambda: means.database.read(lambda tx: [sql.graph_named(tx, name) for name in names])
     )
     found = [(entry, graph) for entry, graph in zip(entries, graphs, strict=True) if graph is not None]
     for entry in entries:
@@ -54,7 +54,7 @@ async def publish(
 
     def order(tx: Tx, at: int) -> None:
         for entry, graph in found:
-            store.order(
+            sql.order(
                 tx,
                 run_id=run_id,
                 graph_id=graph.resource_id,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from backend import json_text
 from backend.graphs.graph import GraphRefusedError, GraphUnavailableError, Statement
 from backend.graphs.triple_spool import TripleSpool
+from backend.redaction import Counts
+from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.runs import redaction_manifest
-from backend.runtime import store as runs_store
-from backend.runtime.changes import add_redaction
-from backend.runtime.publishing import store
-from backend.runtime.redaction import Counts
-from backend.runtime.redactor import RedactionError, Redactor
-from backend.runtime.run_redaction import OUTPUTS, Found
+from backend.runtime.execution import sql as runs_sql
+from backend.runtime.execution.run_redaction import OUTPUTS, Found
+from backend.runtime.execution.unit_of_work import add_redaction
+from backend.runtime.publishing import sql
 from backend.storage.database import Database, run_of
 from backend.workflows.entity_types import ENTITY_TYPES
 
@@ -41,7 +41,7 @@ def by_policy(database: Database, redactor: Redactor) -> Sweep:
     budget = _Budget(database, redactor)
 
     def sweep(run_id: str, triples: TripleSpool, halt: threading.Event) -> TripleSpool:
-        text, key_id = database.read(lambda tx: store.pii_policy(tx, run_id))
+        text, key_id = database.read(lambda tx: sql.pii_policy(tx, run_id))
         policy = json_text.parse(text)
         if policy["mode"] != "redact" or "outputs" not in policy["stages"]:
             return triples
@@ -70,7 +70,7 @@ class _Budget:
             return self._redactor.values(policy, texts, halt, owner=key_id)[0]
         with self._asking:
             made = redaction_manifest.model_calls(
-                self._database.read(lambda tx: runs_store.redaction_manifest(tx, run_id))
+                self._database.read(lambda tx: runs_sql.redaction_manifest(tx, run_id))
             )
             try:
                 left = {**policy, "max_model_calls": max(0, policy["max_model_calls"] - made)}

@@ -1,7 +1,7 @@
 """Stored objects: bytes under keys of our own making, in a folder or in a bucket, behind one interface."""
 
+from backend.storage.objects.factory import open_objects
 from backend.storage.objects.folder import FolderObjects
 from backend.storage.objects.interface import PART_BYTES, ObjectReader, ObjectStore, ObjectStoreError
-from backend.storage.objects.opening import open_objects
 
 __all__ = ["PART_BYTES", "FolderObjects", "ObjectReader", "ObjectStore", "ObjectStoreError", "open_objects"]

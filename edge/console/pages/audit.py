@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 
 import orjson
 
-from edge.console.moments import DAY_MS, start_of_day
 from edge.console.problems import Problems, invalid, problems_of
+from edge.console.times import DAY_MS, start_of_day
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.deployment_pb2 import AuditRecord, ListAuditRecordsRequest

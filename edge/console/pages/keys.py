@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from edge.console.key_details import key_sheet
 from edge.console.key_form import (
     EXPIRY_DAYS,
     SCOPES,
@@ -14,9 +15,8 @@ from edge.console.key_form import (
     form_of,
     typed_form,
 )
-from edge.console.key_sheet import key_sheet
-from edge.console.moments import now_ms
 from edge.console.problems import Problems, check_mark, invalid, mark_of, problems_of, whole_number
+from edge.console.times import now_ms
 from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1 import keys_pb2

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from edge.console import shown
+from edge.console import formatting
 from edge.console.pages.approvals import pending_approvals
 from edge.console.visit import ADMINISTRATORS, ANYBODY, Answered, Page, View, Visit
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest
@@ -19,7 +19,7 @@ async def show(visit: Visit) -> Answered:
         visit.services.call("RunsService/ListRuns", ListRunsRequest(limit=_NEWEST)),
         _deployment(visit),
     )
-    rows = [(run, shown.run_badge(run.status)) for run in runs.items]
+    rows = [(run, formatting.run_badge(run.status)) for run in runs.items]
     return View("overview/overview.html", {"waiting": len(pending), "rows": rows, "deployment": deployment})
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from edge.codec.rules import rules_of
-from edge.console import dag, shown
+from edge.console import dag, formatting
 from edge.console.pages.approvals import LONGEST_COMMENT, pending_approvals
 from edge.console.pages.workflows import every_workflow
 from edge.console.run_events import Standing, events_page, watch
@@ -46,10 +46,10 @@ async def show_list(visit: Visit) -> Answered:
             raise
         problem = refusal.message
     else:
-        rows = [(run, shown.run_badge(run.status)) for run in answer.items]
+        rows = [(run, formatting.run_badge(run.status)) for run in answer.items]
         if answer.HasField("next_cursor"):
             older = "/runs?" + urlencode({**given, "cursor": answer.next_cursor})
-    statuses = [("", "any"), *((each, each.replace("_", " ")) for each in shown.RUN_STATUSES.values() if each)]
+    statuses = [("", "any"), *((each, each.replace("_", " ")) for each in formatting.RUN_STATUSES.values() if each)]
     workflows = [("", "any"), *((each.workflow_id, each.name) for each in await every_workflow(visit))]
     return View(
         "runs/list.html",
@@ -77,21 +77,21 @@ async def show_one(visit: Visit) -> Answered:
             raise
         return View("runs/missing.html", {"message": refusal.message}, status=404)
     summary = run.summary
-    ended = shown.RUN_STATUSES.get(summary.status) in shown.ENDED
+    ended = formatting.RUN_STATUSES.get(summary.status) in formatting.ENDED
     return View(
         "runs/one.html",
         {
             "run": run,
-            "badge": shown.run_badge(summary.status),
-            "lasted": shown.span(summary.duration_ms) if summary.HasField("duration_ms") else "",
-            "started_by": shown.trigger(run.triggered_by),
+            "badge": formatting.run_badge(summary.status),
+            "lasted": formatting.span(summary.duration_ms) if summary.HasField("duration_ms") else "",
+            "started_by": formatting.trigger(run.triggered_by),
             "labels": sorted(summary.labels.items()),
             "erased": run.HasField("data_purged_at"),
             "can_cancel": visit.user.role in ADMINISTRATORS and not ended,
             "longest_reason": LONGEST_REASON,
             "longest": LONGEST_COMMENT,
             "json_texts": _json_texts(run),
-            "result": shown.json_lines(run.result),
+            "result": formatting.json_lines(run.result),
             **parts,
         },
     )
@@ -112,7 +112,7 @@ async def cancel(visit: Visit) -> Answered:
         if refusal.code != "already_terminal":
             raise
         return Redirect(here, "Nothing was changed: the run had ended already.")
-    ended = shown.RUN_STATUSES.get(answer.status) in shown.ENDED
+    ended = formatting.RUN_STATUSES.get(answer.status) in formatting.ENDED
     return Redirect(here, "The run is cancelled." if ended else "The run was told to end.")
 
 
@@ -148,8 +148,8 @@ async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
         "events": events,
         "event_rows": [(event, "" if event.data in {"", "{}"} else event.data) for event in events.read.events],
         "stream": "" if standing.ended and not withheld else _stream_address(run_id, standing),
-        "outputs": None if outputs is None else [(each, shown.size(each.size_bytes)) for each in outputs.items],
-        "outputs_size": "" if outputs is None else shown.size(outputs.total_bytes),
+        "outputs": None if outputs is None else [(each, formatting.size(each.size_bytes)) for each in outputs.items],
+        "outputs_size": "" if outputs is None else formatting.size(outputs.total_bytes),
         "outputs_withheld": withheld,
     }
 
@@ -171,9 +171,9 @@ def _stream_address(run_id: str, standing: Standing) -> str:
 def _step(step: Step) -> Mapping[str, Any]:
     return {
         "step": step,
-        "kind": shown.step_kind(step.kind),
-        "badge": shown.step_badge(step.status),
-        "lasted": shown.span(step.duration_ms) if step.HasField("duration_ms") else "",
+        "kind": formatting.step_kind(step.kind),
+        "badge": formatting.step_badge(step.status),
+        "lasted": formatting.span(step.duration_ms) if step.HasField("duration_ms") else "",
     }
 
 
@@ -182,7 +182,7 @@ def _nodes(steps: Sequence[Step]) -> list[dag.Node]:
 
 
 def _node(step: Step) -> dag.Node:
-    badge = shown.step_badge(step.status)
+    badge = formatting.step_badge(step.status)
     look = "pending" if step.status == STEP_STATUS_PENDING else badge.kind
     return dag.Node(step.step, step.name or step.step, tuple(step.needs), badge.text, look)
 
@@ -195,7 +195,7 @@ def _json_texts(run: Run) -> Sequence[tuple[str, str]]:
         ("PII policy", run.pii_policy),
         ("Redaction", run.pii_redaction),
     )
-    return [(name, shown.json_lines(text)) for name, text in texts if text]
+    return [(name, formatting.json_lines(text)) for name, text in texts if text]
 
 
 PAGES: Final[tuple[Page, ...]] = (

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Final
 
-from edge.console.bars import bar_chart
-from edge.console.moments import now_ms
+from edge.console.charts import bar_chart
+from edge.console.times import now_ms
 from edge.console.usage_counts import KINDS, WINDOWS, bars_of, routes, spans, window_named
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
 from workflow_api.v1 import keys_pb2

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from edge.console import dag, shown
+from edge.console import dag, formatting
 from edge.console.visit import ADMINISTRATORS, ANYBODY, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.workflows_pb2 import (
@@ -49,7 +49,7 @@ async def every_workflow(visit: Visit) -> list[Workflow]:
 
 async def show_list(visit: Visit) -> Answered:
     """Show every workflow."""
-    rows = [(workflow, shown.workflow_badge(workflow.status)) for workflow in await every_workflow(visit)]
+    rows = [(workflow, formatting.workflow_badge(workflow.status)) for workflow in await every_workflow(visit)]
     return View("workflows/list.html", {"rows": rows})
 
 
@@ -70,13 +70,13 @@ async def show_one(visit: Visit) -> Answered:
         "workflows/one.html",
         {
             "workflow": answer.workflow,
-            "badge": shown.workflow_badge(answer.workflow.status),
+            "badge": formatting.workflow_badge(answer.workflow.status),
             "active": answer.workflow.status == WORKFLOW_STATUS_ACTIVE,
             "version": answer.version,
             "parameters": [_parameter(parameter) for parameter in definition.get("parameters") or ()],
             "drawing": dag.draw(_nodes(definition.get("steps") or ())),
             "resources": answer.resources,
-            "definition": shown.json_lines(answer.definition),
+            "definition": formatting.json_lines(answer.definition),
             "administrator": visit.user.role in ADMINISTRATORS,
         },
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from backend.audit import store as audit
+from backend.audit import sql as audit
 from backend.deployment.servicer import DeploymentServicer
 from backend.key_changes import KeyChanges
 from backend.release import RELEASE

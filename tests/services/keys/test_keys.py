@@ -10,9 +10,9 @@ import pytest
 from backend.clock import utc_day
 from backend.deployment.servicer import DeploymentServicer
 from backend.key_changes import KeyChanges
-from backend.keys import store
+from backend.keys import sql
 from backend.keys.servicer import KeysServicer
-from backend.runs import start_store
+from backend.runs.start import sql as start_sql
 from backend.services import Services
 from tests.services.calls import Caller, RefusedError
 from tests.services.conftest import TestClock
@@ -198,7 +198,7 @@ def test_an_edit_to_a_name_out_of_bounds_changes_nothing(keys: Caller, name: str
 def test_a_key_named_before_names_were_bounded_keeps_working(keys: Caller, services: Services) -> None:
     key_id = create(keys).record.key.key_id
     name = "two\nlines"
-    services.database.write(lambda tx: store.edit(tx, store.get(tx, key_id, 0), {"name": name}))
+    services.database.write(lambda tx: sql.edit(tx, sql.get(tx, key_id, 0), {"name": name}))
     edited = keys("EditKey", keys_pb2.EditKeyRequest(key_id=key_id, rate_limit_rpm=7))
     assert (edited.key.name, edited.key.rate_limit_rpm) == (name, 7)
     assert keys("GetMe", keys_pb2.GetMeRequest(), key_id=key_id).name == name
@@ -389,7 +389,7 @@ def test_what_a_caller_sees_of_its_key_is_never_of_before_a_change(
 
     def count(key_id: str, *, first: bool) -> None:
         day = utc_day(clock())
-        services.database.write(lambda tx: start_store.count_start(tx, key_id, day, first=first))
+        services.database.write(lambda tx: start_sql.count_start(tx, key_id, day, first=first))
 
     assert (seen(one), seen(other)) == (("one", 0), ("other", 0))
     keys("EditKey", keys_pb2.EditKeyRequest(key_id=one, name="renamed"))

@@ -8,7 +8,7 @@ import pytest
 
 from backend.ids import new_id
 from backend.outputs.bundle import bundle_parts
-from backend.outputs.store import NewOutput, add_outputs, outputs_of
+from backend.outputs.sql import NewOutput, add_outputs, outputs_of
 from backend.storage.object_keys import object_key
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from backend.interceptors import handlers_of
 from backend.outputs.servicer import OutputsServicer
+from backend.rpc.interceptors import handlers_of
 from backend.settings import ObjectSettings
 from backend.storage.objects.bucket import BucketObjects
 from tests.services.calls import Caller, RefusedError

@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from backend.cursors import Cursors
-from backend.deployment import store as deployment_store
-from backend.runs.start import claim_of
+from backend.deployment import sql as deployment_sql
+from backend.runs.start.service import claim_of
 from backend.services import Services
-from backend.storage.opening import open_postgresql
+from backend.storage.factory import open_postgresql
 from benchmarks.wire import LongWire
 from tests.services.calls import RefusedError
 from tests.services.conftest import TestClock
@@ -38,7 +38,7 @@ def server_world(wire: LongWire, postgresql_server: Postgresql, clock: TestClock
     postgresql_server.empty()
     url = psycopg.conninfo.make_conninfo(postgresql_server.shared, host="127.0.0.1", port=wire.port)
     database = open_postgresql(url, 4)
-    deployment = database.write(lambda tx: deployment_store.ensure(tx, "dep-test"))
+    deployment = database.write(lambda tx: deployment_sql.ensure(tx, "dep-test"))
     yield World(Services(database, clock, deployment.deployment_id, Cursors(b"c" * 32)), clock, tmp_path)
     database.close()
 
@@ -172,7 +172,7 @@ def test_one_that_is_being_decided_is_told_to_wait(server_world: World) -> None:
     entered, release = threading.Event(), threading.Event()
 
     def hold(tx: Any) -> None:
-        deployment_store.get(tx)
+        deployment_sql.get(tx)
         entered.set()
         assert release.wait(10)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from backend.runs import start_store
-from backend.runs.start import claim_of
+from backend.runs.start import sql
+from backend.runs.start.service import claim_of
 from backend.storage.database import Tx
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
@@ -117,7 +117,7 @@ def test_a_second_request_while_the_first_is_being_decided_is_told_to_wait(world
     entered, release = threading.Event(), threading.Event()
 
     def hold(tx: Tx) -> None:
-        start_store.record(tx, world.key, "k")
+        sql.record(tx, world.key, "k")
         entered.set()
         assert release.wait(10)
 

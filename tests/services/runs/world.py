@@ -14,7 +14,7 @@ from backend.ids import new_id
 from backend.key_changes import KeyChanges
 from backend.keys.servicer import KeysServicer
 from backend.outputs.servicer import OutputsServicer
-from backend.outputs.store import NewOutput, add_outputs
+from backend.outputs.sql import NewOutput, add_outputs
 from backend.runs import lifecycle
 from backend.runs.removals import Removals
 from backend.runs.servicer import RunsServicer
@@ -23,7 +23,7 @@ from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.object_keys import object_key
 from backend.storage.objects import FolderObjects
-from backend.storage.statements import sql
+from backend.storage.statements import prepare
 from backend.storage.tables.runs import runs
 from backend.workflows.servicer import WorkflowsServicer
 from tests.services.calls import Caller
@@ -298,25 +298,25 @@ class World:
         return self.services.database.read(lambda tx: tx.one(_ROW, run_id=run_id))
 
     def dump(self, table: str) -> list[Any]:
-        return self.services.database.read(lambda tx: tx.all(sql(text(f"SELECT * FROM {table}"))))
+        return self.services.database.read(lambda tx: tx.all(prepare(text(f"SELECT * FROM {table}"))))
 
     def count(self, table: str, where: str = "1 = 1") -> int:
-        statement = sql(text(f"SELECT count(*) AS n FROM {table} WHERE {where}"))
+        statement = prepare(text(f"SELECT count(*) AS n FROM {table} WHERE {where}"))
         return int(self.services.database.read(lambda tx: tx.one(statement)).n)
 
 
-_QUEUED = sql(text("SELECT segment_id FROM segments WHERE run_id = :run_id AND state = 'queued'"))
-_ASK = sql(
+_QUEUED = prepare(text("SELECT segment_id FROM segments WHERE run_id = :run_id AND state = 'queued'"))
+_ASK = prepare(
     text(
         "INSERT INTO approvals (approval_id, run_id, segment_id, step, title, state, requested_at)"
         " VALUES (:approval_id, :run_id, :segment_id, :step, :title, 'pending', :requested_at)"
     )
 )
-_PARK_STEP = sql(
+_PARK_STEP = prepare(
     text(
         "UPDATE steps SET status = 'waiting_for_approval', segment_id = :segment_id, started_at = :at"
         " WHERE run_id = :run_id AND step = :step"
     )
 )
-_COUNT_APPROVAL = sql(text("UPDATE runs SET approvals_pending = approvals_pending + 1 WHERE run_id = :run_id"))
-_ROW = sql(runs.select().where(text("run_id = :run_id")))
+_COUNT_APPROVAL = prepare(text("UPDATE runs SET approvals_pending = approvals_pending + 1 WHERE run_id = :run_id"))
+_ROW = prepare(runs.select().where(text("run_id = :run_id")))

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from backend.graphs.graphs import Graphs
+from backend.models.catalog import Models
+from backend.redaction.process.redactor import Redactor
 from backend.runs.servicer import RunsServicer
 from backend.runtime.engines.local import LocalEngine
-from backend.runtime.models import Models
 from backend.runtime.publishing import Publisher
 from backend.runtime.publishing.files import stored_outputs
 from backend.runtime.publishing.parsing import FileParser
 from backend.runtime.publishing.sweeping import by_policy
-from backend.runtime.redactor import Redactor
 from backend.runtime.runtime import LocalRuntime
 from backend.secrets import Secrets
 from backend.services import Services

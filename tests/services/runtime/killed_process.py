@@ -6,9 +6,9 @@ from pathlib import Path
 
 from backend.clock import system_clock
 from backend.cursors import Cursors
-from backend.deployment import store as deployment_store
+from backend.deployment import sql as deployment_sql
 from backend.services import Services
-from backend.storage.opening import DataFolder
+from backend.storage.factory import DataFolder
 from tests.services.runtime.conftest import Live, agent_step, gate
 
 _RUNS = "runs.txt"
@@ -17,7 +17,7 @@ _RUNS = "runs.txt"
 def main(folder: Path, part: str) -> None:
     data = DataFolder(folder / "data")
     database = data.open_database()
-    deployment = database.write(lambda tx: deployment_store.ensure(tx, "dep-test"))
+    deployment = database.write(lambda tx: deployment_sql.ensure(tx, "dep-test"))
     services = Services(
         database, system_clock, deployment.deployment_id, Cursors(bytes.fromhex(deployment.cursor_secret))
     )

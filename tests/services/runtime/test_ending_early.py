@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from backend.runtime.endings import Ending
 from backend.runtime.engines.local import LocalEngine
+from backend.runtime.execution.outcomes import Ending
 from backend.runtime.runtime import LocalRuntime
-from backend.runtime.sandbox import Sandbox
-from backend.runtime.sweeper import Sweeper
+from backend.runtime.scheduling.sweeper import Sweeper
+from backend.sandbox import Sandbox
 from backend.storage.objects import FolderObjects
 from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import SLEEP_SECONDS, Live, agent_step, gate

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from backend.json_text import JsonText
+from backend.redaction import Counts, FileOutcome
+from backend.redaction.process.redactor import OVER_LIMIT, RedactionError, SweptText
 from backend.runs import lifecycle
-from backend.runtime.final_sweep import CONCURRENT_SWEEPS, FinalSweeps
-from backend.runtime.redaction import Counts, FileOutcome
-from backend.runtime.redactor import OVER_LIMIT, RedactionError, SweptText
-from backend.runtime.result import LARGEST_INLINE_BYTES, SUMMARY_TOO_LONG
+from backend.runtime.execution.result import LARGEST_INLINE_BYTES, SUMMARY_TOO_LONG
+from backend.runtime.final_sweep.scheduler import CONCURRENT_SWEEPS, FinalSweeps
 from backend.storage.database import DatabaseAwayError
 from tests.services.runs.world import World
 from tests.support.poll import until

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from backend.runtime import workers_store
-from backend.runtime.lease import Lease
-from backend.runtime.sweeper import Sweeper
+from backend.runtime.execution import workers_sql
+from backend.runtime.execution.lease import Lease
+from backend.runtime.scheduling.sweeper import Sweeper
 from backend.services import Services
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
@@ -35,7 +35,7 @@ def lease(world: World, owner: str, seconds: float = 20, slots: int = 8) -> None
     now = world.clock()
     until_ms = now + round(seconds * 1000)
     world.services.database.write(
-        lambda tx: workers_store.add(tx, owner=owner, host="here", step_slots=slots, now=now, until=until_ms)
+        lambda tx: workers_sql.add(tx, owner=owner, host="here", step_slots=slots, now=now, until=until_ms)
     )
 
 
@@ -82,19 +82,19 @@ def test_workers_that_drain_or_died_have_no_slots(world: World) -> None:
     for owner in ("one", "two", "three"):
         lease(world, owner, 20 if owner == "one" else 60)
     now = world.clock()
-    database.write(lambda tx: workers_store.renew(tx, "two", now + 60_000, draining=True))
+    database.write(lambda tx: workers_sql.renew(tx, "two", now + 60_000, draining=True))
     world.clock.advance(seconds=21)
-    assert database.read(lambda tx: workers_store.step_slots(tx, world.clock())) == 8
+    assert database.read(lambda tx: workers_sql.step_slots(tx, world.clock())) == 8
 
 
 def test_a_lease_that_somebody_removed_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_RENEWED_EVERY_SECONDS", "_WATCHED_EVERY_SECONDS"):
-        monkeypatch.setattr(f"backend.runtime.lease.{name}", 0.01)
+        monkeypatch.setattr(f"backend.runtime.execution.lease.{name}", 0.01)
     lost: list[bool] = []
     one = Lease(world.services.database, world.clock, "one", "here", 8, lambda: lost.append(True))
     one.start()
-    assert world.services.database.read(lambda tx: workers_store.live(tx, world.clock())) == {"one"}
-    world.services.database.write(lambda tx: workers_store.remove(tx, "one"))
+    assert world.services.database.read(lambda tx: workers_sql.live(tx, world.clock())) == {"one"}
+    world.services.database.write(lambda tx: workers_sql.remove(tx, "one"))
     until(lambda: lost, "the loss")
     one.stop()
     assert lost == [True]
@@ -103,9 +103,9 @@ def test_a_lease_that_somebody_removed_is_noticed(world: World, monkeypatch: pyt
 def test_a_lease_that_cannot_be_renewed_is_given_up_before_it_ends(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("backend.runtime.lease._RENEWED_EVERY_SECONDS", 0.01)
-    monkeypatch.setattr("backend.runtime.lease._WATCHED_EVERY_SECONDS", 0.01)
-    monkeypatch.setattr("backend.runtime.lease._GIVEN_UP_AFTER_SECONDS", 0.1)
+    monkeypatch.setattr("backend.runtime.execution.lease._RENEWED_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("backend.runtime.execution.lease._WATCHED_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("backend.runtime.execution.lease._GIVEN_UP_AFTER_SECONDS", 0.1)
     lost: list[bool] = []
     one = Lease(world.services.database, world.clock, "one", "here", 8, lambda: lost.append(True))
 
@@ -113,8 +113,8 @@ def test_a_lease_that_cannot_be_renewed_is_given_up_before_it_ends(
         raise OSError("away")
 
     one.start()
-    monkeypatch.setattr("backend.runtime.workers_store.renew", away)
+    monkeypatch.setattr("backend.runtime.execution.workers_sql.renew", away)
     until(lambda: lost, "the loss")
     one.stop()
     assert "could not be renewed" in caplog.text
-    assert world.services.database.read(lambda tx: workers_store.live(tx, world.clock())) == set()
+    assert world.services.database.read(lambda tx: workers_sql.live(tx, world.clock())) == set()

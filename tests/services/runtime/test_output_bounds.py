@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from backend.outputs.bundle import bundle_parts
-from backend.outputs.store import outputs_of
+from backend.outputs.sql import outputs_of
 from backend.settings import OutputLimits
 from tests.services.runtime.conftest import Live, agent_step, gate
 from tests.support.poll import until

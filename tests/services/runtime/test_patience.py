@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from backend.outputs.store import outputs_of
-from backend.runtime import patience
+from backend import retry
+from backend.outputs.sql import outputs_of
 from backend.storage.database import DatabaseAwayError, OutcomeUnknownError
 from backend.storage.objects import FolderObjects
 from tests.services.runtime.conftest import Live, agent_step, gate
@@ -41,7 +41,7 @@ class Away:
 @pytest.fixture
 def away(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Away:
     caplog.set_level(logging.CRITICAL)
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.0)
     return Away(monkeypatch, "put_file", "put_bytes")
 
 
@@ -56,7 +56,7 @@ def test_what_a_step_left_is_stored_when_the_store_is_back(live: Live, away: Awa
 def lost(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Away:
     """Away from readers."""
     caplog.set_level(logging.CRITICAL)
-    monkeypatch.setattr(patience, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.0)
     return Away(monkeypatch, "open_range")
 
 
@@ -78,7 +78,7 @@ def test_files_are_read_after_an_approval_when_the_store_is_back(live: Live, los
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "SECONDS", 0.0)
+    monkeypatch.setattr(retry, "SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -113,7 +113,7 @@ def test_a_cancel_ends_the_wait_for_the_store(
     live: Live, away: Away, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("SECONDS", "FIRST_PAUSE", "LONGEST_PAUSE"):
-        monkeypatch.setattr(patience, name, 3600.0)
+        monkeypatch.setattr(retry, name, 3600.0)
     away.left = 1_000
     run_id = live.run("Waits", [agent_step("one", agent)], workflow={"result": {"step": "one"}})
     until(lambda: away.asked, "the first try")
@@ -128,7 +128,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.usefixtures("quiet")
 def test_a_run_waits_out_a_short_absence_of_the_database(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "DATABASE_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "DATABASE_PAUSE", 0.0)
     write, left = live.services.database.write, [3]
 
     def away(work: Any, *, of: str | None = None, claim: str | None = None) -> Any:
@@ -146,7 +146,7 @@ def test_a_run_waits_out_a_short_absence_of_the_database(live: Live, monkeypatch
 
 @pytest.mark.usefixtures("quiet")
 def test_a_step_that_tells_its_progress_waits_out_a_short_absence(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "DATABASE_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "DATABASE_PAUSE", 0.0)
     write, left = live.services.database.write, [5]
 
     def away(work: Any, *, of: str | None = None, claim: str | None = None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from backend.graphs.graph import Bounds
-from backend.runtime.publishing import store
+from backend.runtime.publishing import sql
 from backend.settings import JobLimits
 from tests.services.runtime.conftest import Live, agent_step
 from tests.support.poll import until
@@ -118,7 +118,7 @@ def test_triples_land_in_a_named_graph_of_the_run(live: Live) -> None:
 
 def test_a_round_without_removals_writes_none(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     removals: list[object] = []
-    monkeypatch.setattr(store, "removed", lambda _, keys: removals.append(keys))
+    monkeypatch.setattr(sql, "removed", lambda _, keys: removals.append(keys))
     apply(live, FOLDER)
     assert warnings(live, run(live)) == []
     assert removals == []
@@ -374,7 +374,7 @@ def test_a_publication_ends_when_another_process_erases_its_run(idle: Live, tmp_
         run_id = run_hostile(idle, input_text="much")
         until(lambda: publisher._active, "the publication")
         [active] = publisher._active.values()
-        idle.services.database.write(lambda tx: store.remove(tx, run_id, idle.clock()), of="publications")
+        idle.services.database.write(lambda tx: sql.remove(tx, run_id, idle.clock()), of="publications")
         assert active.halt.wait(60)
         until(lambda: states(idle) == [], "the removal")
         assert published(idle) == {}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from backend.runtime.final_sweep import FinalSweeps
-from backend.runtime.models import Models
-from backend.runtime.redactor import RedactionError, Redactor
+from backend.models.catalog import Models
+from backend.redaction.process.redactor import RedactionError, Redactor
+from backend.runtime.final_sweep.scheduler import FinalSweeps
 from backend.secrets import Secrets
 from backend.storage.object_keys import run_prefix
 from tests.services.calls import RefusedError

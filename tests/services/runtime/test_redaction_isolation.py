@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from backend.confined import ConfinedError, ConfinedPool, FailureKind
-from backend.runtime.models import Models
-from backend.runtime.redaction import Counts
-from backend.runtime.redactor import OVER_LIMIT, RedactionError, Redactor
-from backend.runtime.run_redaction import RunRedaction
+from backend.models.catalog import Models
+from backend.redaction import Counts
+from backend.redaction.process.redactor import OVER_LIMIT, RedactionError, Redactor
+from backend.runtime.execution.run_redaction import RunRedaction
 from backend.secrets import Secrets
 from backend.settings import ModelProvider, RedactionLimits
 from backend.workflows.pii_policy import normalise
 from tests.services.runtime.conftest import Live, agent_step, gate
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
-from tests.unit.backend.runtime.redaction.malformed import MALFORMED
+from tests.unit.backend.redaction.malformed import MALFORMED
 
 MAIL = "jane.roe@example.com"
 LINE = f"from {MAIL} at 10.0.0.1 on 2024-01-02, call 202-555-0143\n"

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backend.runtime.models import Models
-from backend.runtime.redactor import RedactionError, Redactor
-from backend.runtime.run_redaction import RunRedaction
+from backend.models.catalog import Models
+from backend.redaction.process.redactor import RedactionError, Redactor
+from backend.runtime.execution.run_redaction import RunRedaction
 from backend.secrets import Secrets
 from backend.settings import ModelProvider, RedactionLimits
 from backend.workflows.pii_policy import normalise

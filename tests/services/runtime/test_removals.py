@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.runtime.endings import ORPHANED
+from backend.runtime.execution.outcomes import ORPHANED
 from backend.services import Services
 from backend.storage.objects import FolderObjects
 from tests.services.conftest import TestClock

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from backend.ids import new_id
-from backend.runtime import execution, workers_store
 from backend.runtime.engines import local
-from backend.runtime.execution import Execution
-from backend.runtime.lease import Lease
+from backend.runtime.execution import executor, workers_sql
+from backend.runtime.execution.executor import Execution
+from backend.runtime.execution.lease import Lease
 from backend.runtime.runtime import LocalRuntime
 from backend.storage.database import DatabaseAwayError
 from tests.services.runtime.conftest import Live, agent_step
@@ -29,9 +29,9 @@ SHARED = {"database": "postgresql://shared", "drain_seconds": 60.0}
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_RENEWED_EVERY_SECONDS", "_WATCHED_EVERY_SECONDS"):
-        monkeypatch.setattr(f"backend.runtime.lease.{name}", 0.002)
-    monkeypatch.setattr("backend.runtime.lease._COMPANY_SECONDS", 0)
-    monkeypatch.setattr(execution, "TICK_SECONDS", 0.005)
+        monkeypatch.setattr(f"backend.runtime.execution.lease.{name}", 0.002)
+    monkeypatch.setattr("backend.runtime.execution.lease._COMPANY_SECONDS", 0)
+    monkeypatch.setattr(executor, "TICK_SECONDS", 0.005)
 
 
 def shared(live: Live, folder: Path) -> LocalRuntime:
@@ -40,13 +40,13 @@ def shared(live: Live, folder: Path) -> LocalRuntime:
 
 
 def owners(live: Live) -> set[str]:
-    return live.services.database.read(lambda tx: workers_store.live(tx, live.services.clock()))
+    return live.services.database.read(lambda tx: workers_sql.live(tx, live.services.clock()))
 
 
 def lose(live: Live) -> None:
     """Takes the lease away, as an operator or another process's sweeper would."""
     for owner in owners(live):
-        live.services.database.write(lambda tx, owner=owner: workers_store.remove(tx, owner))  # type: ignore[misc]
+        live.services.database.write(lambda tx, owner=owner: workers_sql.remove(tx, owner))  # type: ignore[misc]
 
 
 def submit_many(one: Execution) -> None:

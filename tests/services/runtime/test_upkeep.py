@@ -11,15 +11,16 @@ from sqlalchemy import text
 
 from backend.clock import DAY_MS
 from backend.runs.lifecycle import NewEvent, append_events
-from backend.runtime import final_sweep_store, upkeep_store
-from backend.runtime.files import remove_leftovers
-from backend.runtime.launcher import Launcher
-from backend.runtime.publishing import store as publishing_store
-from backend.runtime.sweeper import Sweeper
-from backend.runtime.upkeep import Upkeep
+from backend.runtime.execution.step_files import remove_leftovers
+from backend.runtime.final_sweep import sql
+from backend.runtime.publishing import sql as publishing_sql
+from backend.runtime.scheduling import upkeep_sql
+from backend.runtime.scheduling.launcher import Launcher
+from backend.runtime.scheduling.sweeper import Sweeper
+from backend.runtime.scheduling.upkeep import Upkeep
 from backend.services import Services
 from backend.storage.object_keys import object_key
-from backend.storage.statements import Statement, sql
+from backend.storage.statements import Statement, prepare
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 from workflow_api.v1 import deployment_pb2
@@ -66,7 +67,7 @@ def rounds(world: World) -> Rounds:
 
 
 def _segment(world: World, run_id: str) -> str:
-    statement = sql(text("SELECT segment_id FROM segments WHERE run_id = :run_id"))
+    statement = prepare(text("SELECT segment_id FROM segments WHERE run_id = :run_id"))
     return str(world.services.database.read(lambda tx: tx.one(statement, run_id=run_id)).segment_id)
 
 
@@ -236,7 +237,7 @@ def test_records_are_deleted_after_their_time(world: World, rounds: Rounds) -> N
     assert world.count("audit_records") == 0
 
 
-ADD_USAGE = sql(
+ADD_USAGE = prepare(
     text(
         "INSERT INTO usage_records (batch_id, position, at, key_id, method, route, status, address, reason,"
         " request_id) VALUES ('b', :position, :at, 'k', 'GET', '/me', 200, '::1', '', 'r')"
@@ -257,7 +258,7 @@ def test_one_deletion_of_old_records_is_bounded(world: World) -> None:
     world.services.database.write(lambda tx: tx.many(ADD_USAGE, records))
     before = world.clock() + 1
     deleted = [
-        world.services.database.write(lambda tx: upkeep_store.purge(tx, "usage_records", before, 2)) for _ in range(4)
+        world.services.database.write(lambda tx: upkeep_sql.purge(tx, "usage_records", before, 2)) for _ in range(4)
     ]
     assert deleted == [2, 2, 1, 0]
 
@@ -344,13 +345,13 @@ def test_folders_of_runs_that_ended_elsewhere_are_removed(world: World, tmp_path
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        (upkeep_store._WAITING, "ix_segments_open"),
-        (upkeep_store._TAKEN, "ix_segments_open"),
-        (upkeep_store._RUNNING_SEGMENTS, "ix_segments_open"),
-        (upkeep_store._NOT_LAUNCHED, "ix_segments_open"),
-        (upkeep_store._OVERDUE, "ix_runs_in_flight"),
-        (final_sweep_store._WAITING, "ix_runs_unswept"),
-        (publishing_store._ANY_OPEN, "ix_publications_open"),
+        (upkeep_sql._WAITING, "ix_segments_open"),
+        (upkeep_sql._TAKEN, "ix_segments_open"),
+        (upkeep_sql._RUNNING_SEGMENTS, "ix_segments_open"),
+        (upkeep_sql._NOT_LAUNCHED, "ix_segments_open"),
+        (upkeep_sql._OVERDUE, "ix_runs_in_flight"),
+        (sql._WAITING, "ix_runs_unswept"),
+        (publishing_sql._ANY_OPEN, "ix_publications_open"),
     ],
 )
 def test_rounds_with_nothing_to_do_read_by_index(world: World, statement: Statement, index: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backend.audit import store as audit_store
+from backend.audit import sql as audit_sql
 from backend.services import Services
 from backend.users.servicer import UsersServicer
 from tests.services.calls import Caller, RefusedError
@@ -63,7 +63,7 @@ class People:
     def audited(self) -> list[tuple[str, str, str, dict[str, Any]]]:
         """(action, target, actor, details) of every audit record, oldest first."""
         asked: dict[str, Any] = {"since": 0, "before": 2**62, "before_id": "", "target": None, "limit": 1000}
-        rows = self.services.database.read(lambda tx: audit_store.trail(tx, **asked))
+        rows = self.services.database.read(lambda tx: audit_sql.trail(tx, **asked))
         return [(row.action, row.target, row.actor, json.loads(row.details)) for row in reversed(rows)]
 
     def rows(self, table: str) -> list[Any]:

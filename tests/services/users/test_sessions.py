@@ -3,8 +3,8 @@
 import hashlib
 from functools import partial
 
-from backend.runtime import upkeep_store
-from backend.runtime.upkeep import KEPT_MS
+from backend.runtime.scheduling import upkeep_sql
+from backend.runtime.scheduling.upkeep import KEPT_MS
 from tests.services.conftest import TestClock
 from tests.services.users.conftest import WRONG, People, reason
 
@@ -117,6 +117,6 @@ def test_upkeep_deletes_sessions_and_tries_past_their_time(people: People, clock
     reason(people.sign_in, WRONG)
     clock.advance(days=1, seconds=1)
     for table, rows in (("sessions", 1), ("sign_in_tries", 3)):
-        purge = partial(upkeep_store.purge, table=table, before=clock.now - KEPT_MS[table], most=10)
+        purge = partial(upkeep_sql.purge, table=table, before=clock.now - KEPT_MS[table], most=10)
         assert people.services.database.write(purge) == rows
         assert not people.rows(table)

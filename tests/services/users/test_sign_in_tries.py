@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 from argon2 import PasswordHasher
 
-from backend.users import passwords, tries_store
+from backend.users import passwords, tries_sql
 from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
 from tests.services.calls import Caller, RefusedError
@@ -129,7 +129,7 @@ def test_tries_at_once_are_no_more_than_one_after_the_other(light: None, people:
 
 
 def test_strangers_do_not_fill_the_table(light: None, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tries_store, "MOST_SUBJECTS", 5)
+    monkeypatch.setattr(tries_sql, "MOST_SUBJECTS", 5)
     outcomes(people, "first", 10)
     for number in range(12):
         outcomes(people, f"name-{number}", 1)

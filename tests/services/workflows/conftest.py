@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from backend.graphs.graphs import Graphs
-from backend.keys import store as keys_store
+from backend.keys import sql as keys_sql
 from backend.secrets import Secrets
 from backend.services import Services
-from backend.workflows import store
-from backend.workflows.known_terms import load_terms
+from backend.workflows import sql
 from backend.workflows.servicer import WorkflowsServicer
+from backend.workflows.terms_cache import load_terms
 from tests.services.calls import Caller
 from workflow_api.v1 import workflows_pb2
 
@@ -83,7 +83,7 @@ class Workflows:
         return self.call("SetWorkflowStatus", request)
 
     def resource(self, kind: str, name: str) -> Any:
-        return self.services.database.read(lambda tx: store.resource(tx, kind, name))
+        return self.services.database.read(lambda tx: sql.resource(tx, kind, name))
 
     def terms(self, workflow_id: str, version: int | None = None) -> Any:
         return self.services.database.snapshot(
@@ -94,10 +94,8 @@ class Workflows:
         """Records a connection test of the connector's newest version."""
 
         def work(tx: Any) -> None:
-            row = store.resource(tx, "connector", name)
-            store.record_test(
-                tx, connector_id=row.resource_id, version=row.version, passed=passed, message="told", now=1
-            )
+            row = sql.resource(tx, "connector", name)
+            sql.record_test(tx, connector_id=row.resource_id, version=row.version, passed=passed, message="told", now=1)
 
         self.services.database.write(work)
 
@@ -136,7 +134,7 @@ def add_key(services: Services) -> Callable[..., str]:
             "max_concurrent_runs": 10,
             "revoked_at": None,
         }
-        services.database.write(lambda tx: keys_store.add(tx, columns))
+        services.database.write(lambda tx: keys_sql.add(tx, columns))
         return key_id
 
     return add

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from backend.audit import store as audit
+from backend.audit import sql as audit
 from tests.services.calls import RefusedError
 from tests.services.conftest import TestClock
 from tests.services.workflows.conftest import READY, RESOURCES, Workflows

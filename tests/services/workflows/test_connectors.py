@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from backend.audit import store as audit
+from backend.audit import sql as audit
 from tests.services.calls import RefusedError
 from tests.services.workflows.conftest import Workflows
 from workflow_api.v1 import workflows_pb2

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from backend.audit import store as audit
+from backend.audit import sql as audit
 from backend.storage.database import Tx
-from backend.workflows import store, versions_store
+from backend.workflows import sql, versions_sql
 from tests.services.calls import RefusedError
 from tests.services.workflows.conftest import READY, RESOURCES, Workflows
 from workflow_api.v1 import workflows_pb2
@@ -209,10 +209,10 @@ def test_a_version_that_a_process_of_the_former_release_made_is_followed_by_one_
     agent = workflows.resource("agent", "counter")
 
     def former(tx: Tx) -> None:
-        store.change_resource(tx, agent, agent.definition.replace("return 1", "return 2"), 1)
-        store.change_workflow(tx, store.get(tx, made.id), 1, status="active", newest_version=2)
-        versions_store.add_version(
-            tx, made.id, 2, definition=versions_store.definition_text(tx, made.id, 1), pins=(), now=1
+        sql.change_resource(tx, agent, agent.definition.replace("return 1", "return 2"), 1)
+        sql.change_workflow(tx, sql.get(tx, made.id), 1, status="active", newest_version=2)
+        versions_sql.add_version(
+            tx, made.id, 2, definition=versions_sql.definition_text(tx, made.id, 1), pins=(), now=1
         )
 
     workflows.services.database.write(former)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from deploy.command import COMMANDS, command_line
+from deploy.cli.main import COMMANDS, command_line
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "command-line.md").read_text(encoding="utf-8")
 SHARED = {"--json", "--grpc", "--help", "--config", "--data", "--http"}

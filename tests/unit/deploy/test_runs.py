@@ -3,7 +3,7 @@ import json
 import pytest
 
 from backend.errors import ApiError
-from deploy.commands import runs
+from deploy.cli import runs
 from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import errors_pb2, runs_pb2
 

@@ -1,6 +1,6 @@
 import pytest
 
-from deploy.commands.users import ROLES
+from deploy.cli.users import ROLES
 from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import users_pb2
 

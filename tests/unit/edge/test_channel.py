@@ -26,12 +26,7 @@ from tests.unit.edge.channels import (
 )
 from tests.unit.edge.wire import wait_until
 from workflow_api.v1.keys_pb2 import ApiKey, KeyMirror, WatchKeysRequest
-from workflow_api.v1.runs_pb2 import (
-    GetRunRequest,
-    ListRunsRequest,
-    ListRunsResponse,
-    RunSummary,
-)
+from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunsRequest, ListRunsResponse, RunSummary
 from workflow_api.v1.runs_pb2 import Run as RunRecord
 
 

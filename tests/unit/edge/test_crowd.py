@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.message import Message
 
 from edge.channel import Metadata
-from edge.http_input import MAX_BODY_BYTES
+from edge.http.request import MAX_BODY_BYTES
 from tests.unit.edge.conftest import Service
 from tests.unit.edge.services import CREDENTIALS, KEYS, OUTPUTS, MemoryChannel, answering
 from tests.unit.edge.wire import Reply, Wire, wait_until

@@ -13,28 +13,11 @@ from google.protobuf.message import Message
 from edge.channel import Channel
 from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
 from edge.errors import Refusal
-from tests.unit.edge.channels import (
-    CANCEL,
-    ERASE,
-    GET_ME,
-    WATCH,
-    ZIP,
-    Grpc,
-    Handler,
-    Servicers,
-    get_me,
-    refuse,
-    remote,
-)
+from tests.unit.edge.channels import CANCEL, ERASE, GET_ME, WATCH, ZIP, Grpc, Handler, Servicers, get_me, refuse, remote
 from tests.unit.edge.wire import wait_until
 from workflow_api.v1.keys_pb2 import ApiKey, WatchKeysRequest
 from workflow_api.v1.outputs_pb2 import GetOutputsZipRequest, GetOutputsZipResponse
-from workflow_api.v1.runs_pb2 import (
-    CancelRunRequest,
-    CancelRunResponse,
-    EraseRunDataRequest,
-    EraseRunDataResponse,
-)
+from workflow_api.v1.runs_pb2 import CancelRunRequest, CancelRunResponse, EraseRunDataRequest, EraseRunDataResponse
 
 
 def test_a_backend_that_is_down_is_unreachable() -> None:

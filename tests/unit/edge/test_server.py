@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from edge.http_output import JSON
+from edge.http.response import JSON
 from tests.unit.edge.conftest import Service
 from tests.unit.edge.services import (
     CREDENTIALS,

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
-from backend.runs import start_store
-from backend.storage.sqlite_dialect import Dialect
+from backend.runs.start import sql
+from backend.storage.dialects.sqlite.dialect import Dialect
 from backend.storage.statements import Statement
 from backend.storage.tables.metadata import METADATA
 
@@ -29,7 +29,7 @@ def plan(connection: sqlite3.Connection, statement: Statement, *names: str) -> s
 
 
 def test_the_facts_of_a_start_are_points_and_a_count_over_runs_in_flight(connection: sqlite3.Connection) -> None:
-    steps = plan(connection, start_store._FACTS, "of_key_id", "of_idempotency_key", "of_day")
+    steps = plan(connection, sql._FACTS, "of_key_id", "of_idempotency_key", "of_day")
     assert "COVERING INDEX ix_runs_in_flight (key_id=? AND status=?)" in steps
     one_row = ("SCAN deployments", "SCAN resource_revision")
     assert [step for step in steps.splitlines() if "SCAN" in step and step not in one_row] == []

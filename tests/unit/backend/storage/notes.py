@@ -22,18 +22,18 @@ from sqlalchemy import (
 )
 
 from backend.storage.database import Tx, has_locks
-from backend.storage.postgresql import PostgresqlDatabase
-from backend.storage.statements import sql
+from backend.storage.dialects.postgresql.database import PostgresqlDatabase
+from backend.storage.statements import prepare
 
 CATALOGUE = MetaData()
 NOTES = Table("notes", CATALOGUE, Column("number", Integer, primary_key=True), Column("text", Text, nullable=False))
-ADD = sql(insert(NOTES), ["number", "text"])
-ALL = sql(select(NOTES).order_by(NOTES.c.number))
-SET = sql(update(NOTES).where(NOTES.c.number == bindparam("of_number")).values(text=bindparam("new_text")))
-SESSION = sql(select(func.pg_backend_pid().label("pid")))
-END_SESSION = sql(select(func.pg_terminate_backend(func.pg_backend_pid())))
+ADD = prepare(insert(NOTES), ["number", "text"])
+ALL = prepare(select(NOTES).order_by(NOTES.c.number))
+SET = prepare(update(NOTES).where(NOTES.c.number == bindparam("of_number")).values(text=bindparam("new_text")))
+SESSION = prepare(select(func.pg_backend_pid().label("pid")))
+END_SESSION = prepare(select(func.pg_terminate_backend(func.pg_backend_pid())))
 # As a start does: it changes nothing unless it has the locks, and nothing twice.
-ADD_AT_ONCE = sql(
+ADD_AT_ONCE = prepare(
     select(func.count(), has_locks().label("held"))
     .select_from(NOTES)
     .add_cte(

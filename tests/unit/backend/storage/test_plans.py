@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql.psycopg import dialect as postgresql_dialect
 from sqlalchemy.pool import StaticPool
 
 import backend
-from backend.storage.sqlite_dialect import Dialect
+from backend.storage.dialects.sqlite.dialect import Dialect
 from backend.storage.statements import Statement
 from backend.storage.tables.metadata import METADATA
 from tests.support.postgresql import Postgresql
@@ -24,10 +24,10 @@ GROWING = frozenset({
 # These hold only what is going on: everything in them is to be looked at.
 WALKED_WHOLE = frozenset({"ix_approvals_pending", "ix_publications_open", "ix_runs_in_flight", "ix_segments_open"})
 # Of DBOS's own tables, which are not here.
-ELSEWHERE = "backend.runtime.engines.dbos_store"
+ELSEWHERE = "backend.runtime.engines.dbos_sql"
 # Changes of a run's own parts.
-UNTYPED = {f"backend.runs.lifecycle_store.{name}" for name in ("_END_SEGMENTS", "_CANCEL_STEPS")}
-OF_ONE_DATABASE = {"backend.runs.foreseen_store"}
+UNTYPED = {f"backend.runs.lifecycle_sql.{name}" for name in ("_END_SEGMENTS", "_CANCEL_STEPS")}
+OF_ONE_DATABASE = {"backend.runs.start.optimistic_start_sql"}
 
 
 def _statements_in(found: object) -> Iterator[Statement]:

@@ -8,16 +8,16 @@ import psycopg
 import pytest
 from sqlalchemy import func, literal_column, select
 
-from backend.storage import postgresql
 from backend.storage.database import DatabaseAwayError
-from backend.storage.postgresql import PostgresqlDatabase
-from backend.storage.statements import sql
+from backend.storage.dialects.postgresql import database as postgresql
+from backend.storage.dialects.postgresql.database import PostgresqlDatabase
+from backend.storage.statements import prepare
 from benchmarks.wire import LongWire
 from tests.support.poll import until
 from tests.unit.backend.storage.notes import ADD_AT_ONCE, ALL, SESSION, Held, add, notes
 
-SLEEP = sql(select(func.pg_sleep(3600)))
-TURN_READ_ONLY = sql(select(func.set_config("default_transaction_read_only", "on", literal_column("false"))))
+SLEEP = prepare(select(func.pg_sleep(3600)))
+TURN_READ_ONLY = prepare(select(func.set_config("default_transaction_read_only", "on", literal_column("false"))))
 
 
 @pytest.fixture

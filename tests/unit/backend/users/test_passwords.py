@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from backend.errors import ApiError
-from backend.grpc_server import UNARY_THREADS
+from backend.rpc.server import UNARY_THREADS
 from backend.users.passwords import _ALPHABET, AT_ONCE, CALLERS, Passwords, new_password
 from edge.channel.in_process import InProcessChannel
 from tests.support.poll import until

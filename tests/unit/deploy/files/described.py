@@ -6,9 +6,9 @@ from pathlib import Path
 import typer.main
 
 from backend.bootstrap import GRACE_SECONDS
-from deploy.command import COMMANDS, command_line
-from deploy.settings import Settings
-from deploy.settings_source import read_settings
+from deploy.cli.main import COMMANDS, command_line
+from deploy.config.settings import Settings
+from deploy.config.source import read_settings
 from edge.console.settings import ConsoleSettings
 
 ROOT = Path(__file__).parents[4]

@@ -3,17 +3,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from edge.console.moments import DAY_MS, HOUR_MS, now_ms
 from edge.console.pages import audit, deployment, people, usage
+from edge.console.times import DAY_MS, HOUR_MS, now_ms
 from edge.console.visit import ADMINISTRATORS, Page, Redirect
-from tests.unit.edge.console.recorded_services import (
-    KEY_ID,
-    RecordedServices,
-    answered,
-    invalid,
-    key_record,
-    viewed,
-)
+from tests.unit.edge.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, key_record, viewed
 from tests.unit.edge.console.rendered import Fields, page_of
 from workflow_api.v1.deployment_pb2 import (
     AuditRecord,

@@ -5,14 +5,7 @@ import pytest
 from edge.console.pages.keys import PAGES
 from edge.console.visit import ADMINISTRATORS, Redirect
 from edge.errors import Refusal
-from tests.unit.edge.console.recorded_services import (
-    KEY_ID,
-    RecordedServices,
-    answered,
-    invalid,
-    key_record,
-    viewed,
-)
+from tests.unit.edge.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, key_record, viewed
 from tests.unit.edge.console.rendered import Fields, page_of
 from workflow_api.v1.keys_pb2 import (
     ApiKey,

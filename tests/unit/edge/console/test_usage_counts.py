@@ -1,4 +1,4 @@
-from edge.console.moments import DAY_MS, HOUR_MS
+from edge.console.times import DAY_MS, HOUR_MS
 from edge.console.usage_counts import WINDOWS, routes, spans, window_named
 from workflow_api.v1.keys_pb2 import UsageHour
 

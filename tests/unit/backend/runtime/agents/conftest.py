@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from backend.runtime.sandbox import Sandbox, choose_sandbox
-from tests.unit.backend.runtime.sandbox.layers import LAYERS, opened
-from tests.unit.backend.runtime.sandbox.steps import Steps
+from backend.sandbox import Sandbox, choose_sandbox
+from tests.unit.backend.sandbox.layers import LAYERS, opened
+from tests.unit.backend.sandbox.steps import Steps
 
 
 @pytest.fixture(scope="session", params=["bwrap", "landlock", "landlock, service's user", "none"])

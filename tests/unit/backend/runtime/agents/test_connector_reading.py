@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from backend.connectors.s3_errors import RoleError
 from backend.runtime.agents import StepFailed
 from backend.runtime.agents.connector_reading import OUTSIDE, list_objects, read_object
 from backend.runtime.agents.reading import READ_BYTES
 from backend.secrets import Secrets
-from backend.workflows.store_answers import RoleError
 from tests.unit.backend.runtime.bucket import Bucket, serve_bucket
 
 __all__ = ["serve_bucket"]
@@ -85,7 +85,7 @@ def test_credentials_that_cannot_be_had_fail_the_step(
     def refuse(*_: object) -> None:
         raise RoleError("the role arn:role could not be assumed")
 
-    monkeypatch.setattr("backend.workflows.object_storage._assume", refuse)
+    monkeypatch.setattr("backend.connectors.object_storage._assume", refuse)
     with pytest.raises(StepFailed) as failed:
         call(NONE, {"inbox": connectors["inbox"] | credentials}, "inbox", "in/a.txt")
     assert (failed.value.type, failed.value.final, failed.value.message) == (cause, final, message)

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from backend.models.catalog import NOT_CONFIGURED, SECRET_UNAVAILABLE
 from backend.runtime.agents import Limits, StepRequest
 from backend.runtime.agents.base import event_budget
 from backend.runtime.agents.connector_reading import ROLE_NOT_ASSUMED
 from backend.runtime.agents.model_failures import _CAUSES, _MALFORMED
 from backend.runtime.agents.prompt import user_prompt
-from backend.runtime.models import NOT_CONFIGURED, SECRET_UNAVAILABLE
-from backend.runtime.sandbox.inside.channel import Channel
-from backend.runtime.sandbox.inside.context import Context
-from backend.runtime.sandbox.inside.events import EventReporter
+from backend.sandbox.inside.channel import Channel
+from backend.sandbox.inside.context import Context
+from backend.sandbox.inside.events import EventReporter
 from backend.settings import StepDataLimits
 from backend.workflows.manifests.kinds import _RETRY, AGENT_TYPES
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from backend.runtime.agents import StepFailed, run_python_step
-from backend.runtime.sandbox.choose import WARM
-from backend.runtime.sandbox.layer import remove_leftovers
+from backend.sandbox.choose import WARM
+from backend.sandbox.layer import remove_leftovers
 from tests.support.answers import value_in_process
-from tests.unit.backend.runtime.sandbox.steps import Steps, eventually, marker, running
+from tests.unit.backend.sandbox.steps import Steps, eventually, marker, running
 
 REPOSITORY = Path(__file__).resolve().parents[5]
 

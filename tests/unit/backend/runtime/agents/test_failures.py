@@ -4,7 +4,7 @@ import pytest
 
 from backend.runtime.agents import Limits, StepFailed, run_python_step
 from tests.support.answers import value_in_process
-from tests.unit.backend.runtime.sandbox.steps import Steps
+from tests.unit.backend.sandbox.steps import Steps
 
 SMALL = Limits(memory_mb=256, timeout_seconds=60, workspace_mb=4)
 

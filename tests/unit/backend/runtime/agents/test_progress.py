@@ -11,7 +11,7 @@ from backend.runtime.agents.progress import dropped_warning, within
 from backend.settings import StepDataLimits
 from backend.strict_json import parse_replacing_nul
 from tests.support.answers import value_in_process
-from tests.unit.backend.runtime.sandbox.steps import Steps
+from tests.unit.backend.sandbox.steps import Steps
 
 
 def run(steps: Steps, code: str, limits: StepDataLimits) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from backend.runtime.agents import Limits, StepFailed, run_python_step, run_step
 from backend.settings import OutputLimits, StepDataLimits
 from tests.support.answers import value_in_process
 from tests.support.poll import until
-from tests.unit.backend.runtime.sandbox.steps import LIMITS, Steps
+from tests.unit.backend.sandbox.steps import LIMITS, Steps
 
 
 def test_context_gives_what_the_run_was_started_with(steps: Steps, tmp_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""Pages of the audit trail. (SPEC.md, Workflow and resource limits: one query window under 90 days)."""
+
+from typing import Any, Final
+
+from backend.audit import sql
+from backend.clock import DAY_MS
+from backend.defaults import given_or_default
+from backend.errors import invalid
+from backend.services import Services
+from workflow_api.v1 import deployment_pb2
+
+_ROUTE: Final = "audit"
+_WINDOW_MS: Final = 90 * DAY_MS
+
+
+def audit_page(
+    services: Services, request: deployment_pb2.ListAuditRecordsRequest
+) -> deployment_pb2.ListAuditRecordsResponse:
+    """A page of audit records, newest first.
+
+    Raises:
+        ApiError: `invalid_request` for a window of 90 days or more, `invalid_cursor`.
+    """
+    until = request.until_ms if request.HasField("until_ms") else services.clock() + 1
+    since = request.since_ms if request.HasField("since_ms") else max(0, until - _WINDOW_MS + 1)
+    if until - since >= _WINDOW_MS:
+        raise invalid("since_ms", "must be less than 90 days before until_ms, which is now where it is absent")
+    after: list[Any] = [until, ""]
+    if request.cursor:
+        after = services.cursors.read(_ROUTE, None, request.cursor)
+    limit = given_or_default(request, "limit")
+    target = request.target if request.HasField("target") else None
+    rows = services.database.read(
+        lambda tx: sql.trail(tx, since=since, before=after[0], before_id=after[1], target=target, limit=limit + 1)
+    )
+    shown = rows[:limit]
+    more = len(rows) > limit
+    return deployment_pb2.ListAuditRecordsResponse(
+        items=[
+            deployment_pb2.AuditRecord(
+                at_ms=row.at, actor=row.actor, action=row.action, target=row.target, details=row.details
+            )
+            for row in shown
+        ],
+        next_cursor=services.cursors.issue(_ROUTE, None, (shown[-1].at, shown[-1].audit_id)) if more else None,
+    )

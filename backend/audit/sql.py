@@ -1,0 +1,51 @@
+"""SQL of the audit trail: who changed what, and when; kept for 400 days. (DECISIONS.md, 8)."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import bindparam, insert, or_, select
+
+from backend.ids import new_id
+from backend.storage.database import Tx
+from backend.storage.statements import prepare
+from backend.storage.tables.audit import audit_records
+
+_INSERT = prepare(insert(audit_records), [column.name for column in audit_records.columns])
+_TRAIL = (
+    select(audit_records)
+    .where(
+        audit_records.c.at >= bindparam("since"),
+        # The first of the two conditions is the one that the index serves.
+        audit_records.c.at <= bindparam("before"),
+        or_(audit_records.c.at < bindparam("before"), audit_records.c.audit_id < bindparam("before_id")),
+    )
+    .order_by(audit_records.c.at.desc(), audit_records.c.audit_id.desc())
+    .limit(bindparam("limit"))
+)
+_OF_ALL = prepare(_TRAIL)
+_OF_TARGET = prepare(_TRAIL.where(audit_records.c.target == bindparam("target")))
+
+
+def record(
+    tx: Tx, *, at: int, actor: str, action: str, target: str, details: Mapping[str, object] | None = None
+) -> None:
+    """Writes one audit record with the change that it is about, in the same transaction.
+
+    `action` is a noun and a past participle, as `key.rotated`; `details` never hold a secret or content of a run.
+    """
+    tx.later(
+        _INSERT,
+        audit_id=new_id("aud"),
+        at=at,
+        actor=actor,
+        action=action,
+        target=target,
+        details=json.dumps(details or {}, separators=(",", ":"), sort_keys=True),
+    )
+
+
+def trail(tx: Tx, *, since: int, before: int, before_id: str, target: str | None, limit: int) -> list[Any]:
+    """Audit records, newest first, that come after the record `before_id` written at `before`."""
+    asked = {"since": since, "before": before, "before_id": before_id, "limit": limit}
+    return tx.all(_OF_ALL, **asked) if target is None else tx.all(_OF_TARGET, target=target, **asked)

@@ -1,0 +1,90 @@
+"""Reads object storage as a connector allows: at its endpoint, with its secret, in its role."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from backend.connectors.s3_errors import CredentialsError, NoStoreError, RoleError, explain, failures, list_page
+from backend.secrets import SecretError, Secrets
+from backend.storage import aws
+
+if TYPE_CHECKING:
+    from types_boto3_s3.client import S3Client
+
+_ROLE_SECONDS: Final = 3_600
+_LONGEST_MESSAGE: Final = 500
+
+
+def s3_client(connector: Mapping[str, Any], secrets: Secrets, attempts: int = 2) -> "S3Client":
+    """A client with the connector's credentials: its secret's, else the process's own, and with them its role's.
+
+    It tries each request so often. A role is assumed anew before its session ends; what keeps it from being so is
+    raised where the client is used.
+
+    Raises:
+        CredentialsError: the secret cannot be used.
+        RoleError: the role could not be assumed.
+        botocore.exceptions.BotoCoreError: the process's own credentials cannot be looked for.
+    """
+    endpoint = aws.Endpoint(connector["endpoint_url"], attempts=attempts)
+    # Connectors that were applied by an earlier release have no field for it.
+    secret = connector.get("secret")
+    credentials = None if secret is None else _credentials(secret, secrets)
+    role = connector["role_arn"]
+    if role is None:
+        return aws.s3_client(endpoint, credentials)
+    return aws.s3_client(endpoint, lambda: _assume(role, endpoint, credentials, connector))
+
+
+def try_connection(connector: Mapping[str, Any], secrets: Secrets) -> tuple[bool, str]:
+    """Lists the first object under each prefix that the connector may read: whether all could be, and what happened."""
+    place = f"s3://{connector['bucket']}/"
+    try:
+        client = s3_client(connector, secrets)
+        for prefix in connector["prefixes"] or [""]:
+            place = f"s3://{connector['bucket']}/{prefix}"
+            list_page(client, connector["bucket"], prefix, MaxKeys=1)
+    except failures() as error:
+        return False, f"Listing {place} failed: {explain(error, connector)}"[:_LONGEST_MESSAGE]
+    return True, f"Listed {', '.join(connector['prefixes']) or 'the whole bucket'} of {connector['bucket']}."[
+        :_LONGEST_MESSAGE
+    ]
+
+
+def _credentials(name: str, secrets: Secrets) -> aws.AccessKey:
+    try:
+        value = secrets.get(name)
+    except SecretError as error:
+        raise CredentialsError(str(error)) from None
+    try:
+        found = json.loads(value)
+        key_id, secret = found["access_key_id"], found["secret_access_key"]
+    except (ValueError, TypeError, LookupError):
+        key_id = secret = None
+    if not (isinstance(key_id, str) and key_id and isinstance(secret, str) and secret):
+        raise CredentialsError(f"the secret '{name}' must be a JSON object with access_key_id and secret_access_key")
+    return aws.AccessKey(key_id, secret)
+
+
+def _assume(
+    role: str, endpoint: aws.Endpoint, credentials: aws.AccessKey | None, connector: Mapping[str, Any]
+) -> aws.SessionKey:
+    try:
+        return _session_key(role, endpoint, credentials)
+    except failures() as error:
+        # It is not the role that asked.
+        why = explain(error, {**connector, "role_arn": None})
+        raise RoleError(f"the role {role} could not be assumed: {why}") from error
+
+
+def _session_key(role: str, endpoint: aws.Endpoint, credentials: aws.AccessKey | None) -> aws.SessionKey:
+    try:
+        key = aws.sts_client(endpoint, credentials).assume_role(
+            RoleArn=role, RoleSessionName="workflow-api", DurationSeconds=_ROLE_SECONDS
+        )["Credentials"]
+        return aws.SessionKey(
+            key["AccessKeyId"], key["SecretAccessKey"], key["SessionToken"], key["Expiration"].isoformat()
+        )
+    except LookupError as error:
+        # So the client takes an answer that is none of STS.
+        raise NoStoreError from error

@@ -1,0 +1,223 @@
+"""What an administrator does with keys; each change is one audited transaction that every edge hears of."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from backend.audit import sql as audit
+from backend.clock import DAY_MS, HOUR_MS, utc_day
+from backend.defaults import given_or_default
+from backend.deployment import sql as deployment_sql
+from backend.errors import ApiError, invalid
+from backend.key_changes import KeyChanges
+from backend.keys import rules, sql
+from backend.keys.credentials import new_external_id, new_key_id, new_secret, sha256_hex
+from backend.keys.messages import MODE_NAMES
+from backend.services import Services
+from backend.storage.database import Tx
+from workflow_api.v1 import errors_pb2, keys_pb2
+
+_ALL_ACTIVE: Final = keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A key's row after a change, and what the change issued; shown once and never kept."""
+
+    row: Any
+    key_value: str | None = None
+    external_id: str | None = None
+
+
+class KeyAdministration:
+    """Creates, edits, rotates, revokes and deletes keys (SPEC.md, API key lifecycle)."""
+
+    def __init__(self, services: Services, changes: KeyChanges) -> None:
+        self._services = services
+        self._changes = changes
+
+    def create(self, request: keys_pb2.CreateKeyRequest, actor: str) -> Issued:
+        """Makes a key."""
+        access = request.workflow_access if request.HasField("workflow_access") else _ALL_ACTIVE
+        days = given_or_default(request, "expires_days")
+        problems = [
+            *rules.scope_problems(request.scopes),
+            *rules.access_problems(access),
+            *rules.allow_list_problems(request.source_allow_list),
+            *rules.expiry_problems(days),
+            *rules.release_problems(self._services.release),
+        ]
+        if request.HasField("allowed_hours"):
+            problems += rules.hours_problems(request.allowed_hours)
+        rules.refuse(problems)
+
+        key_id, secret, external_id = new_key_id(), new_secret(), new_external_id()
+        now = self._services.clock()
+        columns: dict[str, object] = {
+            "key_id": key_id,
+            "deployment_id": request.deployment_id or self._services.deployment_id,
+            "name": request.name,
+            "description": request.description,
+            "secret_sha256": sha256_hex(secret),
+            "previous_secret_sha256": None,
+            "previous_secret_expires_at": None,
+            "external_id_sha256": sha256_hex(external_id),
+            "scopes": json.dumps(rules.granted_scopes(request.scopes)),
+            "source_allow_list": json.dumps(list(request.source_allow_list)),
+            "start_hour": request.allowed_hours.start_hour if request.HasField("allowed_hours") else None,
+            "end_hour": request.allowed_hours.end_hour if request.HasField("allowed_hours") else None,
+            "created_at": now,
+            "expires_at": now + days * DAY_MS,
+            "rate_limit_rpm": given_or_default(request, "rate_limit_rpm"),
+            "daily_run_quota": given_or_default(request, "daily_run_quota"),
+            "max_concurrent_runs": given_or_default(request, "max_concurrent_runs"),
+            "revoked_at": None,
+            **_access_columns(access),
+        }
+
+        def work(tx: Tx) -> Any:
+            _refuse_unknown_workflows(tx, access)
+            sql.add(tx, columns)
+            deployment_sql.note_first_key(tx)
+            self._audit(tx, actor, "key.created", key_id, {"name": request.name})
+            return sql.get(tx, key_id, utc_day(now))
+
+        return Issued(self._services.database.write(work), f"{key_id}.{secret}", external_id)
+
+    def edit(self, request: keys_pb2.EditKeyRequest, actor: str) -> Issued:
+        """Changes what the request names (SPEC.md: every field except the deployment)."""
+        rules.refuse(_edit_problems(request))
+
+        def change(tx: Tx, row: Any) -> dict[str, object]:
+            if request.HasField("workflow_access"):
+                _refuse_unknown_workflows(tx, request.workflow_access)
+            return _edited_columns(request, row)
+
+        return Issued(self._change(request.key_id, actor, "key.edited", change, show_changes=True))
+
+    def rotate(self, request: keys_pb2.RotateKeyRequest, actor: str) -> Issued:
+        """Issues a new secret; the present one stays valid for the overlap, an older overlap ends."""
+        hours = given_or_default(request, "overlap_hours")
+        rules.refuse(rules.overlap_problems(hours))
+        secret = new_secret()
+
+        def change(_tx: Tx, row: Any) -> dict[str, object]:
+            return {
+                "secret_sha256": sha256_hex(secret),
+                "previous_secret_sha256": row.secret_sha256,
+                "previous_secret_expires_at": self._services.clock() + hours * HOUR_MS,
+            }
+
+        row = self._change(request.key_id, actor, "key.rotated", change)
+        return Issued(row, key_value=f"{request.key_id}.{secret}")
+
+    def issue_external_id(self, key_id: str, actor: str) -> Issued:
+        """Issues a new external id; the old one has no overlap."""
+        external_id = new_external_id()
+        row = self._change(
+            key_id, actor, "key.external_id_issued", lambda _tx, _row: {"external_id_sha256": sha256_hex(external_id)}
+        )
+        return Issued(row, external_id=external_id)
+
+    def revoke(self, key_id: str, actor: str) -> Issued:
+        """Ends a key for good; revoking it again changes nothing."""
+
+        def work(tx: Tx) -> Any:
+            row = self._found(tx, key_id)
+            if row.revoked_at is None:
+                sql.edit(tx, row, {"revoked_at": self._services.clock()})
+                self._audit(tx, actor, "key.revoked", key_id)
+            return self._found(tx, key_id)
+
+        return Issued(self._services.database.write(work))
+
+    def delete(self, key_id: str, actor: str) -> None:
+        """Removes a revoked key."""
+
+        def work(tx: Tx) -> None:
+            row = self._found(tx, key_id)
+            if row.revoked_at is None:
+                raise invalid("key_id", "must name a revoked key: revoke it first")
+            sql.remove(tx, key_id)
+            self._audit(tx, actor, "key.deleted", key_id, {"name": row.name})
+
+        self._services.database.write(work)
+
+    def _change(
+        self,
+        key_id: str,
+        actor: str,
+        action: str,
+        change: Callable[[Tx, Any], dict[str, object]],
+        *,
+        show_changes: bool = False,
+    ) -> Any:
+        def work(tx: Tx) -> Any:
+            row = self._found(tx, key_id)
+            if row.revoked_at is not None:
+                raise invalid("key_id", "must name a key that is not revoked")
+            changes = change(tx, row)
+            sql.edit(tx, row, changes)
+            self._audit(tx, actor, action, key_id, changes if show_changes else None)
+            return self._found(tx, key_id)
+
+        return self._services.database.write(work)
+
+    def _found(self, tx: Tx, key_id: str) -> Any:
+        row = sql.get(tx, key_id, utc_day(self._services.clock()))
+        if row is None:
+            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no key {key_id}.")
+        return row
+
+    def _audit(self, tx: Tx, actor: str, action: str, key_id: str, details: dict[str, object] | None = None) -> None:
+        deployment_sql.touch(tx)
+        audit.record(tx, at=self._services.clock(), actor=actor, action=action, target=key_id, details=details)
+        tx.after_commit(self._changes.notify)
+
+
+def _edit_problems(request: keys_pb2.EditKeyRequest) -> list[rules.Problem]:
+    problems: list[rules.Problem] = []
+    if request.HasField("scopes"):
+        problems += rules.scope_problems(request.scopes.scopes)
+    if request.HasField("workflow_access"):
+        problems += rules.access_problems(request.workflow_access)
+    if request.HasField("source_allow_list"):
+        problems += rules.allow_list_problems(request.source_allow_list.ranges)
+    if request.HasField("allowed_hours"):
+        problems += rules.hours_problems(request.allowed_hours)
+        if request.clear_allowed_hours:
+            problems.append(("clear_allowed_hours", "must not be set together with allowed_hours"))
+    if request.HasField("expires_days"):
+        problems += rules.expiry_problems(request.expires_days)
+    return problems
+
+
+def _edited_columns(request: keys_pb2.EditKeyRequest, row: Any) -> dict[str, object]:
+    columns: dict[str, object] = {
+        field.name: value
+        for field, value in request.ListFields()
+        if field.name in {"name", "description", "rate_limit_rpm", "daily_run_quota", "max_concurrent_runs"}
+    }
+    if request.HasField("scopes"):
+        columns["scopes"] = json.dumps(rules.granted_scopes(request.scopes.scopes))
+    if request.HasField("workflow_access"):
+        columns |= _access_columns(request.workflow_access)
+    if request.HasField("source_allow_list"):
+        columns["source_allow_list"] = json.dumps(list(request.source_allow_list.ranges))
+    if request.HasField("allowed_hours"):
+        columns |= {"start_hour": request.allowed_hours.start_hour, "end_hour": request.allowed_hours.end_hour}
+    if request.clear_allowed_hours:
+        columns |= {"start_hour": None, "end_hour": None}
+    if request.HasField("expires_days"):
+        columns["expires_at"] = row.created_at + request.expires_days * DAY_MS
+    return columns
+
+
+def _access_columns(access: keys_pb2.WorkflowAccess) -> dict[str, object]:
+    return {"access_mode": MODE_NAMES[access.mode], "access_workflow_ids": json.dumps(list(access.workflow_ids))}
+
+
+def _refuse_unknown_workflows(tx: Tx, access: keys_pb2.WorkflowAccess) -> None:
+    unknown = [each for each in access.workflow_ids if not sql.workflow_known(tx, each)]
+    rules.refuse(("workflow_access.workflow_ids", f"must name existing workflows; {each} is none") for each in unknown)

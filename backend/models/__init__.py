@@ -1,0 +1,1 @@
+"""Language models that agents and the redaction call."""

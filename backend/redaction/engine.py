@@ -1,0 +1,154 @@
+"""The redaction engine of one run: a policy, what it has counted, and the sweeps of texts, values, names and files."""
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backend import json_text
+from backend.redaction.counts import Counts
+from backend.redaction.formats.file_names import FreeNames, swept_name
+from backend.redaction.formats.files import (
+    DEFAULT_EXPANDED_BYTES,
+    ArchiveBounds,
+    FileOutcome,
+    WithheldError,
+    sweep_into,
+    whole_or_nothing,
+)
+from backend.redaction.model import Mention, ModelError, ModelRecognizer
+from backend.workflows.entity_types import ENTITY_TYPES
+
+if TYPE_CHECKING:
+    from backend.redaction.sweep import Sweep
+
+
+class RedactionEngine:
+    """Sweeps by one policy, as `pii_policy.normalise` gives it; safe to use from several threads at once.
+
+    Mode `redact` replaces every value by `[TYPE]`; mode `detect` counts and changes nothing; mode `off` does nothing.
+    A file that expands to more than `expanded_bytes` (zip, parquet) is withheld.
+    """
+
+    def __init__(
+        self,
+        policy: Mapping[str, Any],
+        model: ModelRecognizer | None = None,
+        *,
+        expanded_bytes: int = DEFAULT_EXPANDED_BYTES,
+    ) -> None:
+        self.redacts = policy["mode"] == "redact"
+        self._off = policy["mode"] == "off"
+        chosen = ENTITY_TYPES if policy["categories"] == "all" else frozenset(policy["categories"])
+        self._categories = chosen if not self._off else frozenset()
+        self._floor = float(policy["min_confidence"])
+        self._expanded_bytes = expanded_bytes
+        self._sample_rows = int(policy["parquet_sample_rows"])
+        self._model = model
+        self._calls_left = int(policy["max_model_calls"])
+        self._counts = Counts()
+        self._names: dict[str, str] = {}
+        self._free_names = FreeNames()
+        self._lock = threading.Lock()
+        self._first: Sweep | None = None
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What was found and done so far: counts only, never a value."""
+        with self._lock:
+            return self._counts.as_dict()
+
+    def sweep_text(self, text: str) -> str:
+        """The swept text."""
+        sweep = self._sweep()
+        swept = sweep.text(text)
+        self._add(sweep.counts)
+        return swept
+
+    def sweep_value(self, value: Any) -> Any:
+        """The swept JSON value: keys stay, strings are swept, and a number that is a value becomes its `[TYPE]`.
+
+        A key counts as context for what stands below it, as a column's name does.
+
+        Raises:
+            ValueError, RecursionError: it is no JSON value that `backend.json_text` could write.
+        """
+        from backend.redaction.formats.json_text import sweep_json
+
+        sweep = self._sweep()
+        swept = "".join(sweep_json([json_text.write(value)], sweep.cells))
+        self._add(sweep.counts)
+        return json_text.parse(swept) if self.redacts else value
+
+    def sweep_name(self, name: str) -> str:
+        """The swept name or path of a file: a legal path, another for every other name, the same for the same."""
+        sweep = self._sweep()
+        swept, entities = swept_name(name, sweep.matches)
+        with self._lock:
+            if name in self._names:
+                return self._names[name]
+            self._counts.categories.update(entities)
+            free = self._names[name] = self._free_names.take(swept if self.redacts else name)
+            return free
+
+    def sweep_file(self, source: Path, target: Path, name: str) -> FileOutcome:
+        """Sweeps a file by its content and the ending of its name; in constant memory.
+
+        In mode `redact` the swept copy is at `target` when this returns, complete, unless it is withheld. In the
+        other modes nothing is written, nothing withheld: the source may be given out as it is.
+
+        Raises:
+            OSError: reading or writing failed; `target` is as it was.
+            MemoryError: it takes more memory than there is.
+        """
+        if self._off:
+            return FileOutcome("off")
+        sweep = self._sweep()
+        before = sweep.counts
+        try:
+            kind, done = whole_or_nothing(
+                target,
+                lambda partial: sweep_into(sweep, source, partial, name, self._bounds(), self._sample_rows),
+            )
+        except WithheldError as error:
+            withheld = Counts(files=1, binary_files=int(error.kind == "binary"), withheld_files=int(self.redacts))
+            if not self.redacts:
+                withheld.add(before)
+            self._add(withheld)
+            return FileOutcome(error.kind, withheld.values, withheld=self.redacts, reason=error.reason)
+        self._add(Counts(files=1))
+        self._add(done.counts)
+        return FileOutcome(kind, done.counts.values)
+
+    def _bounds(self) -> ArchiveBounds:
+        return ArchiveBounds(expanded_bytes=self._expanded_bytes)
+
+    def _sweep(self) -> "Sweep":
+        with self._lock:
+            if self._first is None:
+                # Compiling the rules takes a while, and most runs need none.
+                from backend.redaction.search.finder import Finder
+                from backend.redaction.sweep import Sweep
+
+                ask = self._ask if self._model is not None and self._categories else None
+                finder = Finder(self._categories, self._floor, ask)
+                self._first = Sweep(finder, self._categories, self._floor, redacts=self.redacts)
+            return self._first.again()
+
+    def _ask(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
+        if self._model is None or not any(map(str.isalpha, text)):
+            return ()
+        with self._lock:
+            if self._calls_left == 0:
+                self._counts.model_skipped += 1
+                return ()
+            self._calls_left -= 1
+            self._counts.model_calls += 1
+        try:
+            return self._model.find(text, categories)
+        except Exception as error:
+            raise ModelError from error
+
+    def _add(self, counts: Counts) -> None:
+        with self._lock:
+            self._counts.add(counts)

@@ -1,0 +1,1 @@
+"""Redacts each kind of file in its own way."""

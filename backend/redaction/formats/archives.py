@@ -1,0 +1,137 @@
+"""Sweeps zip archives member by member, within bounds on what they hold and what they expand to."""
+
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Final
+
+from backend.output_paths import safe_member
+from backend.redaction.formats.file_names import FreeNames, swept_name
+from backend.redaction.formats.files import ArchiveBounds, WithheldError, parser_failures_withheld, sweep_into
+from backend.redaction.sweep import Sweep
+
+_CHUNK: Final = 256 * 1024
+_ENCRYPTED: Final = 0x1
+# The record at the end with its longest comment, and the list of members of an archive within bounds.
+_LONGEST_END: Final = 65_557 + 20
+_DIRECTORY: Final = 8_000_000
+_OVER_BOUNDS: Final = frozenset({"too_many_members", "too_large", "too_deep"})
+
+
+def sweep_zip(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sample_rows: int) -> None:
+    """Writes a new archive with every member swept, names too; members that must be withheld are left out.
+
+    So are those whose path leads upwards; other paths are made safe to unpack. Comments, times and rights of the old
+    archive are left behind.
+
+    Raises:
+        WithheldError: the archive is broken, or over the bounds.
+    """
+    if bounds.depth == 0:
+        raise WithheldError("zip", "too_deep")
+    bounds.depth -= 1
+    try:
+        with parser_failures_withheld("zip"):
+            _sweep_members(sweep, source, target, bounds, sample_rows)
+    finally:
+        bounds.depth += 1
+
+
+def _sweep_members(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sample_rows: int) -> None:
+    _check_directory(source)
+    with zipfile.ZipFile(source) as archive, tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        members = archive.infolist()
+        bounds.members -= len(members)
+        if bounds.members < 0:
+            raise WithheldError("zip", "too_many_members")
+        if sum(member.file_size for member in members) > bounds.expanded_bytes:
+            raise WithheldError("zip", "too_large")
+        _Copy(sweep, archive, Path(folder), bounds, sample_rows).write(target)
+
+
+def _check_directory(source: Path) -> None:
+    """Refuses an archive whose list of members alone would fill the memory, before it is read."""
+    with source.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _LONGEST_END))
+        end = file.read()
+    place = end.rfind(b"PK\x05\x06")
+    if place < 0:
+        raise WithheldError("zip", "broken")
+    if (
+        b"PK\x06\x07" in end[max(0, place - 20) : place]
+        or int.from_bytes(end[place + 12 : place + 16], "little") > _DIRECTORY
+    ):
+        raise WithheldError("zip", "too_many_members")
+
+
+class _Copy:
+    """The swept copy of one archive, in the making."""
+
+    def __init__(
+        self, sweep: Sweep, archive: zipfile.ZipFile, folder: Path, bounds: ArchiveBounds, sample_rows: int
+    ) -> None:
+        self._sweep = sweep
+        self._archive = archive
+        self._folder = folder
+        self._bounds = bounds
+        self._sample_rows = sample_rows
+        self._names = FreeNames()
+
+    def write(self, target: Path) -> None:
+        if not self._sweep.redacts:
+            for member in self._archive.infolist():
+                self._swept(member)
+            return
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as copy:
+            for member in self._archive.infolist():
+                path = safe_member(member.filename)
+                if path is None:
+                    self._withhold(member)
+                    continue
+                name = self._name(path)
+                if member.is_dir():
+                    copy.mkdir(name)
+                elif (swept := self._swept(member)) is not None:
+                    copy.write(swept, name)
+                    swept.unlink()
+
+    def _withhold(self, member: zipfile.ZipInfo) -> None:
+        files = int(not member.is_dir())
+        self._sweep.counts.files += files
+        self._sweep.counts.withheld_files += files
+
+    def _swept(self, member: zipfile.ZipInfo) -> Path | None:
+        """A file with the member's swept content; None where it must be withheld, and where nothing is written."""
+        if member.is_dir():
+            return None
+        counts = self._sweep.counts
+        counts.files += 1
+        plain, swept = self._folder / "plain", Path(tempfile.mkdtemp(dir=self._folder)) / "swept"
+        try:
+            self._expand(member, plain)
+            _, part = sweep_into(self._sweep.again(), plain, swept, member.filename, self._bounds, self._sample_rows)
+        except WithheldError as error:
+            if error.reason in _OVER_BOUNDS:
+                raise
+            counts.binary_files += error.kind == "binary"
+            counts.withheld_files += self._sweep.redacts
+            return None
+        counts.add(part.counts)
+        return swept if self._sweep.redacts else None
+
+    def _expand(self, member: zipfile.ZipInfo, plain: Path) -> None:
+        if member.flag_bits & _ENCRYPTED:
+            raise WithheldError("binary", "binary")
+        with self._archive.open(member) as content, plain.open("wb") as file:
+            # The sizes that an archive states are its author's.
+            while block := content.read(_CHUNK):
+                self._bounds.expanded_bytes -= len(block)
+                if self._bounds.expanded_bytes < 0:
+                    raise WithheldError("zip", "too_large")
+                file.write(block)
+
+    def _name(self, name: str) -> str:
+        swept, entities = swept_name(name, self._sweep.matches)
+        self._sweep.counts.categories.update(entities)
+        return self._names.take(swept)

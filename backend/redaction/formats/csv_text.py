@@ -1,0 +1,133 @@
+"""Sweeps comma-separated values cell by cell as they stream past: separators, quotes and line ends stay as they are."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from backend.redaction.search.numbers import has_exponents, plain_number
+
+LONGEST_CELL: Final = 16 * 1024 * 1024
+_BATCH: Final = 512 * 1024
+# A batch mostly has fewer.
+_MOST_CELLS: Final = 262_144
+# Empty cells that are read as one.
+_MOST_EMPTY: Final = 1_024
+_SEPARATORS: Final = (",", ";", "\t", "|")
+
+_QUOTED: Final = r'[^"]*+(?:""[^"]*+)*+'
+_INSIDE: Final = re.compile(_QUOTED)
+
+Sweep = Callable[[list[str], list[str]], dict[int, str]]
+
+
+class CellTooLongError(ValueError):
+    """One cell is longer than LONGEST_CELL."""
+
+
+def sweep_csv(blocks: Iterable[str], sweep: Sweep, separator: str | None = None) -> Iterator[str]:
+    """The swept text, block by block; the first row names the columns, and is swept like any other.
+
+    Without a `separator` it is the one of comma, semicolon, tab and bar that the first row holds most of.
+
+    Raises:
+        CellTooLongError: before a longer cell would be held in memory.
+    """
+    table: _Table | None = None
+    rest = ""
+    for block in blocks:
+        rest += block
+        if len(rest) < _BATCH:
+            continue
+        table = table or _Table(separator or _separator(rest), sweep)
+        swept, rest = table.swept(rest, final=False)
+        if len(rest) > LONGEST_CELL:
+            raise CellTooLongError
+        yield swept
+    yield (table or _Table(separator or _separator(rest), sweep)).swept(rest, final=True)[0]
+
+
+def _separator(text: str) -> str:
+    line = text.lstrip("\r\n").partition("\n")[0]
+    return max(_SEPARATORS, key=line.count)
+
+
+class _Table:
+    """Where a reader of cells is: the columns' names and the column that comes next."""
+
+    def __init__(self, separator: str, sweep: Sweep) -> None:
+        one = re.escape(separator)
+        self._cell = re.compile(rf'("{_QUOTED}"[^{one}\r\n]*|[^{one}\r\n]*)({one}{{1,{_MOST_EMPTY}}}+|\r\n|\r|\n|\Z)')
+        self._separator = separator
+        self._sweep = sweep
+        # Up to where the text that was left is known to be inside of one quoted cell.
+        self._inside = 0
+        self._names: list[str] = []
+        self._named = False
+        self._column = 0
+
+    def swept(self, text: str, *, final: bool) -> tuple[str, str]:
+        """The swept cells, and, unless the text is final, what may yet grow: the cell that is not ended."""
+        if self._goes_on_inside(text) and not final:
+            return "", text
+        done: list[str] = []
+        parts: list[str] = []
+        labels: list[str] = []
+        place = 0
+        size = len(text)
+        for found in self._cell.finditer(text):
+            cell, end = found.groups()
+            if place == size:
+                break
+            if not final and (found.end() == size or self._open(cell)):
+                self._inside = int(cell.startswith('"'))
+                break
+            place = found.end()
+            parts += cell, end
+            labels.append(self._label(cell, end))
+            if len(labels) == _MOST_CELLS:
+                done.append(self._replaced(parts, labels))
+                parts, labels = [], []
+        done.append(self._replaced(parts, labels))
+        return "".join(done), text[place:]
+
+    def _replaced(self, parts: list[str], labels: list[str]) -> str:
+        """The text of cells and what ends them, in turn, with the cells swept."""
+        cells = parts[::2]
+        if has_exponents("".join(parts)):
+            cells = [plain_number(cell) for cell in cells]
+        for index, new in self._sweep(cells, labels).items():
+            parts[2 * index] = new
+        return "".join(parts)
+
+    def _goes_on_inside(self, text: str) -> bool:
+        """Whether all of a text is still inside of the quoted cell that it begins with."""
+        if self._inside:
+            found = _INSIDE.match(text, self._inside)
+            assert found is not None, "it matches nothing too"
+            # The last quote may be the first of two.
+            self._inside = found.end() if found.end() >= len(text) - 1 else 0
+        return self._inside > 0
+
+    def _open(self, cell: str) -> bool:
+        # With the rest of the text it may turn out to be one quoted cell over many lines.
+        return cell.startswith('"') and cell.count('"') % 2 == 1
+
+    def _label(self, cell: str, end: str) -> str:
+        """The label of a cell; what ends it may be many separators, with empty cells between them."""
+        label = ""
+        names, column = self._names, self._column
+        if not self._named:
+            names.append(cell.strip('" \ufeff'))
+        elif column < len(names):
+            label = names[column]
+        if end[:1] == self._separator:
+            self._column = column + len(end)
+            if not self._named and len(end) > 1:
+                names += [""] * (len(end) - 1)
+            return label
+        if not self._named:
+            self._named = any(names)
+            if not self._named:
+                names.clear()
+        self._column = 0
+        return label

@@ -1,0 +1,210 @@
+"""Sweeps parquet files batch by batch: every row of every column, whatever its type."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import types
+
+from backend.redaction.formats.files import ArchiveBounds, parser_failures_withheld
+from backend.redaction.formats.parquet_batches import batches, coded_columns
+from backend.redaction.search.numbers import plain_number
+from backend.redaction.sweep import Sweep
+
+# Below it, every float that is whole fits into 64 bits.
+_WHOLE: Final = 9e18
+
+
+def sweep_parquet(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sample_rows: int) -> None:
+    """Writes a copy with every row swept; columns keep their names, and the file's own metadata is left behind.
+
+    The first `sample_rows` rows decide which columns of numbers and times become text, because they hold values; in
+    the others a value that comes later is emptied, as is what no rule can read (bytes that are no text).
+
+    Raises:
+        WithheldError: the file is broken, or over the bounds.
+        MemoryError: it takes more memory than there is.
+    """
+    with parser_failures_withheld("parquet"), _opened(source) as file:
+        if not sweep.redacts:
+            for batch in batches(file, bounds):
+                _Columns(sweep, batch.schema, set()).swept(batch)
+            return
+        columns = _Columns(sweep, file.schema_arrow, _told_by_sample(sweep, file, replace(bounds), sample_rows))
+        with pq.ParquetWriter(target, columns.schema) as writer:
+            for batch in batches(file, bounds):
+                writer.write_batch(columns.swept(batch))
+
+
+def _opened(source: Path) -> pq.ParquetFile:
+    """The file, with columns that say each value once read that way: what they stand for is counted before it is."""
+    with pq.ParquetFile(source, pre_buffer=False) as file:
+        coded = coded_columns(file)
+    return pq.ParquetFile(source, pre_buffer=False, read_dictionary=coded)
+
+
+def _told_by_sample(sweep: Sweep, file: pq.ParquetFile, bounds: ArchiveBounds, rows: int) -> set[str]:
+    """The columns of plain values other than text in whose first rows a value stands."""
+    told: set[str] = set()
+    left = rows
+    for batch in batches(file, bounds):
+        part = batch.slice(0, left)
+        for name, column in zip(part.schema.names, part.columns, strict=True):
+            if (
+                name not in told
+                and _is_plain(column.type)
+                and sweep.again().cells(_texts(column), [name] * len(column))
+            ):
+                told.add(name)
+        left -= len(part)
+        if left <= 0:
+            break
+    return told
+
+
+class _Columns:
+    """How each column of one file is swept, and the schema of what comes out."""
+
+    def __init__(self, sweep: Sweep, schema: pa.Schema, become_text: set[str]) -> None:
+        self._sweep = sweep
+        self.schema = pa.schema(
+            [
+                pa.field(field.name, pa.string() if field.name in become_text else _nullable(field.type))
+                for field in schema
+            ]
+        )
+
+    def swept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        arrays = [self._column(column, field) for column, field in zip(batch.columns, self.schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _column(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        if types.is_null(column.type) or types.is_boolean(column.type):
+            return column
+        if isinstance(column, pa.ExtensionArray):
+            column = column.storage
+        if types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if _is_plain(column.type) or _is_text(column.type):
+            return self._flat(column, field)
+        values = column.to_pylist()
+        leaves: list[Any] = []
+        labels: list[str] = []
+        _collect(values, field.name, leaves, labels)
+        new = self._new_leaves(leaves, labels)
+        if not new:
+            return column.cast(field.type)
+        following = iter(range(len(leaves)))
+        return pa.array(_rebuilt(values, lambda leaf: new.get(next(following), leaf)), type=field.type)
+
+    def _flat(self, column: pa.Array, field: pa.Field) -> pa.Array:
+        texts = _texts(column)
+        changed = self._sweep.cells(texts, [field.name] * len(texts))
+        if not types.is_large_string(field.type) and not types.is_string(field.type):
+            mask = pa.array([index in changed for index in range(len(texts))]) if changed else None
+            return column if mask is None else pc.if_else(mask, pa.scalar(None, column.type), column)
+        if not changed:
+            return column.cast(field.type)
+        valid = column.is_valid().to_pylist()
+        merged = [
+            changed.get(index, text) if there else None
+            for index, (text, there) in enumerate(zip(texts, valid, strict=True))
+        ]
+        return pa.array(merged, type=field.type)
+
+    def _new_leaves(self, leaves: Sequence[Any], labels: Sequence[str]) -> dict[int, Any]:
+        """What replaces some leaves: text for text, nothing for anything else that is or may be a value."""
+        texts = []
+        new: dict[int, Any] = {}
+        for index, leaf in enumerate(leaves):
+            text = leaf
+            if isinstance(leaf, bytes):
+                try:
+                    text = leaf.decode()
+                except UnicodeDecodeError:
+                    text = ""
+                    if self._sweep.redacts:
+                        new[index] = None
+                        self._sweep.counts.emptied_values += 1
+            texts.append(text if isinstance(text, str) else plain_number(str(text)))
+        for index, text in self._sweep.cells(texts, labels).items():
+            leaf = leaves[index]
+            new[index] = text if isinstance(leaf, str) else text.encode() if isinstance(leaf, bytes) else None
+        return new
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether a column holds numbers or times."""
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_temporal(kind))
+
+
+def _texts(column: pa.Array) -> list[str]:
+    if types.is_floating(column.type):
+        return _texts_of_floats(column)
+    if not _is_text(column.type):
+        try:
+            column = column.cast(pa.string())
+        except pa.ArrowNotImplementedError:
+            return ["" if value is None else str(value) for value in column.to_pylist()]
+    return ["" if value is None else value for value in column.to_pylist()]
+
+
+def _texts_of_floats(column: pa.Array) -> list[str]:
+    """Where a column of whole numbers has gaps, it is often one of floats."""
+    column = column.cast(pa.float64())
+    whole = pc.and_(pc.equal(column, pc.floor(column)), pc.less(pc.abs(column), pa.scalar(_WHOLE)))
+    digits = pc.if_else(whole, column, pa.scalar(0.0)).cast(pa.int64()).cast(pa.string())
+    return ["" if value is None else value for value in pc.if_else(whole, digits, column.cast(pa.string())).to_pylist()]
+
+
+def _nullable(kind: pa.DataType) -> pa.DataType:
+    """The type in which every part may be empty, and text is plain text."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _nullable(kind.storage_type)
+    if types.is_dictionary(kind):
+        return _nullable(kind.value_type)
+    if types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(_nullable(kind.key_type), _nullable(kind.item_type))
+    if types.is_large_list(kind):
+        return pa.large_list(_nullable(kind.value_type))
+    if types.is_list(kind) or types.is_fixed_size_list(kind):
+        return pa.list_(_nullable(kind.value_type))
+    if types.is_fixed_size_binary(kind) or types.is_binary_view(kind):
+        return pa.binary()
+    return pa.string() if types.is_string_view(kind) else kind
+
+
+def _collect(value: Any, label: str, leaves: list[Any], labels: list[str]) -> None:
+    """The leaves of nested values, depth first; keys of structs and maps are their labels, and no leaves."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _collect(item, key, leaves, labels)
+    elif isinstance(value, list):
+        for item in value:
+            _collect(item, label, leaves, labels)
+    elif isinstance(value, tuple):
+        _collect(value[1], str(value[0]), leaves, labels)
+    elif value is not None and not isinstance(value, bool):
+        leaves.append(value)
+        labels.append(label)
+
+
+def _rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
+    """The same nested values with new leaves, in the order of `_collect`."""
+    if isinstance(value, dict):
+        return {key: _rebuilt(item, leaf) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rebuilt(item, leaf) for item in value]
+    if isinstance(value, tuple):
+        return value[0], _rebuilt(value[1], leaf)
+    return value if value is None or isinstance(value, bool) else leaf(value)

@@ -1,0 +1,59 @@
+"""Sweeps text of any length as it streams past, to the same result as if it were swept whole."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from backend.redaction.rules.rule import REACH, Value, line_above
+from backend.redaction.search.spans import resolved
+
+_BATCH: Final = 512 * 1024
+
+
+def sweep_stream(
+    blocks: Iterable[str],
+    find_all: Callable[[str], Sequence[Value]],
+    swept: Callable[[str, Sequence[Value]], str],
+    batch: int = _BATCH,
+) -> Iterator[str]:
+    """The swept text, block by block, holding about `batch` characters.
+
+    A batch ends at a line break, and where a line is longer, between two values, with REACH characters kept as
+    context for what follows. A chain of overlapping values that fills a batch is cut all the same, and then gives a
+    replacement on either side.
+    """
+    text = ""
+    done = 0
+    for block in blocks:
+        text += block
+        if len(text) - done < max(batch, 2 * REACH):
+            continue
+        if (end := text.rfind("\n", done) + 1) > done:
+            yield _swept(text[:end], done, end, find_all(text[:end]), swept)
+            kept = line_above(text, end)
+            text, done = text[kept:], end - kept
+            continue
+        matches = find_all(text)
+        end = _between(matches, done, len(text) - REACH)
+        yield _swept(text, done, end, matches, swept)
+        kept = max(end - REACH, 0)
+        text, done = text[kept:], end - kept
+    if len(text) > done:
+        yield _swept(text, done, len(text), find_all(text), swept)
+
+
+def _between(matches: Sequence[Value], done: int, latest: int) -> int:
+    for group in reversed(resolved(matches)):
+        if group.start < latest < group.end:
+            return group.start if group.start > done else latest
+    return latest
+
+
+def _swept(
+    text: str, start: int, end: int, values: Sequence[Value], swept: Callable[[str, Sequence[Value]], str]
+) -> str:
+    here = [
+        (max(low, start) - start, min(high, end) - start, entity, score)
+        for low, high, entity, score in values
+        if high > start and low < end
+    ]
+    return swept(text[start:end], resolved(here))

@@ -1,0 +1,1 @@
+"""Runs the redaction engine in confined child processes."""

@@ -1,0 +1,153 @@
+"""The program of confined processes that sweep for personal data; see `backend.confined`.
+
+Policies are as `pii_policy.normalise` gives them. Each answer has the `counts` of its sweep.
+"""
+
+import importlib
+import logging
+import os
+import shutil
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from backend import json_text
+from backend.confined import JobFailedError
+from backend.models.catalog import Models, ModelUnusableError
+from backend.redaction import Mention, ModelError, RedactionEngine
+from backend.redaction.formats.files import MACHINE_ERRORS
+from backend.redaction.process.model_recognizer import AskedModel, ModelFailedError
+from backend.secrets import Secrets
+from backend.settings import ModelProvider
+
+_KEY: Final = "key"
+
+_scratch: Path
+_pauses: Sequence[float]
+_expanded_bytes: int
+
+
+def configure(configuration: Mapping[str, Any], scratch: Path | None) -> None:
+    """Prepares the process; `configuration` has the `pauses` between tries of a model.
+
+    Its `expanded_bytes` are what a zip or parquet file may expand to.
+    """
+    global _scratch, _pauses, _expanded_bytes
+    assert scratch is not None
+    _scratch, _pauses, _expanded_bytes = scratch, configuration["pauses"], configuration["expanded_bytes"]
+    # Nobody reads what libraries say of a sweep, and they may quote what is swept.
+    logging.getLogger().addHandler(logging.NullHandler())
+    warnings.simplefilter("ignore")
+    importlib.import_module("backend.redaction.search.finder")
+
+
+def sweep_values(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any]:
+    """Sweeps JSON `values`; gives them as `swept`, null where the policy changes nothing."""
+    engine = _engine(arguments)
+    with _failures_worded(engine):
+        swept = [engine.sweep_value(value) for value in arguments["values"]]
+    return {"swept": swept if engine.redacts else None, "counts": engine.counts}
+
+
+def sweep_names(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any]:
+    """Sweeps the `names` of files, each into another than the rest."""
+    engine = _engine(arguments)
+    with _failures_worded(engine):
+        swept = [engine.sweep_name(name) for name in arguments["names"]]
+    return {"swept": swept, "counts": engine.counts}
+
+
+def sweep_file(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:
+    """Sweeps the file at the first descriptor, called `name`, into the one at the second."""
+    engine = _engine(arguments)
+    source, target = _scratch / "source", _scratch / "target"
+    with _failures_worded(engine):
+        _copy(descriptors[0], source)
+        outcome = engine.sweep_file(source, target, arguments["name"])
+        if target.exists():
+            _write(target, descriptors[1])
+    return {
+        "kind": outcome.kind,
+        "values": outcome.values,
+        "withheld": outcome.withheld,
+        "reason": outcome.reason,
+        "counts": engine.counts,
+    }
+
+
+def sweep_text(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any]:
+    """Sweeps a value that is given as JSON `text`.
+
+    Gives it as `swept` text, null where the policy changes nothing, and the string that its `member` then is, if any.
+    """
+    engine = _engine(arguments)
+    with _failures_worded(engine):
+        value = engine.sweep_value(json_text.parse(arguments["text"]))
+        found = value.get(arguments["member"]) if isinstance(value, dict) else None
+        swept = json_text.write(value) if engine.redacts else None
+    return {"swept": swept, "member": found if isinstance(found, str) else None, "counts": engine.counts}
+
+
+OPERATIONS = {"values": sweep_values, "text": sweep_text, "names": sweep_names, "file": sweep_file}
+
+
+class _NeverAsked:
+    """Stands for a model whose calls are used up, so that what it is not asked is counted."""
+
+    def find(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
+        raise NotImplementedError
+
+
+def _engine(arguments: Mapping[str, Any]) -> RedactionEngine:
+    policy, access = arguments["policy"], arguments["model"]
+    if policy["model"] is None:
+        return RedactionEngine(policy, expanded_bytes=_expanded_bytes)
+    if access is None:
+        return RedactionEngine({**policy, "max_model_calls": 0}, _NeverAsked(), expanded_bytes=_expanded_bytes)
+    provider = policy["model"].partition(":")[0]
+    given = ModelProvider(None if access["api_key"] is None else _KEY, access["base_url"])
+    secrets = Secrets({_KEY: "env:KEY"}, {"KEY": access["api_key"] or ""})
+    model = AskedModel(Models(secrets, {provider: given}), policy["model"], _pauses)
+    return RedactionEngine(policy, model, expanded_bytes=_expanded_bytes)
+
+
+@contextmanager
+def _failures_worded(engine: RedactionEngine) -> Iterator[None]:
+    """Words what is raised without quoting what was swept.
+
+    Says how often the model was asked until then, and whether a `retry` may succeed.
+    """
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - its words may quote what was swept
+        data = {"model_calls": engine.counts["model_calls"], "retry": _may_succeed_later(error)}
+        raise JobFailedError(_reason(error), data) from None
+
+
+def _may_succeed_later(error: Exception) -> bool:
+    return isinstance(error, ModelError) or (isinstance(error, OSError) and error.errno in MACHINE_ERRORS)
+
+
+def _reason(error: BaseException) -> str:
+    match error:
+        case ModelError(__cause__=BaseException() as cause):
+            return _reason(cause)
+        case ModelUnusableError() | ModelFailedError():
+            return str(error)
+        case OSError(strerror=str(reason)):
+            return reason
+    return f"an unexpected failure ({type(error).__name__})"
+
+
+def _copy(descriptor: int, target: Path) -> None:
+    with os.fdopen(os.dup(descriptor), "rb") as given, target.open("wb") as file:
+        shutil.copyfileobj(given, file, 2**20)
+
+
+def _write(source: Path, descriptor: int) -> None:
+    with source.open("rb") as file, os.fdopen(os.dup(descriptor), "wb") as taken:
+        shutil.copyfileobj(file, taken, 2**20)

@@ -1,0 +1,316 @@
+"""Sweeps for personal data in confined processes, each within processor time and memory of its own.
+
+Sweeps of several keys go side by side. Only a process that asks a model has network, and that model's secret alone.
+"""
+
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from time import perf_counter
+from typing import Any, Final, NamedTuple
+
+from backend import json_text, metrics
+from backend.confined import ConfinedError, ConfinedPool, FailureKind
+from backend.json_text import JsonText
+from backend.models.catalog import Models
+from backend.redaction import Counts, FileOutcome
+from backend.redaction.process.model_recognizer import PAUSES
+from backend.secrets import SecretError
+from backend.settings import ModelProvider, RedactionLimits
+from backend.workflows.entity_types import ENTITY_TYPES
+
+Policy = Mapping[str, Any]
+
+_PROGRAM: Final = "backend.redaction.process.program"
+_KINDS: Final = frozenset({"off", "text", "csv", "json", "parquet", "zip", "binary"})
+OVER_LIMIT: Final = "over_limit"
+"""Why a file was withheld whose sweep exceeded a bound."""
+SWEEP_FAILED: Final = "sweep_failed"
+"""Why a file was withheld at which the program that sweeps failed."""
+_LIMITS: Final = frozenset({FailureKind.DEADLINE, FailureKind.MEMORY, FailureKind.TOO_LARGE, FailureKind.DIED})
+# A model may take a minute to answer, and is asked again for another.
+_WALL_SECONDS_PER_CALL: Final = 180.0
+_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+
+
+class RedactionError(Exception):
+    """A sweep could not be carried out, and nothing of it may be used; the text is worded for a person.
+
+    `over_limit` says that it exceeded a bound of time, memory or size; `permanent`, that a retry cannot help, because
+    of that or because the program failed at what it swept. `model_calls` is how often a model had been asked before.
+    """
+
+    def __init__(self, reason: str, model_calls: int = 0, *, over_limit: bool = False, permanent: bool = False) -> None:
+        super().__init__(reason)
+        self.model_calls = model_calls
+        self.over_limit = over_limit
+        self.permanent = permanent or over_limit
+
+
+class SweptText(NamedTuple):
+    """A swept value as JSON text, and the string that one of its members then is, if that was asked for and is one."""
+
+    text: JsonText
+    member: str | None
+
+
+class Redactor:
+    """Hands sweeps to the processes. Thread-safe; every call waits for its sweep.
+
+    `models` are those it may ask, with `pauses` between the tries where one fails. `scratch` is a folder for copies of
+    what is being swept. A sweep ends soon after its `halt` is set; `owner` is the API key whose run it is for, and
+    owners are served round robin.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        pauses: Sequence[float] = PAUSES,
+        *,
+        scratch: Path,
+        limits: RedactionLimits | None = None,
+    ) -> None:
+        self._models = models
+        self._pauses = pauses
+        self._limits = limits or RedactionLimits()
+        self._scratch = scratch
+        self._lock = threading.Lock()
+        self._pools: dict[str | None, ConfinedPool] = {}
+        self._closed = False
+        # What an earlier process was killed at.
+        shutil.rmtree(scratch, ignore_errors=True)
+
+    def values(
+        self, policy: Policy, values: Sequence[Any], halt: threading.Event | None = None, *, owner: str
+    ) -> tuple[list[Any], Counts]:
+        """Sweeps JSON values.
+
+        Raises:
+            RedactionError: the sweep could not be carried out.
+        """
+        size_bytes = len(json_text.write(values))
+        answer, counts = self._run("values", policy, {"values": values}, size_bytes, f"{owner}/values", halt)
+        swept = answer["swept"]
+        return list(values) if swept is None and policy["mode"] != "redact" else _many(swept, len(values)), counts
+
+    def text(
+        self,
+        policy: Policy,
+        text: str,
+        halt: threading.Event | None = None,
+        *,
+        owner: str,
+        member: str | None = None,
+    ) -> tuple[SweptText, Counts]:
+        """Sweeps a value given as JSON text; `member` names a string in it to be given too. Raises as `values`."""
+        given = {"text": text, "member": member}
+        answer, counts = self._run("text", policy, given, len(text), f"{owner}/values", halt)
+        swept, found = answer.get("swept"), answer.get("member")
+        if swept is None and policy["mode"] != "redact":
+            swept = text
+        if not isinstance(swept, str) or not (found is None or isinstance(found, str)):
+            raise _malformed()
+        return SweptText(JsonText(swept), found), counts
+
+    def names(
+        self, policy: Policy, names: Sequence[str], halt: threading.Event | None = None, *, owner: str
+    ) -> tuple[list[str], Counts]:
+        """Sweeps names of files, each into another than the rest; no model is asked. Raises as `values`."""
+        policy = {**policy, "model": None}
+        size_bytes = sum(map(len, names))
+        answer, counts = self._run("names", policy, {"names": names}, size_bytes, f"{owner}/values", halt)
+        swept = _many(answer["swept"], len(names))
+        if len(set(map(str, swept))) != len(swept) or not all(map(_is_relative_path, swept)):
+            raise _malformed()
+        return swept, counts
+
+    def file(
+        self,
+        policy: Policy,
+        source: Path,
+        target: Path,
+        name: str,
+        halt: threading.Event | None = None,
+        *,
+        owner: str,
+    ) -> tuple[FileOutcome, Counts]:
+        """Sweeps a file that is called `name`; in mode `redact` its swept copy goes to `target`.
+
+        A file that exceeds a bound is withheld, with the reason OVER_LIMIT; one at which the program fails, with
+        SWEEP_FAILED. Raises as `values`.
+        """
+        size = source.stat().st_size
+        partial = target.with_name(target.name + ".partial")
+        try:
+            with source.open("rb") as given, partial.open("wb") as taken:
+                descriptors = given.fileno(), taken.fileno()
+                answer, counts = self._run("file", policy, {"name": name}, size, f"{owner}/files", halt, descriptors)
+            outcome = _outcome(answer)
+            if not outcome.withheld and policy["mode"] == "redact":
+                partial.replace(target)
+        except RedactionError as error:
+            if not error.permanent:
+                raise
+            redacts = policy["mode"] == "redact"
+            reason = OVER_LIMIT if error.over_limit else SWEEP_FAILED
+            outcome = FileOutcome("unknown", withheld=redacts, reason=reason)
+            counts = Counts(files=1, withheld_files=int(redacts), model_calls=error.model_calls)
+        finally:
+            partial.unlink(missing_ok=True)
+        metrics.REDACTION_BYTES.add_many(size)
+        return outcome, counts
+
+    @property
+    def expanded_mb(self) -> int:
+        """What a zip or parquet file may expand to."""
+        return self._limits.expanded_mb
+
+    def limit_of(self, size_bytes: int) -> str:
+        """The bounds of a sweep of so many bytes, in words."""
+        return self._limits.in_words(size_bytes)
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes that sweep, or wait for a sweep, now."""
+        with self._lock:
+            return [pid for pool in self._pools.values() for pid in pool.pids]
+
+    def close(self) -> None:
+        """Ends the processes for good; what they still work on fails, and so does whatever comes."""
+        with self._lock:
+            self._closed = True
+            pools = list(self._pools.values())
+        for pool in pools:
+            pool.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _run(
+        self,
+        operation: str,
+        policy: Policy,
+        given: dict[str, Any],
+        size_bytes: int,
+        owner: str,
+        halt: threading.Event | None,
+        descriptors: Sequence[int] = (),
+    ) -> tuple[dict[str, Any], Counts]:
+        asks = policy["model"] is not None and policy["max_model_calls"] > 0
+        arguments = {"policy": dict(policy), "model": self._access(policy["model"]) if asks else None, **given}
+        calls = _WALL_SECONDS_PER_CALL * policy["max_model_calls"] if asks else 0.0
+        began = perf_counter()
+        try:
+            answer = self._pool(policy["model"] if asks else None).run(
+                operation,
+                arguments,
+                owner=owner,
+                cpu_seconds=self._limits.cpu_seconds(size_bytes),
+                memory_bytes=self._limits.memory_mb * 2**20,
+                descriptors=descriptors,
+                halt=halt,
+                extra_wall_seconds=calls,
+            )
+            return _dictionary(answer), _counts(answer)
+        except (ConfinedError, RedactionError) as error:
+            if halt is None or not halt.is_set():
+                metrics.REDACTION_FAILURES.add(operation)
+            raise (_refused(error) if isinstance(error, ConfinedError) else error) from None
+        finally:
+            metrics.REDACTION_SECONDS.observe(perf_counter() - began, operation)
+
+    def _pool(self, model: str | None) -> ConfinedPool:
+        with self._lock:
+            if self._closed:
+                raise RedactionError("the service ends")
+            if model not in self._pools:
+                number = len(self._pools)
+                self._pools[model] = ConfinedPool(
+                    _PROGRAM,
+                    name="redaction" if model is None else "redaction-model",
+                    size=self._limits.processes,
+                    network=model is not None,
+                    environment={} if model is None else self._proxies(),
+                    configuration={
+                        "pauses": list(self._pauses),
+                        "expanded_bytes": self._limits.expanded_mb * 1_000_000,
+                    },
+                    scratch=self._scratch / str(number),
+                    spare=model is None,
+                )
+            return self._pools[model]
+
+    def _access(self, model: str) -> dict[str, str | None]:
+        """What the process that asks a model needs for it: the key of that model alone."""
+        provider = self._models.providers.get(model.partition(":")[0], ModelProvider())
+        try:
+            key = None if provider.api_key is None else self._models.secrets.get(provider.api_key)
+        except SecretError as error:
+            raise RedactionError(str(error)) from None
+        return {"api_key": key, "base_url": provider.base_url}
+
+    def _proxies(self) -> dict[str, str]:
+        environment = self._models.secrets.environment
+        names = [spelling for name in _PROXIES for spelling in (name, name.lower())]
+        return {name: environment[name] for name in names if name in environment}
+
+
+def _refused(error: ConfinedError) -> RedactionError:
+    data = error.data if isinstance(error.data, dict) else {}
+    calls = data.get("model_calls")
+    reason = {
+        FailureKind.HALTED: "the sweep was ended",
+        FailureKind.DIED: "the process that sweeps died",
+        FailureKind.MEMORY: "it needs more memory than a sweep may have",
+    }.get(error.kind, str(error))
+    return RedactionError(
+        reason,
+        calls if isinstance(calls, int) else 0,
+        over_limit=error.kind in _LIMITS,
+        permanent=error.kind is FailureKind.FAILED and data.get("retry") is not True,
+    )
+
+
+# What a process answers is untrusted: it has read what strangers wrote.
+
+
+def _malformed() -> RedactionError:
+    return RedactionError("the process that sweeps gave a malformed answer", over_limit=True)
+
+
+def _dictionary(answer: Any) -> dict[str, Any]:
+    if not isinstance(answer, dict):
+        raise _malformed()
+    return answer
+
+
+def _many(swept: Any, count: int) -> list[Any]:
+    if not isinstance(swept, list) or len(swept) != count:
+        raise _malformed()
+    return swept
+
+
+def _counts(answer: dict[str, Any]) -> Counts:
+    with suppress(KeyError, TypeError, AttributeError, ValueError):
+        counts = Counts.from_dict(answer["counts"])
+        numbers = {name: value for name, value in counts.as_dict().items() if name != "categories"}
+        if counts.categories.keys() <= ENTITY_TYPES and all(
+            type(number) is int and number >= 0 for number in (*numbers.values(), *counts.categories.values())
+        ):
+            return counts
+    raise _malformed()
+
+
+def _outcome(answer: dict[str, Any]) -> FileOutcome:
+    match answer:
+        case {"kind": str(kind), "values": int(values), "withheld": bool(withheld), "reason": str() | None as reason}:
+            if kind in _KINDS and values >= 0:
+                return FileOutcome(kind, values, withheld, reason)
+    raise _malformed()
+
+
+def _is_relative_path(name: Any) -> bool:
+    if not isinstance(name, str) or not name or "\0" in name:
+        return False
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts

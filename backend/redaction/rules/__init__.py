@@ -1,0 +1,1 @@
+"""What values of each entity type look like."""

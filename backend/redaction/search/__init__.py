@@ -1,0 +1,1 @@
+"""Finds where rules match in text of any length."""

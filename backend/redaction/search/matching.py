@@ -1,0 +1,157 @@
+"""What one rule finds in a text: the matches of its pattern that are values, and their scores."""
+
+import functools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from backend.redaction.rules.rule import Rule, Value, Zone
+from backend.redaction.search.contexts import Labels, is_beside
+from backend.redaction.search.linear_search import at_first, first_characters
+
+_NOWHERE: Final = (1 << 62, 1 << 62)
+
+
+def find(
+    rule: Rule,
+    text: str,
+    floor: float,
+    labels: Labels | None = None,
+    candidates: Sequence[re.Match[str]] | None = None,
+    zones: Sequence[Zone] = (),
+    offset: int = 0,
+) -> list[Value]:
+    """Every match of at least `floor` in a normalised text, overlapping ones too, less what another one holds.
+
+    `labels` name the columns or keys whose values the text joins. `candidates` are matches of the rule's pattern, in
+    order, and `zones` the places beside its context, in order and apart; those of a rule that only its context lifts to
+    `floor` are all in them. Without candidates the whole text is searched. `offset` is added to the places.
+    """
+    if candidates is None:
+        candidates, zones = _searched(rule, text, floor, labels)
+    if labels is not None and rule.has_group:
+        candidates = [found for found in candidates if not labels.apart(found.start(), found.start(1))]
+    values = _values(rule, text, [found.span(1) for found in candidates])
+    entity, score = rule.entity, rule.score
+    if score < floor:
+        score = rule.context_score
+    elif zones and rule.context_score > score:
+        high, near = rule.context_score, _inside(values, zones)
+        return [
+            (start + offset, end + offset, entity, high if beside else score)
+            for (start, end), beside in zip(values, near, strict=True)
+        ]
+    return [(start + offset, end + offset, entity, score) for start, end in values]
+
+
+def _inside(spans: Iterable[Zone], zones: Sequence[Zone]) -> Iterator[bool]:
+    """Whether each span, in order, begins in one of the zones."""
+    following = iter([*zones, _NOWHERE])
+    low, high = next(following)
+    for start, _ in spans:
+        while start >= high:
+            low, high = next(following)
+        yield start >= low
+
+
+def _searched(
+    rule: Rule, text: str, floor: float, labels: Labels | None
+) -> tuple[Sequence[re.Match[str]], Sequence[Zone]]:
+    """Candidates and zones as `find` takes them, by reading all of the text."""
+    candidates = list(compiled(rule).finditer(text))
+    if not rule.context:
+        return candidates, ()
+    beside = [found for found in candidates if is_beside(rule.context, text, found.start(1), labels)]
+    zones = [(found.start(1), found.start(1) + 1) for found in beside]
+    return beside if rule.score < floor else candidates, zones
+
+
+def _values(rule: Rule, text: str, spans: list[Zone]) -> list[Zone]:
+    """The spans that are values, and of each as much as is the value."""
+    if rule.tail:
+        return _with_tails(rule, text, spans)
+    if rule.widen is not None:
+        widen = rule.widen
+        wide = [(widen(text, start), start, end) for start, end in spans]
+        return [(first, end) for first, start, end in wide if first < start]
+    if rule.trim is not None:
+        return _trimmed(rule, text, spans)
+    return spans if rule.check is None else _checked(rule, text, spans)
+
+
+def _checked(rule: Rule, text: str, spans: Iterable[Zone]) -> list[Zone]:
+    assert rule.check is not None
+    check = rule.check
+    known: dict[str, bool] = {}
+    values = []
+    for span in spans:
+        found = text[span[0] : span[1]]
+        if (right := known.get(found)) is None:
+            right = known[found] = check(found)
+        if right:
+            values.append(span)
+    return values
+
+
+def _trimmed(rule: Rule, text: str, spans: Iterable[Zone]) -> list[Zone]:
+    assert rule.trim is not None
+    trim = rule.trim
+    followers = _class(rule.after)
+    known: dict[str, int] = {}
+    values = []
+    size = len(text)
+    last = -1
+    for start, end in spans:
+        if end <= last:
+            continue
+        found = text[start:end]
+        if (length := known.get(found)) is None:
+            length = known[found] = trim(found)
+        stop = start + length
+        if length and (stop == size or text[stop] not in followers):
+            values.append((start, stop))
+            last = stop
+    return values
+
+
+def _with_tails(rule: Rule, text: str, spans: Iterable[Zone]) -> list[Zone]:
+    """The values of a rule whose matches go on with any number of some characters, each of which is read once.
+
+    Of matches that end together the first holds the others.
+    """
+    assert rule.trim is not None
+    run = re.compile(f"{rule.tail}*+", re.ASCII)
+    most = rule.longest_tail
+    values: list[Zone] = []
+    run_end = -1
+    held = False
+    for start, head_end in spans:
+        if head_end > run_end:
+            found = run.match(text, head_end)
+            run_end = found.end() if found is not None else head_end
+            held = False
+        if run_end > head_end + most:
+            # Nobody sees where it is cut.
+            values.append((start, head_end + most))
+        elif not held:
+            held = True
+            if (length := rule.trim(text[start:run_end])) > 0:
+                values.append((start, start + length))
+    return values
+
+
+@functools.cache
+def _class(characters: str) -> frozenset[str]:
+    """The Latin-1 characters of a class."""
+    pattern = re.compile(f"[{characters}]") if characters else None
+    return frozenset(one for one in map(chr, range(0x100)) if pattern is not None and pattern.match(one))
+
+
+@functools.cache
+def compiled(rule: Rule) -> re.Pattern[str]:
+    """The pattern of a match, found at every place where one begins, with the value as its first group."""
+    before = f"(?<![{rule.before}])" if rule.before else ""
+    after = f"(?![{rule.after}])" if rule.after and not rule.trim else ""
+    value = rule.pattern if rule.has_group else f"({rule.pattern})"
+    first = first_characters(rule.opening or rule.pattern)
+    return re.compile(at_first(first, f"{before}(?={value}{after})"), re.ASCII)

@@ -1,0 +1,29 @@
+"""Finds in a text what a model says of it."""
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+from backend.redaction.model import Mention
+from backend.redaction.rules.rule import Value
+
+_SHORTEST_QUOTE: Final = 2
+
+Ask = Callable[[str, Collection[str]], Sequence[Mention]]
+
+
+def find_mentions(ask: Ask, text: str, categories: Collection[str], floor: float, offset: int) -> list[Value]:
+    """A model's mentions of at least `floor`, each looked up by its quote, wherever that stands as whole words.
+
+    `offset` is added to the places of the matches.
+    """
+    matches = []
+    for mention in ask(text, categories):
+        quote = mention.quote.strip()
+        if mention.type not in categories or mention.score < floor or len(quote) < _SHORTEST_QUOTE:
+            continue
+        places = re.finditer(rf"(?<!\w){re.escape(quote)}(?!\w)", text)
+        matches += [
+            (place.start() + offset, place.end() + offset, mention.type, min(mention.score, 1.0)) for place in places
+        ]
+    return matches

@@ -1,0 +1,77 @@
+"""Cuts texts into windows, joins overlapping matches, and writes `[TYPE]` in the place of values."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from backend.redaction.rules.rule import REACH, Match, Value, line_above
+from backend.workflows.entity_types import ENTITY_TYPES
+
+WINDOW: Final = 8_192
+_PLACEHOLDERS: Final = {entity: f"[{entity}]" for entity in ENTITY_TYPES}
+
+
+def windows(text: str) -> Iterator[tuple[int, int, int, int]]:
+    """Cuts a text: (start, end) of what a window answers for, and (low, high) of what it must read.
+
+    At line breaks a window keeps the lines just above; a longer line is cut with REACH characters of both neighbours.
+    """
+    start = 0
+    low = 0
+    while start < len(text):
+        end = start + WINDOW
+        if end >= len(text):
+            yield start, len(text), low, len(text)
+            return
+        if (line := text.rfind("\n", start, end)) >= start:
+            end = line + 1
+            yield start, end, low, end
+            low = line_above(text, end)
+        else:
+            yield start, end, low, min(_line_end(text, end), end + REACH)
+            low = max(low, end - REACH)
+        start = end
+
+
+def _line_end(text: str, start: int) -> int:
+    end = text.find("\n", start, start + REACH)
+    return start + REACH if end < 0 else end
+
+
+def resolved(values: Iterable[Value]) -> list[Match]:
+    """The values in order, each group that overlaps joined to one."""
+    return [Match(*value) for value in joined(sorted(values))]
+
+
+def joined(values: Iterable[Value]) -> list[Value]:
+    """The same for values that are in order.
+
+    A group is named after the longest in it; among equals the higher score decides, then the name.
+    """
+    groups: list[Value] = []
+    low = high = longest = -1
+    best = (-1, -1, "", 0.0)
+    for value in values:
+        start, end, entity, score = value
+        if start >= high:
+            if low >= 0:
+                groups.append((low, high, best[2], best[3]))
+            low, high, longest, best = start, end, end - start, value
+            continue
+        high = max(high, end)
+        size = end - start
+        if size > longest or (size == longest and (score, entity) > (best[3], best[2])):
+            longest, best = size, value
+    if low >= 0:
+        groups.append((low, high, best[2], best[3]))
+    return groups
+
+
+def replaced(text: str, values: Iterable[Value]) -> str:
+    """The text with `[TYPE]` in the place of every value; they are in order and do not overlap."""
+    parts: list[str] = []
+    place = 0
+    for start, end, entity, _ in values:
+        parts += text[place:start], _PLACEHOLDERS.get(entity) or f"[{entity}]"
+        place = end
+    parts.append(text[place:])
+    return "".join(parts)

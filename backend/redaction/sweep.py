@@ -1,0 +1,69 @@
+"""One sweep, of a text, a value or a file: what it finds is counted when it ends well."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+from backend.redaction.counts import Counts
+from backend.redaction.formats.cells import find_in_cells
+from backend.redaction.formats.stream import sweep_stream
+from backend.redaction.rules.rule import Match, Value
+from backend.redaction.search.finder import Finder
+from backend.redaction.search.spans import replaced, resolved
+
+
+class Sweep:
+    """Finds values and counts them; replaces them where the policy redacts."""
+
+    def __init__(self, finder: Finder, categories: frozenset[str], floor: float, *, redacts: bool) -> None:
+        self.counts = Counts()
+        self.redacts = redacts
+        self._finder = finder
+        self._categories = categories
+        self._floor = floor
+
+    def again(self) -> "Sweep":
+        """A new sweep by the same policy, with nothing counted."""
+        return Sweep(self._finder, self._categories, self._floor, redacts=self.redacts)
+
+    def text(self, text: str) -> str:
+        """The swept text."""
+        return self._replaced(text, self._finder.find_values(text))
+
+    def stream(self, blocks: Iterable[str]) -> Iterator[str]:
+        """The swept text, block by block."""
+        return sweep_stream(blocks, self._finder.find_all, self._replaced)
+
+    def cells(self, cells: Sequence[str], labels: Sequence[str]) -> dict[int, str]:
+        """The new text of each cell that changes, by its index; `labels` name the cells' columns or keys.
+
+        What is found in a cell depends on it and its label alone, so equal ones are read once.
+        """
+        pairs = list(zip(cells, labels, strict=True))
+        distinct = list(dict.fromkeys(pairs)) if self._finder.by_rules_only else pairs
+        found = dict(self._found(distinct))
+        if not found:
+            return {}
+        if len(distinct) == len(pairs):
+            indices = list(found)
+            results = list(found.values())
+        else:
+            by_pair = {distinct[index]: result for index, result in found.items()}
+            indices = [index for index, pair in enumerate(pairs) if pair in by_pair]
+            results = [by_pair[pairs[index]] for index in indices]
+        self.counts.categories.update(itertools.chain.from_iterable([entities for _, entities in results]))
+        return {index: text for index, (text, _) in zip(indices, results, strict=True)} if self.redacts else {}
+
+    def _found(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, tuple[str, list[str]]]]:
+        """The index, the new text and the entity types of each cell and label with values."""
+        cells = [cell for cell, _ in pairs]
+        labels = [label for _, label in pairs]
+        for index, values in find_in_cells(self._finder, self._categories, self._floor, cells, labels):
+            yield index, (replaced(cells[index], values), [entity for _, _, entity, _ in values])
+
+    def matches(self, text: str) -> list[Match]:
+        """What the rules find in a name or another short text; not counted, and no model asked."""
+        return resolved(self._finder.find_all(text, by_rules_only=True))
+
+    def _replaced(self, text: str, values: Sequence[Value]) -> str:
+        self.counts.categories.update([entity for _, _, entity, _ in values])
+        return replaced(text, values) if self.redacts else text

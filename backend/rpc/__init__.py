@@ -1,0 +1,1 @@
+"""The gRPC server: what holds for every call of every service."""

@@ -1,0 +1,164 @@
+"""Who may call what over certificates: the identities that one proves, and the RPCs that each was given."""
+
+import functools
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+from grpc_health.v1 import health
+from grpc_reflection.v1alpha import reflection
+
+from backend.rpc.interceptors import caller_of
+from workflow_api.v1 import options_pb2
+
+ACT_FOR_KEYS: Final = "act-for-keys"
+EDGE: Final = "edge"
+ADMINISTRATION: Final = "administration"
+CONSOLE: Final = "console"
+
+_KEYS: Final = "/workflow_api.v1.KeysService"
+_RUNS: Final = "/workflow_api.v1.RunsService"
+_USERS: Final = "/workflow_api.v1.UsersService"
+_WORKFLOWS: Final = "/workflow_api.v1.WorkflowsService"
+_EDGES_OWN: Final = frozenset({f"{_KEYS}/GetKeyMirror", f"{_KEYS}/WatchKeys", f"{_KEYS}/RecordUsage"})
+# What people say of themselves passes only through where they sign in.
+_CONSOLES_OWN: Final = frozenset(
+    {f"{_USERS}/SignIn", f"{_USERS}/GetSession", f"{_USERS}/SignOut", f"{_USERS}/ChangePassword"}
+)
+_ADMINISTRATORS_READS: Final = frozenset(
+    {
+        f"{_WORKFLOWS}/ListWorkflows",
+        f"{_RUNS}/ListRuns",
+        f"{_RUNS}/GetRun",
+        f"{_RUNS}/ListRunSteps",
+        f"{_RUNS}/ListRunEvents",
+    }
+)
+_CONSOLES_CALLS: Final = frozenset(
+    {
+        "/workflow_api.v1.OutputsService/ListOutputs",
+        # Beside what it reads, for administrators; the contents of outputs stay with the API.
+        f"{_RUNS}/CancelRun",
+    }
+)
+_OF_KEYS: Final = frozenset({options_pb2.ACCESS_ANY_KEY, options_pb2.ACCESS_SCOPE})
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What an identity may call: RPCs by their full name, whole services, and whether in the name of keys."""
+
+    rpcs: frozenset[str] = frozenset()
+    services: frozenset[str] = frozenset()
+    acts_for_keys: bool = False
+
+    def __or__(self, other: "Grant") -> "Grant":
+        return Grant(self.rpcs | other.rpcs, self.services | other.services, self.acts_for_keys or other.acts_for_keys)
+
+
+class Access:
+    """What every identity may call; one that is not named may call nothing.
+
+    Args:
+        rpcs: Every RPC that there is, with the access that it declares.
+        identities: By `dns:<name>` or `uri:<URI>`, what it is given: `edge`, `administration`, `console`,
+            `act-for-keys`, a service as `workflow_api.v1.RunsService`, or an RPC as
+            `/workflow_api.v1.RunsService/GetRun`.
+
+    Raises:
+        ValueError: what is given to an identity does not exist.
+    """
+
+    def __init__(
+        self, rpcs: Mapping[str, options_pb2.Access.ValueType], identities: Mapping[str, Sequence[str]]
+    ) -> None:
+        self._of_keys = frozenset(rpc for rpc, access in rpcs.items() if access in _OF_KEYS)
+        internal = {rpc for rpc, access in rpcs.items() if access == options_pb2.ACCESS_INTERNAL}
+        administration = Grant(frozenset(internal - _EDGES_OWN - _CONSOLES_OWN) | _ADMINISTRATORS_READS)
+        services = {rpc.split("/")[1] for rpc in rpcs} | {health.SERVICE_NAME, reflection.SERVICE_NAME}
+        self._known: dict[str, Grant] = {
+            EDGE: Grant(
+                frozenset(rpcs.keys() - internal) | _EDGES_OWN, frozenset({health.SERVICE_NAME}), acts_for_keys=True
+            ),
+            ADMINISTRATION: administration,
+            CONSOLE: administration | Grant(_CONSOLES_OWN | _CONSOLES_CALLS, frozenset({health.SERVICE_NAME})),
+            ACT_FOR_KEYS: Grant(acts_for_keys=True),
+            **{rpc: Grant(frozenset({rpc})) for rpc in rpcs},
+            **{service: Grant(services=frozenset({service})) for service in services},
+        }
+        self._grants = {
+            identity: functools.reduce(Grant.__or__, (self._grant(identity, name) for name in given), Grant())
+            for identity, given in identities.items()
+        }
+
+    def refusal(self, identities: Iterable[str], rpc: str, *, names_a_key: bool) -> str | None:
+        """Why a caller with these identities may not make a call; None where it may.
+
+        Who acts for keys names one wherever the RPC is a key's: without one nothing would limit its reach.
+        """
+        grant = functools.reduce(Grant.__or__, (self._grants.get(name, Grant()) for name in identities), Grant())
+        if rpc not in grant.rpcs and rpc.split("/")[1] not in grant.services:
+            return f"The certificate's identity may not call {rpc}."
+        if names_a_key and not grant.acts_for_keys:
+            return "The certificate's identity may not act for a key."
+        if not names_a_key and grant.acts_for_keys and rpc in self._of_keys:
+            return f"The certificate's identity must name the key for which it calls {rpc}."
+        return None
+
+    def _grant(self, identity: str, name: str) -> Grant:
+        grant = self._known.get(name)
+        if grant is None:
+            raise ValueError(f"The identity {identity} is given '{name}', which is no service, RPC or role.")
+        return grant
+
+
+class AccessInterceptor(grpc.ServerInterceptor):
+    """Refuses with PERMISSION_DENIED what the caller's certificate is not given, before any servicer sees it."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._guarded: dict[str, Any] = {}
+
+    def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
+        """Put the check before the handler of the call; what does not exist has none."""
+        rpc: str = details.method
+        guarded = self._guarded.get(rpc)
+        if guarded is None:
+            handler = continuation(details)
+            if handler is not None:
+                guarded = self._guarded[rpc] = _with_check(handler, functools.partial(self._check, rpc))
+        return guarded
+
+    def _check(self, rpc: str, context: grpc.ServicerContext) -> None:
+        identities = identities_of(context)
+        refusal = self._access.refusal(identities, rpc, names_a_key=caller_of(context).key_id is not None)
+        if refusal is not None:
+            _LOG.warning("%s was refused: %s", ", ".join(identities) or "A certificate without a name", refusal)
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, refusal)
+
+
+def identities_of(context: grpc.ServicerContext) -> list[str]:
+    """The names that the caller's certificate bears, as settings write them."""
+    proven: Mapping[str, Any] = context.auth_context()
+    return [
+        *(f"dns:{name.decode().lower()}" for name in proven.get("peer_dns", ())),
+        *(f"uri:{name.decode()}" for name in proven.get("peer_uri", ())),
+    ]
+
+
+def _with_check(handler: Any, check: Callable[[grpc.ServicerContext], None]) -> Any:
+    kinds = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
+    (kind,) = (kind for kind in kinds if getattr(handler, kind) is not None)
+    behaviour = getattr(handler, kind)
+
+    # The pool that grpc looks for on a behaviour comes along; one that must not block is given where to send, too.
+    @functools.wraps(behaviour)
+    def checked(request: Any, context: grpc.ServicerContext, *send: Any) -> Any:
+        check(context)
+        return behaviour(request, context, *send)
+
+    return handler._replace(**{kind: checked})

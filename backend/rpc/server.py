@@ -1,0 +1,124 @@
+"""The gRPC server: every service, their health, and reflection."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from backend.rpc.access import Access, AccessInterceptor
+from backend.rpc.interceptors import Handler, generic_handler
+from backend.rpc.unix_socket import claim_socket
+from backend.storage.database import Database
+
+UNARY_THREADS: Final = 8
+LIVENESS: Final = "liveness"
+"""What to ask the health service for to learn whether the process is to be started anew. Edges watch it, too."""
+
+_STREAM_THREADS: Final = 64
+_HEALTH_SECONDS: Final = 2.0
+# Until every edge has heard that this server ends, and calls another. A call that arrives later is lost.
+_TOLD_SECONDS: Final = 0.5
+_UNIX: Final = "unix:"
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+_OPTIONS: Final = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+)
+# A certificate counts when a connection is made, and only then is a name looked up that may stand for more backends by
+# now: each is made anew in time. What then goes on over it may end.
+_RENEWED: Final = (
+    ("grpc.max_connection_age_ms", 300_000),
+    ("grpc.max_connection_age_grace_ms", 4 * 3_600_000),
+)
+
+
+class GrpcServer:
+    """Serves the handlers: plainly on loopback or a Unix socket (`unix:/path`), with credentials on any address.
+
+    Raises:
+        ValueError: the address needs credentials that it was not given, or it cannot be bound.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        database: Database,
+        address: str,
+        credentials: grpc.ServerCredentials | None = None,
+        access: Access | None = None,
+    ) -> None:
+        socket = Path(address.removeprefix(_UNIX)) if address.startswith(_UNIX) else None
+        if credentials is None and socket is None and address.rpartition(":")[0] not in _LOOPBACK:
+            raise ValueError(f"Plain gRPC listens on loopback only, not on {address}: give it a certificate.")
+        if socket is not None:
+            claim_socket(socket)
+        self._database = database
+        self._services = sorted({path.split("/")[1] for path in handlers})
+        self._streams = ThreadPoolExecutor(_STREAM_THREADS, thread_name_prefix="grpc-stream")
+        unary = ThreadPoolExecutor(UNARY_THREADS, thread_name_prefix="grpc")
+        self._server = grpc.server(
+            unary,
+            interceptors=[] if access is None else [AccessInterceptor(access)],
+            options=_OPTIONS if credentials is None else (*_OPTIONS, *_RENEWED),
+        )
+        self._server.add_generic_rpc_handlers((generic_handler(handlers, self._streams),))
+        self._health = health.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection(
+            (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
+        )
+        try:
+            self.port = (
+                self._server.add_insecure_port(address)
+                if credentials is None
+                else self._server.add_secure_port(address, credentials)
+            )
+        except RuntimeError:
+            self.port = 0
+        if not self.port:
+            raise ValueError(f"The gRPC address {address} is in use or cannot be bound.")
+        if socket is not None:
+            socket.chmod(0o600)
+        self._stopping = threading.Event()
+        self._watch = threading.Thread(target=self._watch_health, name="grpc-health", daemon=True)
+
+    def start(self) -> None:
+        """Begins to serve."""
+        self._health.set(LIVENESS, health_pb2.HealthCheckResponse.SERVING)
+        self._server.start()
+        self._watch.start()
+
+    def stop(self, grace_seconds: float, end_watches: Callable[[], None] = lambda: None) -> None:
+        """Has callers go elsewhere, takes no new call, gives open ones the grace, then ends them.
+
+        `end_watches` ends those that would not end by themselves.
+        """
+        self._stopping.set()
+        self._health.enter_graceful_shutdown()
+        time.sleep(min(_TOLD_SECONDS, grace_seconds))
+        stopped = self._server.stop(grace_seconds)
+        # Not before: whoever watches would come back.
+        end_watches()
+        stopped.wait()
+        self._streams.shutdown(wait=False, cancel_futures=True)
+
+    def _watch_health(self) -> None:
+        """A service is serving only while its store answers; the process lives without it too."""
+        while True:
+            state = (
+                health_pb2.HealthCheckResponse.SERVING
+                if self._database.healthy()
+                else health_pb2.HealthCheckResponse.NOT_SERVING
+            )
+            for service in ("", *self._services):
+                self._health.set(service, state)
+            if self._stopping.wait(_HEALTH_SECONDS):
+                return

@@ -1,0 +1,83 @@
+"""SQL of approvals: what waits for a person, and what a decision changes."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
+
+from backend.storage.database import Tx
+from backend.storage.statements import Statement, prepare
+from backend.storage.tables.runs import approvals, runs, steps
+
+_ONE: ColumnElement[int] = literal_column("1")
+_PENDING = prepare(
+    select(approvals, runs.c.workflow_name)
+    .join(runs, runs.c.run_id == approvals.c.run_id)
+    .where(approvals.c.state == literal_column("'pending'"))
+    .order_by(approvals.c.requested_at, approvals.c.approval_id)
+)
+_FIND = prepare(
+    select(approvals, runs.c.status)
+    .join(runs, runs.c.run_id == approvals.c.run_id)
+    .where(approvals.c.approval_id == bindparam("of_approval_id"))
+)
+_DECIDE = prepare(
+    update(approvals)
+    .where(approvals.c.approval_id == bindparam("of_approval_id"), approvals.c.state == "pending")
+    .values(
+        state=bindparam("new_state"),
+        decided_at=bindparam("at_ms"),
+        decided_by=bindparam("actor"),
+        comment=bindparam("new_comment"),
+    )
+)
+_FINISH_STEP = prepare(
+    update(steps)
+    .where(steps.c.run_id == bindparam("of_run_id"), steps.c.step == bindparam("of_step"))
+    .values(
+        status=bindparam("new_status"),
+        finished_at=bindparam("at_ms"),
+        value=bindparam("new_value"),
+        error_code=bindparam("new_error_code"),
+        error_message=bindparam("new_error_message"),
+    )
+)
+_ONE_LESS: Final = {"approvals_pending": runs.c.approvals_pending - _ONE}
+_ONE_COMPLETED: Final = {"steps_completed": runs.c.steps_completed + _ONE}
+_COUNT: Final[Mapping[bool, Statement]] = {
+    completed: prepare(update(runs).where(runs.c.run_id == bindparam("of_run_id")).values(changes))
+    for completed, changes in ((True, _ONE_LESS | _ONE_COMPLETED), (False, _ONE_LESS))
+}
+
+
+def pending(tx: Tx) -> list[Any]:
+    """Every approval that waits for a person, with its workflow's name, oldest first."""
+    return tx.all(_PENDING)
+
+
+def find(tx: Tx, approval_id: str) -> Any:
+    """An approval with its run's status, or None."""
+    return tx.one(_FIND, of_approval_id=approval_id)
+
+
+def decide(tx: Tx, approval_id: str, *, state: str, actor: str, comment: str | None, at: int) -> None:
+    """Writes the decision on an approval that waits for one."""
+    tx.later(_DECIDE, of_approval_id=approval_id, new_state=state, actor=actor, new_comment=comment, at_ms=at)
+
+
+def finish_step(
+    tx: Tx, run_id: str, step: str, *, status: str, value: str, error: tuple[str, str] | None, at: int
+) -> None:
+    """Writes what a decision made of its step, with code and message of an error, and the run's counters with it."""
+    code, message = error or (None, None)
+    tx.later(
+        _FINISH_STEP,
+        of_run_id=run_id,
+        of_step=step,
+        new_status=status,
+        new_value=value,
+        new_error_code=code,
+        new_error_message=message,
+        at_ms=at,
+    )
+    tx.later(_COUNT[status == "completed"], of_run_id=run_id)

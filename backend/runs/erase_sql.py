@@ -1,0 +1,97 @@
+"""SQL of an erasure: what it clears, and the removals of objects that it orders."""
+
+from typing import Any, Final
+
+from sqlalchemy import BindParameter, bindparam, case, delete, insert, literal_column, null, select, update
+
+from backend.storage.database import Tx
+from backend.storage.statements import prepare
+from backend.storage.tables.outputs import outputs, pending_removals
+from backend.storage.tables.runs import approvals, events, runs, segments, steps
+
+_CONTENT: Final = (
+    "parameters",
+    "input_text",
+    "inputs_manifest",
+    "error_message",
+    "summary_markdown",
+    "result",
+    "result_error_message",
+    "result_output_id",
+    "result_size_bytes",
+    "result_sha256",
+    "cancel_reason",
+)
+
+_RUN: BindParameter[Any] = bindparam("of_run_id")
+_CLEAR = prepare(
+    update(runs)
+    .where(runs.c.run_id == _RUN)
+    .values(
+        dict.fromkeys(_CONTENT, null())
+        | {
+            "warnings": bindparam("new_warnings"),
+            "pii_redaction": bindparam("new_pii_redaction"),
+            "data_purged_at": bindparam("at_ms"),
+            # There is nothing left to sweep.
+            "redaction_state": case((runs.c.redaction_state == "pending", "done"), else_=runs.c.redaction_state),
+        }
+    )
+)
+_SEGMENTS_OF_RUN: Final = select(segments.c.segment_id).where(segments.c.run_id == _RUN)
+_DELETIONS: Final = (
+    prepare(delete(events).where(events.c.segment_id.in_(_SEGMENTS_OF_RUN))),
+    prepare(delete(steps).where(steps.c.run_id == _RUN)),
+    prepare(delete(approvals).where(approvals.c.run_id == _RUN)),
+    prepare(delete(outputs).where(outputs.c.run_id == _RUN)),
+)
+_FINISHED = prepare(
+    select(runs.c.run_id, runs.c.warnings, runs.c.started_at, runs.c.pii_redaction)
+    # In the words of the partial index.
+    .where(runs.c.finished_at < bindparam("before"), runs.c.data_purged_at.is_(None))
+    .order_by(runs.c.finished_at)
+    .limit(bindparam("most"))
+)
+_ORDER_REMOVAL = prepare(insert(pending_removals), ["run_id", "requested_at"])
+_ORDER_ANEW = prepare(
+    update(pending_removals)
+    .where(pending_removals.c.run_id == _RUN)
+    .values(requested_at=pending_removals.c.requested_at + literal_column("1"))
+)
+_IS_ERASED = prepare(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.data_purged_at.is_not(None)))
+_ORDERED = prepare(select(pending_removals).order_by(pending_removals.c.requested_at))
+_REMOVED = prepare(
+    delete(pending_removals).where(
+        pending_removals.c.run_id == _RUN, pending_removals.c.requested_at == bindparam("ordered_at")
+    )
+)
+
+
+def clear(tx: Tx, run_id: str, *, warnings: str, pii_redaction: str | None, at: int) -> None:
+    """Clears every content-bearing value of a run and orders the removal of its objects; nothing stays readable."""
+    tx.leaves_no_trace = True
+    tx.later(_CLEAR, of_run_id=run_id, new_warnings=warnings, new_pii_redaction=pii_redaction, at_ms=at)
+    for deletion in _DELETIONS:
+        tx.later(deletion, of_run_id=run_id)
+    tx.later(_ORDER_REMOVAL, run_id=run_id, requested_at=at)
+
+
+def finished_before(tx: Tx, before: int, most: int) -> list[Any]:
+    """What `erase` needs of runs that finished before that time and still have their data, the oldest first."""
+    return tx.all(_FINISHED, before=before, most=most)
+
+
+def order_again(tx: Tx, run_id: str, at: int) -> None:
+    """Orders the removal of a run's objects once more, where the run was erased: some may have been stored since."""
+    if tx.one(_IS_ERASED, of_run_id=run_id) is not None and not tx.run(_ORDER_ANEW, of_run_id=run_id):
+        tx.run(_ORDER_REMOVAL, run_id=run_id, requested_at=at)
+
+
+def ordered_removals(tx: Tx) -> list[Any]:
+    """The runs whose objects are still to be removed, in the order of their erasures, and when that was ordered."""
+    return tx.all(_ORDERED)
+
+
+def removed(tx: Tx, run_id: str, ordered_at: int) -> None:
+    """A run's objects are gone, as it was ordered then; what was ordered since stays to be done."""
+    tx.later(_REMOVED, of_run_id=run_id, ordered_at=ordered_at)

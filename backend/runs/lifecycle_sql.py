@@ -1,0 +1,290 @@
+"""SQL of a run's life: segments, events, and the changes that close a run."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    bindparam,
+    case,
+    exists,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+
+from backend.runs.promotion_sql import OUTPUTS_COUNT
+from backend.runs.status import RUNNING, TERMINAL, WAITING, before
+from backend.storage.database import Tx
+from backend.storage.statements import Statement, prepare
+from backend.storage.tables.runs import approvals, events, runs, segments, status_in, steps
+
+
+def _may_become(status: str) -> ColumnElement[bool]:
+    """Condition on `runs`: the run may move to `status` from where it stands."""
+    return status_in(*before(status))
+
+
+_RUN: BindParameter[Any] = bindparam("of_run_id")
+_SEGMENT: BindParameter[Any] = bindparam("of_segment_id")
+_AT: BindParameter[Any] = bindparam("at_ms")
+_ONE: ColumnElement[int] = literal_column("1")
+_ZERO: ColumnElement[int] = literal_column("0")
+
+_RAISE_LAST_SEQ = prepare(
+    update(segments)
+    .where(segments.c.segment_id == _SEGMENT, segments.c.state == "running")
+    .values(last_seq=segments.c.last_seq + bindparam("count"))
+    .returning(segments.c.last_seq)
+)
+_ADD_EVENT = prepare(insert(events), [column.name for column in events.columns])
+_SEGMENT_ROW = prepare(select(segments).where(segments.c.segment_id == _SEGMENT))
+_OPEN_SEGMENTS = prepare(
+    select(segments.c.segment_id, segments.c.state)
+    .where(segments.c.run_id == _RUN, segments.c.state != "ended")
+    .order_by(segments.c.ordinal)
+)
+_ADD_SEGMENT = prepare(
+    insert(segments).values(
+        segment_id=_SEGMENT,
+        run_id=_RUN,
+        ordinal=select(func.coalesce(func.max(segments.c.ordinal), _ZERO) + _ONE)
+        .where(segments.c.run_id == _RUN)
+        .scalar_subquery(),
+        state="queued",
+        created_at=_AT,
+        last_seq=_ZERO,
+    )
+)
+_TAKE_SEGMENT = prepare(
+    update(segments)
+    .where(
+        segments.c.segment_id == _SEGMENT,
+        segments.c.state == "queued",
+        exists().where(runs.c.run_id == segments.c.run_id, _may_become(RUNNING)),
+    )
+    .values(state="running", owner=bindparam("new_owner"), started_at=_AT)
+)
+_SET_RUNNING = prepare(
+    update(runs)
+    .where(
+        runs.c.run_id == select(segments.c.run_id).where(segments.c.segment_id == _SEGMENT).scalar_subquery(),
+        _may_become(RUNNING),
+    )
+    .values(status=RUNNING, started_at=func.coalesce(runs.c.started_at, _AT))
+)
+# Asking again keeps when and why it was first asked.
+_REQUEST_CANCEL = prepare(
+    update(runs)
+    .where(runs.c.run_id == _RUN)
+    .values(
+        cancel_requested_at=func.coalesce(runs.c.cancel_requested_at, _AT),
+        cancel_reason=func.coalesce(runs.c.cancel_reason, bindparam("new_reason")),
+    )
+)
+_SET_WAITING = prepare(update(runs).where(runs.c.run_id == _RUN, _may_become(WAITING)).values(status=WAITING))
+_OWNS = prepare(
+    select(segments.c.segment_id).where(
+        segments.c.segment_id == _SEGMENT,
+        segments.c.state == "running",
+        segments.c.owner == bindparam("by_owner"),
+    )
+)
+_RUN_OF_SEGMENT = prepare(
+    select(runs.c.run_id, runs.c.cancel_requested_at)
+    .join(segments, segments.c.run_id == runs.c.run_id)
+    .where(segments.c.segment_id == _SEGMENT)
+)
+_HAS_BEGUN = prepare(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.started_at.is_not(None)))
+_START_CLOSING_SEGMENT = prepare(
+    update(segments).where(segments.c.segment_id == _SEGMENT).values(state="running", started_at=_AT)
+)
+_END_SEGMENT = prepare(update(segments).where(segments.c.segment_id == _SEGMENT).values(state="ended", ended_at=_AT))
+# A segment that never began has no end either.
+_END_SEGMENTS = prepare(
+    update(segments)
+    .where(segments.c.run_id == _RUN, segments.c.state != "ended")
+    .values(state="ended", ended_at=case((segments.c.started_at.is_not(None), _AT)))
+)
+
+_DECIDED = (
+    approvals.c.run_id == _RUN,
+    approvals.c.state.in_([literal_column("'approved'"), literal_column("'rejected'")]),
+)
+_TO_CONTINUE = prepare(select(approvals.c.approval_id).where(*_DECIDED, approvals.c.continued_in.is_(None)))
+_CONTINUE = prepare(
+    update(approvals).where(*_DECIDED, approvals.c.continued_in.is_(None)).values(continued_in=_SEGMENT)
+)
+_UNTOLD_DECISIONS = prepare(
+    select(approvals)
+    .where(
+        approvals.c.continued_in == _SEGMENT,
+        approvals.c.run_id == _RUN,
+        ~exists().where(events.c.segment_id == _SEGMENT, events.c.type == literal_column("'approval.decided'")),
+    )
+    .order_by(approvals.c.decided_at)
+)
+_WITHDRAW = prepare(
+    update(approvals)
+    .where(approvals.c.run_id == _RUN, approvals.c.state == "pending")
+    .values(state="withdrawn", decided_at=_AT)
+)
+
+_UNFINISHED = ("pending", "running", "waiting_for_approval")
+_CANCEL_STEPS = prepare(
+    update(steps)
+    .where(steps.c.run_id == _RUN, steps.c.status.in_([literal_column(f"'{status}'") for status in _UNFINISHED]))
+    .values(status="cancelled", finished_at=case((steps.c.started_at.is_not(None), _AT)))
+)
+
+_CLOSING_COLUMNS: Final = (
+    "finished_at",
+    "error_code",
+    "error_message",
+    "warnings",
+    "result",
+    "result_output_id",
+    "result_size_bytes",
+    "result_sha256",
+    "result_error_code",
+    "result_error_message",
+    "summary_markdown",
+)
+_CLOSE: Final[Mapping[str, Statement]] = {
+    status: prepare(
+        update(runs)
+        .where(runs.c.run_id == _RUN, _may_become(status))
+        .values(
+            {name: bindparam(f"new_{name}") for name in _CLOSING_COLUMNS}
+            | {
+                "status": status,
+                # Null leaves those that the run has already.
+                "warnings": func.coalesce(bindparam("new_warnings"), runs.c.warnings),
+                "approvals_pending": _ZERO,
+                "outputs_count": OUTPUTS_COUNT,
+            }
+        )
+    )
+    for status in TERMINAL
+}
+_WARNINGS = prepare(select(runs.c.warnings).where(runs.c.run_id == _RUN))
+_UNSWEPT = prepare(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.redaction_state == "pending"))
+
+
+def raise_last_seq(tx: Tx, segment_id: str, count: int) -> int | None:
+    """Raises a running segment's last seq and returns it; None when the segment does not run."""
+    row = tx.one(_RAISE_LAST_SEQ, of_segment_id=segment_id, count=count)
+    return None if row is None else int(row.last_seq)
+
+
+def add_events(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
+    """Writes events that have their seq."""
+    tx.many(_ADD_EVENT, rows)
+
+
+def segment(tx: Tx, segment_id: str) -> Any:
+    """A segment's row."""
+    return tx.one(_SEGMENT_ROW, of_segment_id=segment_id)
+
+
+def open_segments(tx: Tx, run_id: str) -> list[Any]:
+    """The run's segments that have not ended, in order."""
+    return tx.all(_OPEN_SEGMENTS, of_run_id=run_id)
+
+
+def add_segment(tx: Tx, segment_id: str, run_id: str, at: int) -> None:
+    """Writes a queued segment with the run's next ordinal."""
+    tx.later(_ADD_SEGMENT, of_segment_id=segment_id, of_run_id=run_id, at_ms=at)
+
+
+def take_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
+    """Compare-and-set queued → running; False when it was not queued or the run cannot run."""
+    return tx.run(_TAKE_SEGMENT, of_segment_id=segment_id, new_owner=owner, at_ms=at) == 1
+
+
+def set_running(tx: Tx, segment_id: str, at: int) -> None:
+    """Sets the segment's run running, and when it first began."""
+    tx.later(_SET_RUNNING, of_segment_id=segment_id, at_ms=at)
+
+
+def request_cancel(tx: Tx, run_id: str, at: int, reason: str | None) -> None:
+    """Keeps that the end of a run was asked for, and why."""
+    tx.later(_REQUEST_CANCEL, of_run_id=run_id, at_ms=at, new_reason=reason)
+
+
+def set_waiting(tx: Tx, run_id: str) -> None:
+    """Parks a running run."""
+    tx.later(_SET_WAITING, of_run_id=run_id)
+
+
+def owns(tx: Tx, segment_id: str, owner: str) -> bool:
+    """Whether this owner runs the segment."""
+    return tx.one(_OWNS, of_segment_id=segment_id, by_owner=owner) is not None
+
+
+def run_of_segment(tx: Tx, segment_id: str) -> Any:
+    """The run id of a segment, and when its end was asked for."""
+    return tx.one(_RUN_OF_SEGMENT, of_segment_id=segment_id)
+
+
+def has_begun(tx: Tx, run_id: str) -> bool:
+    """Whether a segment of the run ever began."""
+    return tx.one(_HAS_BEGUN, of_run_id=run_id) is not None
+
+
+def start_closing_segment(tx: Tx, segment_id: str, at: int) -> None:
+    """Opens a segment that only holds a run's last events; it has no owner."""
+    tx.later(_START_CLOSING_SEGMENT, of_segment_id=segment_id, at_ms=at)
+
+
+def end_segment(tx: Tx, segment_id: str, at: int) -> None:
+    """Ends one segment."""
+    tx.later(_END_SEGMENT, of_segment_id=segment_id, at_ms=at)
+
+
+def end_segments(tx: Tx, run_id: str, at: int) -> None:
+    """Ends every open segment of a run."""
+    tx.later(_END_SEGMENTS, of_run_id=run_id, at_ms=at)
+
+
+def has_decisions_to_continue(tx: Tx, run_id: str) -> bool:
+    """Whether an approval was decided that no segment goes on from yet."""
+    return tx.one(_TO_CONTINUE, of_run_id=run_id) is not None
+
+
+def continue_decisions(tx: Tx, run_id: str, segment_id: str) -> None:
+    """Lets a segment go on from the decisions that no segment goes on from yet."""
+    tx.later(_CONTINUE, of_run_id=run_id, of_segment_id=segment_id)
+
+
+def untold_decisions(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
+    """The decided approvals that a segment goes on from, if none of its events tells them: one tells all or none."""
+    return tx.all(_UNTOLD_DECISIONS, of_run_id=run_id, of_segment_id=segment_id)
+
+
+def warnings_of(tx: Tx, run_id: str) -> str:
+    """The warnings that a run has, as JSON text."""
+    return str(tx.one(_WARNINGS, of_run_id=run_id).warnings)
+
+
+def close(tx: Tx, run_id: str, status: str, **columns: object) -> bool:
+    """Compare-and-set of a run's final status and what it ends with; False when it cannot move there."""
+    return tx.run(_CLOSE[status], of_run_id=run_id, **{f"new_{name}": value for name, value in columns.items()}) == 1
+
+
+def withdraw_approvals(tx: Tx, run_id: str, at: int) -> None:
+    """Takes back what still waits for a person."""
+    tx.later(_WITHDRAW, of_run_id=run_id, at_ms=at)
+
+
+def cancel_steps(tx: Tx, run_id: str, at: int) -> None:
+    """Cancels every step that has not finished."""
+    tx.later(_CANCEL_STEPS, of_run_id=run_id, at_ms=at)
+
+
+def is_unswept(tx: Tx, run_id: str) -> bool:
+    """Whether the run's outputs are still to be swept for personal data."""
+    return tx.one(_UNSWEPT, of_run_id=run_id) is not None

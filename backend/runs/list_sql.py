@@ -1,0 +1,206 @@
+"""SQL of the run list, newest first, in time that does not grow with the number of runs.
+
+Every read is a range of one index in the order of the list: all leading columns of the index are given, and a list of
+several statuses has one range for each. Where a filter leaves a leading column open, as the key for an administrator
+and the workflow beside a client reference, its distinct values are looked up first by skip scans, and each is read.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Select,
+    Text,
+    Tuple,
+    and_,
+    bindparam,
+    literal_column,
+    select,
+    tuple_,
+    union_all,
+)
+
+from backend.runs.filters import RunFilters
+from backend.runs.status import FINISHED, IN_FLIGHT, TRANSITIONS
+from backend.storage.database import Tx
+from backend.storage.statements import Statement, prepare
+from backend.storage.tables.runs import runs, status_in
+
+_SUMMARY: Final = (
+    runs.c.run_id,
+    runs.c.workflow_id,
+    runs.c.workflow_name,
+    runs.c.version,
+    runs.c.status,
+    runs.c.created_at,
+    runs.c.started_at,
+    runs.c.finished_at,
+    runs.c.client_reference,
+    runs.c.labels,
+    runs.c.steps_total,
+    runs.c.steps_completed,
+    runs.c.steps_failed,
+    runs.c.steps_skipped,
+    runs.c.approvals_pending,
+    runs.c.outputs_count,
+    runs.c.warnings,
+)
+_ORDER: Final = ("created_at", "run_id")
+
+
+@dataclass(frozen=True, slots=True)
+class _RunIndex:
+    """An index of `runs`: its name, the columns before those of the order, and the statuses that it holds."""
+
+    name: str
+    leading: tuple[str, ...]
+    statuses: tuple[str, ...]
+
+    def condition(self) -> ColumnElement[bool]:
+        """That the index holds a run, in its own words."""
+        held = status_in(*self.statuses)
+        return and_(runs.c.client_reference.is_not(None), held) if "client_reference" in self.leading else held
+
+
+# With its number in the text PostgreSQL plans the usual page once; a number that it does not know it plans each time.
+_USUAL_LIMIT: Final = 21
+_IN_FLIGHT: Final = _RunIndex("ix_runs_in_flight", ("key_id", "status"), IN_FLIGHT)
+_BY_STATUS: Final = _RunIndex("ix_runs_finished", ("key_id", "status"), FINISHED)
+_BY_WORKFLOW: Final = _RunIndex("ix_runs_finished_of_workflow", ("key_id", "workflow_id", "status"), FINISHED)
+_BY_REFERENCE: Final = _RunIndex(
+    "ix_runs_finished_of_reference", ("client_reference", "key_id", "workflow_id", "status"), FINISHED
+)
+
+
+def page(tx: Tx, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int) -> list[Any]:
+    """Summaries of up to `limit` runs, newest first, after a position of created_at and run id."""
+    equal = filters.equalities() | ({} if key_id is None else {"key_id": key_id})
+    common: dict[str, int | str] = filters.bounds(after) | {"limit": limit}
+    if not filters.statuses and equal.keys() <= {"key_id"}:
+        return tx.all(_newest(frozenset(equal), (), limit == _USUAL_LIMIT), **common, **equal)
+    found: dict[str, Any] = {}
+    for statuses, groups in _ranges(tx, filters.statuses or tuple(TRANSITIONS), equal):
+        if groups:
+            statement = _newest(frozenset(groups[0]), statuses, limit == _USUAL_LIMIT)
+            pages = tx.each(statement, [{**common, **group} for group in groups])
+            # A run that finished between the two reads is in both, and the later one counts.
+            found.update((row.run_id, row) for rows in pages for row in rows)
+    return sorted(found.values(), key=lambda row: (row.created_at, row.run_id), reverse=True)[:limit]
+
+
+def _ranges(
+    tx: Tx, statuses: tuple[str, ...], equal: dict[str, str]
+) -> Iterator[tuple[tuple[str, ...], list[dict[str, str]]]]:
+    """Statuses that are read together, with each set of values of the leading columns of their index."""
+    leading = ("key_id", "workflow_id") if "client_reference" in equal else ("key_id",)
+    if equal.keys() >= set(leading):
+        yield statuses, [equal]
+        return
+    in_flight = tuple(status for status in statuses if status in IN_FLIGHT)
+    if in_flight:
+        yield in_flight, _completed(tx, equal, ("key_id",), in_flight=True)
+    finished = tuple(status for status in statuses if status in FINISHED)
+    if finished:
+        yield finished, _completed(tx, equal, leading, in_flight=False)
+
+
+def _completed(tx: Tx, equal: dict[str, str], leading: Sequence[str], *, in_flight: bool) -> list[dict[str, str]]:
+    """The given values with those of every leading column that is not given, for each combination that occurs."""
+    groups = [equal]
+    for column in leading:
+        if column not in equal:
+            known = () if in_flight else tuple(name for name in ("client_reference", "key_id") if name in groups[0])
+            values = tx.each(_distinct(column, known, in_flight), groups)
+            groups = [group | {column: row.value} for group, rows in zip(groups, values, strict=True) for row in rows]
+        if not groups:
+            break
+    return groups
+
+
+@cache
+def _newest(equal: frozenset[str], statuses: tuple[str, ...] = (), usual: bool = False) -> Statement:
+    """The newest runs with these columns given: of any status, or as many of each of some."""
+    limit: ColumnElement[int] = literal_column(str(_USUAL_LIMIT)) if usual else bindparam("limit")
+    if not statuses:
+        columns = (*sorted(equal), *_ORDER)
+        found = tuple_(*_columns(columns))
+        within = [found < _position("upper", sorted(equal)), found >= _position("lower", sorted(equal))]
+        return prepare(_newest_first(select(*_SUMMARY).where(*within), columns).limit(limit))
+    ranges = [_range(equal, status).limit(limit) for status in statuses]
+    return prepare(ranges[0] if len(ranges) == 1 else union_all(*(select(each.subquery()) for each in ranges)))
+
+
+def _range(equal: frozenset[str], status: str) -> Select[Any]:
+    """The newest runs of one status, as a range of one index.
+
+    The range is between two positions in that index and in all of its order, so that PostgreSQL cannot take another
+    one: it believes that columns do not depend on each other, and would look for rare rows among the newest. SQLite
+    has no statistics, and is told by name.
+    """
+    index = _index(equal, status)
+    columns = (*index.leading, *_ORDER)
+    found = tuple_(*_columns(columns))
+    query = select(*_SUMMARY).where(
+        found < _position("upper", index.leading, status),
+        found >= _position("lower", index.leading, status),
+        index.condition(),
+        *(runs.c[name] == bindparam(name) for name in sorted(equal - set(index.leading))),
+    )
+    return _newest_first(query, columns).with_hint(runs, f"INDEXED BY {index.name}", "sqlite")
+
+
+def _index(equal: frozenset[str], status: str) -> _RunIndex:
+    if status in IN_FLIGHT:
+        return _IN_FLIGHT
+    if "client_reference" in equal:
+        return _BY_REFERENCE
+    return _BY_WORKFLOW if "workflow_id" in equal else _BY_STATUS
+
+
+def _columns(names: Iterable[str]) -> list[Column[Any]]:
+    return [runs.c[name] for name in names]
+
+
+def _position(which: str, leading: Sequence[str] = (), status: str = "") -> Tuple:
+    """A position in an index as parameters, but for the status, which stands in the text."""
+    values: list[ColumnElement[Any]] = [
+        literal_column(f"'{status}'") if name == "status" else bindparam(name, type_=Text) for name in leading
+    ]
+    created_at = bindparam(f"{which}_created_at", type_=BigInteger)
+    return tuple_(*values, created_at, bindparam(f"{which}_run_id", type_=Text))
+
+
+def _newest_first(query: Select[Any], columns: Sequence[str]) -> Select[Any]:
+    return query.order_by(*(column.desc() for column in _columns(columns)))
+
+
+@cache
+def _distinct(column: str, known: tuple[str, ...], in_flight: bool) -> Statement:
+    """A skip scan: the distinct values of the column that follows the known ones in an index, one probe for each."""
+    index = _IN_FLIGHT if in_flight else _BY_REFERENCE if known else None
+    columns = (*known, column)
+    of = [bindparam(name, type_=Text) for name in known]
+
+    def next_value(*above: ColumnElement[bool]) -> Select[Any]:
+        query = select(runs.c[column].label("value")).where(*above)
+        if known:
+            query = query.where(tuple_(*_columns(known)) <= tuple_(*of))
+            # What SQLite reads the index by: from a tuple it would walk all that equal it.
+            query = query.where(*(runs.c[name].is_not_distinct_from(bindparam(name)) for name in known))
+        if index is None:
+            return query.order_by(*_columns(columns)).limit(literal_column("1"))
+        ordered = query.where(index.condition()).order_by(*_columns(index.leading))
+        return ordered.limit(literal_column("1")).with_hint(runs, f"INDEXED BY {index.name}", "sqlite")
+
+    position = tuple_(*_columns(columns))
+    first = next_value(position >= tuple_(*of, literal_column("''")))
+    values = select(first.scalar_subquery().label("value")).cte("found", recursive=True)
+    above = (position > tuple_(*of, values.c.value), runs.c[column] > values.c.value)
+    following = next_value(*above[0 if known else 1 :]).scalar_subquery()
+    values = values.union_all(select(following).where(values.c.value.is_not(None)))
+    return prepare(select(values.c.value).where(values.c.value.is_not(None)))

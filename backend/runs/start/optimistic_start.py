@@ -1,0 +1,35 @@
+"""What starts of each key met last: by it the next one is judged before the database is asked."""
+
+import threading
+from collections import OrderedDict
+from typing import Any, Final
+
+from backend.runs.start.admission import with_one_left
+
+_MOST: Final = 10_000
+
+
+class Foresight:
+    """Facts by key; those met last stay, of up to `most` keys. Only the database knows whether they still hold."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._met: OrderedDict[str, Any] = OrderedDict()
+
+    def met(self, key_id: str, facts: Any) -> None:
+        """Keeps the row of `start_store.facts` that a start of the key met."""
+        with self._lock:
+            self._met.pop(key_id, None)
+            self._met[key_id] = facts
+            if len(self._met) > self._most:
+                self._met.popitem(last=False)
+
+    def of(self, key_id: str) -> Any:
+        """The facts under which the next start may just be admitted; None where that is not to be expected."""
+        met = self._met.get(key_id)
+        if met is None or met.key_id is None:
+            return None
+        foreseen = with_one_left(met)
+        full = met.active_runs > foreseen.active_runs or (met.runs_started or 0) > foreseen.runs_started
+        return None if full else foreseen

@@ -1,0 +1,70 @@
+"""A start as it was asked for: parsed once, before any transaction."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from backend import json_text
+from backend.errors import invalid
+from backend.runs import messages
+from workflow_api.v1 import runs_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One call to start a run; `key_id` is empty for an internal caller.
+
+    `fingerprint` stands for workflow id and canonical body: two bodies that hold the same are the same, however they
+    are written. (DECISIONS.md, 4)
+    """
+
+    key_id: str
+    workflow_id: str
+    idempotency_key: str
+    fingerprint: str
+    version: int | None
+    parameters: dict[str, Any]
+    policy_override: Any
+    input_text: str | None
+    client_reference: str | None
+    labels: str
+    triggered_by: str
+    at: int
+
+
+def read_attempt(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) -> Attempt:
+    """Parses a request.
+
+    Raises:
+        ApiError: `invalid_request`, for what is no JSON although Python reads it: NaN, Infinity, lone surrogates.
+    """
+    body = {field.name: value for field, value in request.ListFields() if field.name in _BODY}
+    labels = dict(sorted(request.labels.items()))
+    spelled = {**body, "labels": labels}
+    for name in _JSON_FIELDS & body.keys():
+        try:
+            body[name] = json_text.parse(body[name])
+            spelled[name] = json_text.canonical(body[name])
+            spelled[name].encode()
+        except (ValueError, RecursionError):
+            raise invalid(name, "must be JSON") from None
+    whole = json_text.canonical([request.workflow_id, spelled])
+    trigger = "api_key" if key_id else messages.trigger_name(request.triggered_by or runs_pb2.TRIGGERED_BY_CONSOLE)
+    return Attempt(
+        key_id=key_id or "",
+        workflow_id=request.workflow_id,
+        idempotency_key=request.idempotency_key,
+        fingerprint=hashlib.sha256(whole.encode()).hexdigest(),
+        version=body.get("version"),
+        parameters=body.get("parameters", {}),
+        policy_override=body.get("pii_policy_override"),
+        input_text=body.get("input_text"),
+        client_reference=body.get("client_reference"),
+        labels=json_text.canonical(labels),
+        triggered_by=trigger,
+        at=at,
+    )
+
+
+_JSON_FIELDS = frozenset({"parameters", "pii_policy_override"})
+_BODY = _JSON_FIELDS | {"input_text", "client_reference", "version"}

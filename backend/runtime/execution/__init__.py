@@ -1,0 +1,1 @@
+"""Executes segments: leases, steps, results, and the journal that makes them durable."""

@@ -1,0 +1,136 @@
+"""A process's lease: while it holds it, what it executes is its own. (DESIGN.md, 6).
+
+Others orphan what a process without one was executing. So a process that cannot renew must have ended its steps by
+then: it gives up a little earlier than they do.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from backend import metrics
+from backend.clock import Clock
+from backend.runtime.execution import workers_sql
+from backend.storage.database import Database
+
+_LOG = logging.getLogger(__name__)
+
+SECONDS: Final = 20.0
+_COMPANY_SECONDS: Final = 6.0
+_RENEWED_EVERY_SECONDS: Final = 5.0
+_WATCHED_EVERY_SECONDS: Final = 0.5
+_GIVEN_UP_AFTER_SECONDS: Final = 15.0
+
+
+class Lease:
+    """The lease of `owner`, renewed by a thread of its own; another calls `on_lost`, once, when it does not stand.
+
+    `stop` waits for both threads, so `on_lost` must not wait for whoever stops the lease.
+    """
+
+    def __init__(
+        self, database: Database, clock: Clock, owner: str, host: str, step_slots: int, on_lost: Callable[[], None]
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._owner = owner
+        self._host = host
+        self._step_slots = step_slots
+        self._on_lost = on_lost
+        self._draining = False
+        self._gone = False
+        self._ended = threading.Event()
+        self._renewing = threading.Lock()
+        self._threads = [
+            threading.Thread(target=work, name="lease", daemon=True) for work in (self._renew_forever, self._watch)
+        ]
+
+    def start(self) -> None:
+        """Takes the lease, before anything is executed under it.
+
+        Raises:
+            DatabaseAwayError: the database cannot be reached.
+        """
+        self._renewed = time.monotonic()
+        now = self._clock()
+        self._database.write(
+            lambda tx: workers_sql.add(
+                tx,
+                owner=self._owner,
+                host=self._host,
+                step_slots=self._step_slots,
+                now=now,
+                until=now + round(SECONDS * 1000),
+            ),
+            of=f"worker {self._owner}",
+        )
+        for thread in self._threads:
+            thread.start()
+
+    def company(self) -> str | None:
+        """The host of another process that executes runs of this database, if any: one that renews its lease.
+
+        What an earlier process left is not renewed; where there is a lease, that takes six seconds to see.
+        """
+        end = time.monotonic() + _COMPANY_SECONDS
+        first = self._others()
+        while first and time.monotonic() < end and not self._ended.wait(_WATCHED_EVERY_SECONDS):
+            for owner, (host, until) in self._others().items():
+                if until > first.setdefault(owner, (host, until))[1]:
+                    return host
+        return None
+
+    def _others(self) -> dict[str, tuple[str, int]]:
+        rows = self._database.read(lambda tx: workers_sql.leases(tx, self._clock()))
+        return {row.owner: (row.host, row.lease_until) for row in rows if row.owner != self._owner}
+
+    def drain(self) -> None:
+        """Tells everybody that this process takes nothing new; it goes on with what it has."""
+        self._draining = True
+        self._renew()
+
+    def stop(self) -> None:
+        """Gives the lease back, once nothing is executed any more; again is harmless."""
+        self._ended.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+        try:
+            self._database.write(lambda tx: workers_sql.remove(tx, self._owner), of=f"worker {self._owner}")
+        except Exception:  # noqa: BLE001 - unrenewed, the lease ends by itself
+            _LOG.warning("The lease of %s could not be given back", self._owner, exc_info=True)
+
+    def _renew_forever(self) -> None:
+        while not self._ended.wait(_RENEWED_EVERY_SECONDS):
+            self._renew()
+
+    def _watch(self) -> None:
+        """Not the thread that renews, which may wait long for a database that is away."""
+        while not self._ended.wait(_WATCHED_EVERY_SECONDS):
+            if self._gone or time.monotonic() - self._renewed > _GIVEN_UP_AFTER_SECONDS:
+                metrics.LEASES_LOST.add()
+                _LOG.error("The lease of %s was lost: its steps are ended", self._owner)
+                self._on_lost()
+                return
+
+    def _renew(self) -> None:
+        # One at a time, so that none that began earlier overwrites what a later one recorded.
+        with self._renewing:
+            began = time.monotonic()
+            until = self._clock() + round(SECONDS * 1000)
+            try:
+                stands = self._database.write(
+                    lambda tx: workers_sql.renew(tx, self._owner, until, draining=self._draining),
+                    of=f"worker {self._owner}",
+                )
+            except Exception:  # noqa: BLE001 - whatever it was may pass before the lease ends
+                metrics.LEASE_RENEWALS.add("failed")
+                _LOG.warning("The lease of %s could not be renewed", self._owner, exc_info=True)
+                return
+            metrics.LEASE_RENEWALS.add("renewed" if stands else "failed")
+            if stands:
+                self._renewed = began
+            else:
+                self._gone = True

@@ -1,0 +1,30 @@
+"""What an execution environment allows a step. (SPEC.md, Workflow and resource limits)."""
+
+from typing import Final
+
+from backend.sandbox import Limits
+from backend.settings import OutputLimits
+from backend.workflows.readiness import Definition
+from backend.workflows.terms import DEFAULT_ENVIRONMENT, StepTerms
+
+
+def limits_of(environment: Definition, outputs: OutputLimits) -> Limits:
+    """The limits of a step in this environment, and of what it may leave."""
+    return Limits(
+        environment["memory_mb"],
+        environment["timeout_seconds"],
+        environment["workspace_mb"],
+        # An environment that was applied before there was the field has no network.
+        environment.get("network", "none"),
+        outputs,
+    )
+
+
+def memory_of(step: StepTerms) -> int:
+    """The megabytes that a step holds while it runs; what a model does is done in no sandbox and needs none."""
+    if step.agent is None or step.agent["type"] != "python":
+        return 0
+    return int(step.environment["memory_mb"])
+
+
+DEFAULT_LIMITS: Final = limits_of(DEFAULT_ENVIRONMENT, OutputLimits())

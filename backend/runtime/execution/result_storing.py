@@ -1,0 +1,61 @@
+"""Judges the result of a run by its schema, and stores it, while the segment may be stopped."""
+
+import asyncio
+
+from backend import json_text
+from backend.json_text import JsonText
+from backend.retry import patiently
+from backend.runtime.execution.claim import Begun
+from backend.runtime.execution.promotion import discard
+from backend.runtime.execution.result import SUMMARY, StoredResult, carried_summary, make_result, may_carry_summary
+from backend.runtime.execution.segment_context import Means
+from backend.runtime.execution.stopping import StoppedError, Stopping
+
+
+async def store_result(means: Means, begun: Begun, stopping: Stopping, value: str) -> StoredResult:
+    """Judges and stores a result, JSON text.
+
+    Raises:
+        StoppedError: the segment is to end; neither goes on.
+        JudgeUnavailableError: it could not be judged.
+        OSError: the store could not take it.
+    """
+    storing = asyncio.create_task(_judge_and_store(means, begun, value))
+    try:
+        return await stopping.or_result(storing)
+    except StoppedError:
+        storing.cancel()
+        # Once the run is closed it may be erased, and nothing may be stored for it after that.
+        await asyncio.wait({storing})
+        raise
+
+
+async def _judge_and_store(means: Means, begun: Begun, value: str) -> StoredResult:
+    schema, mismatch = begun.terms.result_schema, None
+    if schema is not None:
+        mismatch = await patiently(
+            lambda: means.halted_with(
+                lambda halt: means.schemas.mismatch(schema, value, "result", owner=begun.key_id, halt=halt)
+            ),
+            f"Judging the result of run {begun.run_id}",
+        )
+    summary = await _summary(means, begun, value)
+    return await patiently(
+        lambda: means.halted_with(
+            lambda _: make_result(means.objects, begun.run_id, value, mismatch, summary),
+            undo=lambda made: discard(means.objects, [made.output]),
+        ),
+        f"The result of run {begun.run_id}",
+    )
+
+
+async def _summary(means: Means, begun: Begun, value: str) -> str | None:
+    if not may_carry_summary(value):
+        return None
+    parsed = json_text.shared(value)
+    if not isinstance(parsed, JsonText):
+        return carried_summary(parsed)
+    return await patiently(
+        lambda: means.halted_with(lambda halt: means.schemas.member(value, SUMMARY, owner=begun.key_id, halt=halt)),
+        f"Reading the result of run {begun.run_id}",
+    )

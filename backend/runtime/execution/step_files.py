@@ -1,0 +1,97 @@
+"""Output files of steps on this machine, for the steps that need them. (DECISIONS.md, 9)."""
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+from backend.outputs.sql import outputs_of
+from backend.redaction import Counts
+from backend.runtime.execution.run_redaction import STEPS, RunRedaction
+from backend.runtime.execution.segment_context import Means
+from backend.runtime.scheduling import upkeep_sql
+from backend.storage.database import Database
+from backend.storage.objects import ObjectStore
+from backend.storage.objects.reading import copy_to_file
+
+
+def keep_files(
+    means: Means, run_id: str, step: str, folder: Path, redaction: RunRedaction | None, halt: threading.Event
+) -> Counts | None:
+    """Takes over what a completed step left in `folder`; its files are stored objects too.
+
+    Where the policy sweeps what steps hand on, other steps see the files as they were swept; gives what was found.
+
+    Raises:
+        RedactionError: they could not be swept.
+    """
+    counts = _sweep(folder, redaction, halt)
+    kept = means.files_of_run(run_id) / step
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    folder.rename(kept)
+    return counts
+
+
+def files_of(
+    means: Means, run_id: str, steps: Iterable[str], redaction: RunRedaction | None, halt: threading.Event
+) -> dict[str, Path]:
+    """The folders of those of these completed steps that left files; one that is not here is made from the objects.
+
+    Raises:
+        OSError, KeyError, EOFError: the objects could not be read.
+        RedactionError: as `keep_files`.
+    """
+    kept = {step: means.files_of_run(run_id) / step for step in steps}
+    missing = [step for step, folder in kept.items() if not folder.exists()]
+    if missing:
+        outputs = means.database.read(lambda tx: outputs_of(tx, run_id))
+        for step in missing:
+            of_step = [(output.path, output.object_key, output.size_bytes) for output in outputs if output.step == step]
+            if of_step:
+                _restore(means.objects, kept[step], of_step, redaction, halt)
+    return {step: folder for step, folder in kept.items() if folder.exists()}
+
+
+def drop_files(means: Means, run_id: str) -> None:
+    """Frees the disk while a run waits; the objects stay."""
+    shutil.rmtree(means.files_of_run(run_id), ignore_errors=True)
+
+
+def remove_leftovers(database: Database, work: Path, halt: threading.Event) -> None:
+    """Removes from a work folder what belongs to runs that ended while no segment of theirs ran here."""
+    folders = list(work.iterdir())
+    in_flight = database.read(upkeep_sql.in_flight) if folders else set()
+    for folder in folders:
+        if folder.name not in in_flight and not halt.is_set():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(folder: Path, redaction: RunRedaction | None, halt: threading.Event) -> Counts | None:
+    return redaction.folder(folder, halt) if redaction is not None and redaction.covers(STEPS) else None
+
+
+def _restore(
+    objects: ObjectStore,
+    kept: Path,
+    outputs: Iterable[tuple[str, str, int]],
+    redaction: RunRedaction | None,
+    halt: threading.Event,
+) -> None:
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=".", dir=kept.parent))
+    try:
+        for path, key, size in outputs:
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copy_to_file(objects, key, size, target)
+        # What is found was counted when the step handed its files on.
+        _sweep(folder / kept.name, redaction, halt)
+        # Whole or not at all: a step beside this one may need the same files, and may have been faster.
+        if not kept.exists():
+            (folder / kept.name).rename(kept)
+    except OSError:
+        if not kept.exists():
+            raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,186 @@
+"""A run's board as its executing segment knows it: each move changes a step and gathers what is to be recorded."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from backend import json_text
+from backend.clock import to_text
+from backend.ids import new_id
+from backend.outputs.sql import NewOutput
+from backend.runs.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
+from backend.runs.lifecycle import decision_event, decision_value
+from backend.runtime.execution import dag
+from backend.runtime.execution.unit_of_work import Changes, Row
+from backend.workflows.terms import StepTerms
+
+
+class Board:
+    """The steps of one run. `rows` are those of the table; both are in the order of the definition."""
+
+    def __init__(self, steps: Sequence[StepTerms], run_id: str, segment_id: str, rows: Sequence[Any]) -> None:
+        self._run_id = run_id
+        self._segment_id = segment_id
+        self._steps = {step.step: step for step in steps}
+        self._rows: dict[str, Row] = {row.step: row._asdict() for row in rows}
+        self._changes = Changes()
+
+    @property
+    def changes(self) -> Changes:
+        """What is still to be recorded; callers may add to it."""
+        return self._changes
+
+    def take_changes(self) -> Changes:
+        """Hands over what is to be recorded, and begins to gather anew."""
+        taken, self._changes = self._changes, Changes()
+        return taken
+
+    def plan(self) -> dag.Plan:
+        """What follows from where the steps stand."""
+        return dag.plan(tuple(self._steps.values()), self._status())
+
+    def terms(self, step: str) -> StepTerms:
+        """What the definition says of a step."""
+        return self._steps[step]
+
+    def value(self, step: str) -> str | None:
+        """The return value of a completed step as JSON text; None where the step has not completed."""
+        row = self._rows[step]
+        return row["value"] if row["status"] == dag.COMPLETED else None
+
+    def needs_of(self, step: str) -> dict[str, Any]:
+        """The return values of the steps that a step needs."""
+        return {need: json_text.shared(self._rows[need]["value"] or "null") for need in self._steps[step].needs}
+
+    def attempt(self, step: str) -> int:
+        """How often a step has begun."""
+        return int(self._rows[step]["attempt"])
+
+    def begin(self, step: str, at: int) -> None:
+        """An agent step begins in this segment."""
+        row = self._move(step, dag.RUNNING, started_at=at, segment_id=self._segment_id)
+        row["attempt"] += 1
+        self._changes.event("step.started", step, attempt=row["attempt"])
+
+    def complete(
+        self, step: str, value: str, outputs: Sequence[NewOutput], at: int, warnings: Sequence[str] = ()
+    ) -> None:
+        """A step completed with a value, as JSON text, outputs whose bytes are stored, and warnings for the run."""
+        self._move(step, dag.COMPLETED, finished_at=at, value=value)
+        self._changes.outputs += outputs
+        self._changes.counts["steps_completed"] += 1
+        self._changes.event("step.completed", step, outputs=len(outputs))
+        for message in warnings:
+            self._changes.event("warning", step, message=message)
+        self._changes.warnings += warnings
+
+    def retry(self, step: str, failure_type: str, message: str, retry_at: int) -> None:
+        """An attempt failed and the step will begin once more: until then it is pending."""
+        self._tell_failure(step, failure_type, message, retry_at)
+        self._move(step, dag.PENDING, started_at=None)
+
+    def fail(self, step: str, failure_type: str, message: str, at: int) -> None:
+        """A step failed for good; an optional one leaves a warning."""
+        self._tell_failure(step, failure_type, message, None)
+        self._move(step, dag.FAILED, finished_at=at, error_code=NODE_FAILED, error_message=message)
+        self._changes.counts["steps_failed"] += 1
+        if self._steps[step].optional:
+            self._changes.event("warning", step, message=_failed_warning(step))
+
+    def settle(self, plan: dag.Plan) -> None:
+        """Skips and blocks the steps that will never begin."""
+        for step in plan.skip:
+            self._move(step, dag.SKIPPED)
+        for step in plan.block:
+            self._move(step, dag.BLOCKED)
+        for step in plan.skip:
+            self._changes.counts["steps_skipped"] += 1
+            self._changes.event("step.skipped", step, reason=self._behind(step))
+            self._changes.event("warning", step, message=self._skipped_warning(step))
+        for step in plan.block:
+            self._rows[step].update(error_code=INVARIANT_BLOCKED, error_message=self._behind(step))
+
+    def ask(self, plan: dag.Plan, at: int) -> None:
+        """Asks for the approvals that may be asked for now."""
+        for step in plan.ask:
+            terms = self._steps[step]
+            approval_id = new_id("apr")
+            self._move(step, dag.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1
+            self._changes.approvals.append(
+                {
+                    "approval_id": approval_id,
+                    "run_id": self._run_id,
+                    "segment_id": self._segment_id,
+                    "step": step,
+                    "title": terms.title,
+                    "instructions": terms.instructions,
+                    "state": "pending",
+                    "requested_at": at,
+                }
+            )
+            self._changes.counts["approvals_pending"] += 1
+            self._changes.event("approval.requested", step, approval_id=approval_id, title=terms.title)
+
+    def decide(self, approval: Any, comment: str | None, *, hand_on: bool) -> None:
+        """Tells a decision with these words; `hand_on` says that other steps get them too, not those of the row."""
+        self._changes.events.append(decision_event(approval, comment=comment))
+        if hand_on:
+            row = self._rows[approval.step]
+            row["value"] = decision_value(approval.state, comment)
+            self._changes.steps[approval.step] = row
+
+    def failure(self, plan: dag.Plan) -> tuple[str, str] | None:
+        """Failure code and message of a run that cannot go on; None where it can."""
+        if plan.failed is not None:
+            return NODE_FAILED, f"Step '{plan.failed}' failed: {self._rows[plan.failed]['error_message']}"
+        if plan.stuck is not None:
+            if self._steps[plan.stuck].kind == "approval" and self._unmet(plan.stuck) is None:
+                return INVARIANT_BLOCKED, f"The approval of step '{plan.stuck}' was rejected."
+            return INVARIANT_BLOCKED, f"Step '{plan.stuck}' was blocked: {self._behind(plan.stuck)}"
+        return None
+
+    def warn(self, message: str) -> None:
+        """Leaves a warning of the run, as an event too."""
+        self._changes.warnings.append(message)
+        self._changes.event("warning", message=message)
+
+    def warnings(self) -> list[str]:
+        """One for each optional step that did not land; those that were left are with the run already."""
+        return [
+            _failed_warning(step) if row["status"] == dag.FAILED else self._skipped_warning(step)
+            for step, row in self._rows.items()
+            if row["status"] in {dag.FAILED, dag.SKIPPED}
+        ]
+
+    def _tell_failure(self, step: str, failure_type: str, message: str, retry_at: int | None) -> None:
+        self._changes.event(
+            "step.failed",
+            step,
+            code=NODE_FAILED,
+            type=failure_type,
+            message=message,
+            attempt=self.attempt(step),
+            retry_at=None if retry_at is None else to_text(retry_at),
+        )
+
+    def _status(self) -> Mapping[str, str]:
+        return {step: row["status"] for step, row in self._rows.items()}
+
+    def _unmet(self, step: str) -> str | None:
+        return dag.unmet_need(self._steps[step], self._status())
+
+    def _behind(self, step: str) -> str:
+        need = self._unmet(step)
+        return f"It needs step '{need}', which is {self._rows[need]['status']}." if need else ""
+
+    def _skipped_warning(self, step: str) -> str:
+        return f"The optional step '{step}' was skipped. {self._behind(step)}"
+
+    def _move(self, step: str, status: str, **columns: Any) -> Row:
+        row = self._rows[step]
+        row.update(columns, status=status)
+        self._changes.steps[step] = row
+        return row
+
+
+def _failed_warning(step: str) -> str:
+    return f"The optional step '{step}' failed."

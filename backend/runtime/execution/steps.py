@@ -1,0 +1,289 @@
+"""Carries out one agent step: runs its agent in the sandbox and makes what it leaves durable."""
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from backend import json_text, metrics
+from backend.json_text import JsonText
+from backend.outputs.sql import NewOutput
+from backend.redaction.process.redactor import RedactionError
+from backend.retry import changed, patiently
+from backend.runs.lifecycle import SegmentEndedError, append_event
+from backend.runtime.agents import AgentMeans, StepFailed, StepRequest, run_step
+from backend.runtime.agents.base import event_budget
+from backend.runtime.agents.progress import dropped_warning
+from backend.runtime.execution.limits import limits_of, memory_of
+from backend.runtime.execution.promotion import discard, store_outputs
+from backend.runtime.execution.run_redaction import STEPS, Found, RunRedaction
+from backend.runtime.execution.segment_context import Means
+from backend.runtime.execution.skipped_outputs import skipped_warning
+from backend.runtime.execution.step_files import files_of, keep_files
+from backend.runtime.execution.unit_of_work import add_redaction
+from backend.sandbox.inside.events import EventBudget
+from backend.storage.database import Tx, run_of
+from backend.storage.object_keys import object_key
+from backend.workflows.terms import StepTerms
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The return value as JSON text, outputs whose bytes are stored, what a sweep found, by stage, and warnings."""
+
+    value: str
+    outputs: list[NewOutput]
+    redacted: list[Found]
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Why an attempt came to nothing; `message` is for the caller, the rest as in `StepFailed`."""
+
+    type: str
+    message: str
+    final: bool = False
+    retry_after: float | None = None
+    redacted: list[Found] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """One attempt of one step.
+
+    `inputs` is None where the workflow declares none; `keep_files` says that other steps need what this one leaves.
+    `on_executed` is called where what the agent left is still to be swept, once none of its processes is left.
+    """
+
+    means: Means
+    run_id: str
+    key_id: str
+    segment_id: str
+    step: StepTerms
+    attempt: int
+    parameters: Mapping[str, Any]
+    input_text: str | None
+    needs: Mapping[str, Any]
+    inputs: Path | None
+    keep_files: bool
+    redaction: RunRedaction | None
+    on_executed: Callable[[], None]
+
+    async def carry_out(self) -> Completed | Failed:
+        """Runs the step to its end; on return, and when cancelled, none of its processes is left.
+
+        Raises:
+            SegmentEndedError: the run was closed meanwhile.
+        """
+        began = perf_counter()
+        events = event_budget(self.means.step_data)
+        try:
+            outcome = await self._attempted(events)
+        finally:
+            await self._warn_of_dropped(events)
+        agent = "none" if self.step.agent is None else self.step.agent["type"]
+        named = "completed" if isinstance(outcome, Completed) else "failed"
+        metrics.STEP_SECONDS.observe(perf_counter() - began, agent, named)
+        return outcome
+
+    async def _attempted(self, events: EventBudget) -> Completed | Failed:
+        try:
+            return await self._run(events)
+        except StepFailed as failure:
+            metrics.STEP_FAILURES.add(metrics.BY_THE_AGENT if failure.by_the_agent else failure.type)
+            await self._keep_log(failure.log)
+            return await self._failed(failure)
+        except SegmentEndedError:
+            raise
+        except Exception:  # noqa: BLE001 - whatever it was, only this step fails
+            metrics.STEP_FAILURES.add("InternalError")
+            _LOG.exception("Step %s of run %s could not be carried out", self.step.step, self.run_id)
+            return Failed("InternalError", "the runtime could not carry out the step")
+
+    async def _run(self, events: EventBudget) -> Completed:
+        agent, name = self.step.agent, self.step.agent_name
+        if agent is None:
+            missing = f"there is no agent named '{name}'" if name else "the step has no agent"
+            raise StepFailed("AgentUnavailable", missing, final=True)
+        limits = limits_of(self.step.environment, self.means.output_limits)
+        if limits.network == "full" and self.means.network == "none":
+            reason = "its environment asks for the network, which this deployment allows no step (runtime.network)"
+            raise StepFailed("NetworkNotAllowed", reason, final=True)
+        memory_mb, most = memory_of(self.step), self.means.slots.memory_mb
+        if memory_mb > most:
+            reason = (
+                f"its environment asks for {memory_mb} MB of memory, and steps may use {most} here (runtime.memory_mb)"
+            )
+            raise StepFailed("MemoryNotAvailable", reason, final=True)
+        folder = self.means.folder_of_run(self.run_id) / "outputs" / f"{self.step.step}-{self.attempt}"
+        files = await self._files()
+        request = StepRequest(
+            step=self.step.step,
+            agent=agent,
+            parameters=self.parameters,
+            input_text=self.input_text,
+            needs=self.needs,
+            inputs=self.inputs,
+            files=files,
+            outputs=folder,
+            connectors=self.step.connectors,
+            limits=limits,
+            attempt=self.attempt,
+            data_limits=self.means.step_data,
+            events=events,
+        )
+        agent_means = AgentMeans(self.means.sandbox, self.means.models, self._answer_mismatch, self._read_value)
+        result = await run_step(agent_means, request, self._on_progress)
+        if self.redaction is not None:
+            # A sweep may take long, and others' steps must not wait for it.
+            self.on_executed()
+        await self._keep_log(result.log)
+        value, redacted = await self._swept(STEPS, result.value)
+        outputs: list[NewOutput] = []
+        if folder.exists():
+            outputs, kept = await self._take_over(folder)
+            redacted += kept
+        warnings = [skipped_warning(self.step.step, result.skipped, limits.outputs)] if result.skipped else []
+        return Completed(json_text.text_of(value), outputs, redacted, warnings)
+
+    async def _answer_mismatch(self, schema: Any, answer: Any) -> str | None:
+        """What of a model's answer does not fit its schema."""
+        text = json_text.write(answer)
+        try:
+            return await patiently(
+                lambda: self.means.halted_with(
+                    lambda halt: self.means.schemas.mismatch(schema, text, "answer", owner=self.key_id, halt=halt)
+                ),
+                f"Judging the answer in step {self.step.step} of run {self.run_id}",
+            )
+        except OSError as error:
+            raise StepFailed("InternalError", "the model's answer could not be judged by its schema") from error
+
+    async def _read_value(self, text: str) -> JsonText:
+        """A large return value, read where it can be killed; raises NotJsonError."""
+        return await patiently(
+            lambda: self.means.halted_with(
+                lambda halt: self.means.schemas.normalised(text, owner=self.key_id, halt=halt)
+            ),
+            f"Reading what step {self.step.step} of run {self.run_id} returned",
+        )
+
+    async def _files(self) -> Mapping[str, Path]:
+        """What the steps that it needs left, made anew from the objects where a run went on after it waited."""
+        what = f"What step {self.step.step} of run {self.run_id} needs"
+        try:
+            return await patiently(
+                lambda: self.means.halted_with(
+                    lambda halt: files_of(self.means, self.run_id, self.step.needs, self.redaction, halt)
+                ),
+                what,
+            )
+        except OSError as error:
+            _LOG.exception("%s could not be read", what)
+            raise StepFailed("FilesNotRead", "the files of the steps that it needs could not be read") from error
+
+    async def _failed(self, failure: StepFailed) -> Failed:
+        # The type too: it is the name that an agent gave its exception.
+        told, redacted = [failure.type, failure.message], list[Found]()
+        try:
+            told, redacted = await self._swept(self._stage_of_words(), told)
+        except StepFailed as unswept:
+            told = [unswept.type, unswept.message]
+        return Failed(told[0], told[1], failure.final, failure.retry_after, redacted)
+
+    async def _swept(self, stage: str | None, value: Any) -> tuple[Any, list[Found]]:
+        """A JSON value as it may leave the step; raises StepFailed where it cannot be swept."""
+        redaction = self.redaction
+        if redaction is None or stage is None or not redaction.covers(stage):
+            return value, []
+        try:
+            swept, counts = await self.means.halted_with(lambda halt: redaction.value(value, halt))
+        except RedactionError as error:
+            _LOG.warning("What step %s of run %s gave could not be swept: %s", self.step.step, self.run_id, error)
+            raise _unswept("what the step gave", error) from error
+        return swept, [Found(stage, counts)]
+
+    def _stage_of_words(self) -> str | None:
+        return None if self.redaction is None else self.redaction.stage_of_words
+
+    async def _on_progress(self, message: str, data: dict[str, Any]) -> None:
+        at = self.means.clock()
+        said, redacted = await self._swept(self._stage_of_words(), data | {"message": message})
+        await self._append("step.progress", at, said, redacted)
+
+    async def _warn_of_dropped(self, events: EventBudget) -> None:
+        """Write how many events the attempt dropped, now that the number is final; also of one that is cancelled."""
+        data = dropped_warning(events, self.means.step_data)
+        if data is None:
+            return
+        try:
+            await self._append("warning", self.means.clock(), data | {"attempt": self.attempt}, [])
+        except SegmentEndedError:
+            # Whoever closed the run meanwhile left no place for it.
+            return
+        except Exception:  # noqa: BLE001 - the outcome of the step counts all the same
+            _LOG.exception("Dropped events of step %s of run %s could not be recorded", self.step.step, self.run_id)
+
+    async def _append(self, event_type: str, at: int, data: Mapping[str, Any], redacted: list[Found]) -> None:
+        step = self.step.step
+
+        def work(tx: Tx) -> None:
+            append_event(tx, self.segment_id, event_type, at, step=step, data=data)
+            for found in redacted:
+                add_redaction(tx, self.run_id, found)
+
+        await changed(
+            lambda: self.means.in_thread(lambda: self.means.database.write(work, of=run_of(self.run_id))), self.run_id
+        )
+
+    async def _take_over(self, folder: Path) -> tuple[list[NewOutput], list[Found]]:
+        """Stores what the step left, for callers and for the steps that need it."""
+        what = f"What step {self.step.step} of run {self.run_id} left"
+        try:
+            outputs = await patiently(lambda: self._store_outputs(folder), what)
+        except OSError as error:
+            _LOG.exception("%s could not be stored", what)
+            raise StepFailed("OutputsNotStored", "what the step left could not be stored") from error
+        try:
+            return outputs, await self.means.halted_with(lambda halt: self._keep(folder, outputs, halt))
+        except BaseException as error:
+            await self.means.in_slow_thread(lambda: discard(self.means.objects, outputs))
+            if isinstance(error, RedactionError):
+                raise _unswept("what the step left", error) from error
+            raise
+
+    async def _store_outputs(self, folder: Path) -> list[NewOutput]:
+        """Of a step that is cancelled meanwhile nothing stays stored."""
+        return await self.means.halted_with(
+            lambda halt: store_outputs(self.means.objects, self.run_id, self.step.step, folder, halt),
+            undo=lambda outputs: discard(self.means.objects, outputs),
+        )
+
+    def _keep(self, folder: Path, outputs: list[NewOutput], halt: threading.Event) -> list[Found]:
+        if not self.keep_files or not outputs:
+            shutil.rmtree(folder)
+            return []
+        counts = keep_files(self.means, self.run_id, self.step.step, folder, self.redaction, halt)
+        return [] if counts is None else [Found(STEPS, counts)]
+
+    async def _keep_log(self, log: bytes) -> None:
+        """The step's log is an object of the run that no output names, and is erased with it."""
+        if not log:
+            return
+        key = object_key(self.run_id, f"logs/{self.step.step}-{self.attempt}")
+        try:
+            await self.means.in_thread_to_its_end(lambda: self.means.objects.put_bytes(key, log))
+        except OSError:
+            _LOG.exception("The log of step %s of run %s could not be kept", self.step.step, self.run_id)
+
+
+def _unswept(what: str, error: RedactionError) -> StepFailed:
+    message = f"{what} could not be swept for personal data: {error}"
+    return StepFailed("RedactionFailed", message, final=error.permanent)

@@ -1,0 +1,60 @@
+"""What a segment has to record next, gathered so that one transaction writes it."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from backend.outputs.sql import NewOutput, add_outputs
+from backend.runs import redaction_manifest
+from backend.runs.lifecycle import NewEvent, append_events
+from backend.runtime.execution import sql
+from backend.runtime.execution.run_redaction import Found
+from backend.storage.database import Tx
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Changes:
+    """Events in their order, and the rows that go with them; `counts` are added to the run's counters.
+
+    `redacted` is what sweeps found, for the run's redaction manifest; `warnings` are added to the run's.
+    """
+
+    events: list[NewEvent] = field(default_factory=list)
+    steps: dict[str, Row] = field(default_factory=dict)
+    outputs: list[NewOutput] = field(default_factory=list)
+    approvals: list[Row] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    redacted: list[Found] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.events or self.steps or self.outputs or self.approvals or self.redacted)
+
+    def event(self, event_type: str, step: str | None = None, /, **data: Any) -> None:
+        """Adds an event."""
+        self.events.append(NewEvent(event_type, step, data))
+
+    def write(self, tx: Tx, run_id: str, segment_id: str, at: int) -> None:
+        """Writes everything, events first.
+
+        Raises:
+            SegmentEndedError: the segment does not run any more; nothing was written.
+        """
+        append_events(tx, segment_id, at, self.events)
+        sql.save_steps(tx, run_id, self.steps.values())
+        add_outputs(tx, self.outputs, at)
+        sql.add_approvals(tx, self.approvals)
+        if self.counts:
+            sql.count(tx, run_id, self.counts)
+        if self.warnings:
+            sql.add_warnings(tx, run_id, self.warnings)
+        for found in self.redacted:
+            add_redaction(tx, run_id, found)
+
+
+def add_redaction(tx: Tx, run_id: str, found: Found) -> None:
+    """Adds what a sweep found to the run's redaction manifest."""
+    manifest = redaction_manifest.with_counts(sql.redaction_manifest(tx, run_id), found.stage, found.counts.as_dict())
+    sql.set_redaction_manifest(tx, run_id, manifest)

@@ -1,0 +1,75 @@
+"""SQL of the leases that processes hold while they execute runs."""
+
+from typing import Any, Final
+
+from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
+
+from backend.storage.database import Tx
+from backend.storage.statements import prepare
+from backend.storage.tables.runs import segments
+from backend.storage.tables.workers import workers
+
+_OWNER: Final = workers.c.owner == bindparam("of_owner")
+_ADD = prepare(insert(workers), [column.name for column in workers.columns])
+_RENEW = prepare(
+    update(workers).where(_OWNER).values(lease_until=bindparam("until"), draining=bindparam("new_draining"))
+)
+_REMOVE = prepare(delete(workers).where(_OWNER))
+_SLOTS = prepare(
+    select(func.coalesce(func.sum(workers.c.step_slots), literal_column("0")).label("slots")).where(
+        workers.c.lease_until > bindparam("now"), workers.c.draining == literal_column("0")
+    )
+)
+_LEASES = prepare(
+    select(workers.c.owner, workers.c.host, workers.c.lease_until).where(workers.c.lease_until > bindparam("now"))
+)
+_LIVE = prepare(select(workers.c.owner).where(workers.c.lease_until > bindparam("now")))
+# One whose segments are not closed yet must stay known as dead.
+_FORGET = prepare(
+    delete(workers).where(
+        workers.c.lease_until < bindparam("before"),
+        ~select(segments.c.segment_id)
+        .where(
+            segments.c.owner == workers.c.owner,
+            # In the words of the partial index.
+            segments.c.state != literal_column("'ended'"),
+            segments.c.state == literal_column("'running'"),
+        )
+        .exists(),
+    )
+)
+
+
+def add(tx: Tx, *, owner: str, host: str, step_slots: int, now: int, until: int) -> None:
+    """Writes a new process with its first lease."""
+    tx.later(_ADD, owner=owner, host=host, step_slots=step_slots, started_at=now, lease_until=until, draining=0)
+
+
+def renew(tx: Tx, owner: str, until: int, *, draining: bool) -> bool:
+    """Renews a lease; False where there is none any more."""
+    return tx.run(_RENEW, of_owner=owner, until=until, new_draining=int(draining)) == 1
+
+
+def remove(tx: Tx, owner: str) -> None:
+    """Gives a lease back."""
+    tx.later(_REMOVE, of_owner=owner)
+
+
+def live(tx: Tx, now: int) -> set[str]:
+    """Who holds a lease."""
+    return {row.owner for row in tx.all(_LIVE, now=now)}
+
+
+def leases(tx: Tx, now: int) -> list[Any]:
+    """Every lease that stands: its owner, the host, and until when."""
+    return tx.all(_LEASES, now=now)
+
+
+def step_slots(tx: Tx, now: int) -> int:
+    """How many steps all processes that take something new run at once."""
+    return int(tx.one(_SLOTS, now=now).slots)
+
+
+def forget(tx: Tx, before: int) -> int:
+    """Removes leases that ended before that time."""
+    return tx.run(_FORGET, before=before)

@@ -1,0 +1,227 @@
+"""The final sweep of one run: its outputs, its result, and what the run itself says. (DECISIONS.md, 5, 6 and 11)."""
+
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from backend import json_text
+from backend.outputs.sql import outputs_of
+from backend.redaction import Counts
+from backend.redaction.process.redactor import RedactionError, Redactor, SweptText
+from backend.runs import redaction_manifest
+from backend.runtime.execution.result import RESULT_PATH, SUMMARY, SUMMARY_TOO_LONG, inline_result, summary_warnings
+from backend.runtime.execution.run_redaction import OUTPUTS, over_limit_warning, sweep_warning
+from backend.runtime.final_sweep import sql
+from backend.storage.database import Database, Tx, run_of
+from backend.storage.object_keys import object_key
+from backend.storage.objects import ObjectStore
+from backend.storage.objects.reading import copy_to_file
+
+T = TypeVar("T")
+
+_WITHHELD: Final = "Withheld: it could not be swept for personal data within its limits."
+
+
+class RunSweep:
+    """One attempt for one run; `folder` is for copies of what is being swept, and it ends soon after `halt` is set."""
+
+    def __init__(
+        self,
+        database: Database,
+        objects: ObjectStore,
+        redactor: Redactor,
+        row: Any,
+        folder: Path,
+        halt: threading.Event,
+    ) -> None:
+        self._database = database
+        self._objects = objects
+        self._redactor = redactor
+        self._row = row
+        self._run_id: str = row.run_id
+        self._folder = folder
+        self._halt = halt
+        calls_made = redaction_manifest.model_calls(row.pii_redaction)
+        self._policy = json_text.parse(row.pii_policy)
+        self._policy["max_model_calls"] = max(0, self._policy["max_model_calls"] - calls_made)
+        self._counts = Counts()
+        self._changed: list[dict[str, object]] = []
+        self._withheld: list[str] = []
+        self._columns: dict[str, object] = {}
+        self._warnings: list[str] = []
+
+    @classmethod
+    def of(
+        cls,
+        database: Database,
+        objects: ObjectStore,
+        redactor: Redactor,
+        run_id: str,
+        folder: Path,
+        halt: threading.Event,
+    ) -> "RunSweep | None":
+        """The sweep of a run that waits for it; None where it waits no longer, as another process has done it."""
+        row = database.read(lambda tx: sql.run(tx, run_id))
+        return None if row is None else cls(database, objects, redactor, row, folder, halt)
+
+    def carry_out(self) -> None:
+        """Sweeps and opens the run's outputs; what exceeds the limits of a sweep is withheld, with a warning.
+
+        Raises:
+            RedactionError, OSError: nothing was opened.
+        """
+        outputs: list[Any] = []
+        if OUTPUTS in self._policy["stages"]:
+            outputs = self._database.read(lambda tx: outputs_of(tx, self._run_id))
+            self._announce(outputs)
+            try:
+                self._sweep_files([output for output in outputs if output.path != RESULT_PATH])
+                for output in outputs:
+                    if output.path == RESULT_PATH:
+                        self._sweep_result(output)
+                self._sweep_texts()
+            except BaseException:
+                self._leave_nothing(outputs)
+                raise
+        if not self._finish(outputs):
+            self._leave_nothing(outputs)
+
+    @property
+    def _redacts(self) -> bool:
+        return bool(self._policy["mode"] == "redact")
+
+    def _finish(self, outputs: Iterable[Any]) -> bool:
+        manifest = redaction_manifest.with_counts(self._row.pii_redaction, OUTPUTS, self._counts.as_dict())
+        manifest = redaction_manifest.ended(manifest, began=bool(self._row.began), opened=True)
+        columns = {**self._columns, "pii_redaction": manifest}
+        originals = [output.object_key for output in outputs] if self._redacts else []
+
+        def finish(tx: Tx) -> bool:
+            return sql.finish(tx, self._row, self._changed, self._withheld, originals, **columns)
+
+        return self._database.write(finish, of=run_of(self._run_id))
+
+    def _announce(self, outputs: Iterable[Any]) -> None:
+        if self._redacts:
+            keys = [_swept_key(output) for output in outputs]
+            self._database.write(lambda tx: sql.announce(tx, keys), of=run_of(self._run_id))
+
+    def _leave_nothing(self, outputs: Iterable[Any]) -> None:
+        """What was stored for a run that was erased meanwhile is removed, though the removal may have been before."""
+        if self._database.read(lambda tx: sql.run(tx, self._run_id)) is None:
+            self._announce(outputs)
+
+    def _add(self, counts: Counts) -> None:
+        self._counts.add(counts)
+        self._policy["max_model_calls"] -= counts.model_calls
+
+    def _values(self, values: list[Any]) -> list[Any] | None:
+        """The swept values; None where they exceed the limits of a sweep."""
+        return self._counted(lambda: self._redactor.values(self._policy, values, self._halt, owner=self._row.key_id))
+
+    def _text(self, text: str) -> SweptText | None:
+        """The swept result, with the summary that it carries; None where it exceeds the limits of a sweep."""
+        return self._counted(
+            lambda: self._redactor.text(self._policy, text, self._halt, owner=self._row.key_id, member=SUMMARY)
+        )
+
+    def _counted(self, sweep: Callable[[], tuple[T, Counts]]) -> T | None:
+        """What a sweep gives, with what it found counted; None where it can never be carried out."""
+        try:
+            swept, counts = sweep()
+        except RedactionError as error:
+            if not error.permanent:
+                raise
+            self._add(Counts(model_calls=error.model_calls))
+            return None
+        self._add(counts)
+        return swept
+
+    def _sweep_texts(self) -> None:
+        """What the run itself says: why it failed, what did not land, what its result lacks."""
+        row = self._row
+        said = [row.error_message, json_text.parse(row.warnings), row.result_error_message]
+        swept = self._values(said)
+        if not self._redacts:
+            self._columns["warnings"] = json_text.write([*said[1], *self._warnings])
+            return
+        if swept is None:
+            swept = [_withheld(said[0]), [_WITHHELD] * len(said[1]), _withheld(said[2])]
+        self._columns["error_message"], warnings, self._columns["result_error_message"] = swept
+        # What was said of the summary before was of the one that was not swept.
+        warnings = [after for before, after in zip(said[1], warnings, strict=True) if before != SUMMARY_TOO_LONG]
+        self._columns["warnings"] = json_text.write([*warnings, *self._warnings])
+
+    def _sweep_files(self, files: list[Any]) -> None:
+        for output, name in zip(files, self._names(files), strict=True):
+            self._sweep_file(output, name)
+
+    def _names(self, files: list[Any]) -> list[str]:
+        try:
+            names, counts = self._redactor.names(
+                self._policy, [output.path for output in files], self._halt, owner=self._row.key_id
+            )
+        except RedactionError as error:
+            if not error.permanent:
+                raise
+            self._warnings.append("The names of the outputs could not be swept for personal data within their limits.")
+            return [f"{output.step}/{output.output_id}" if self._redacts else output.path for output in files]
+        self._add(counts)
+        return names
+
+    def _sweep_file(self, output: Any, name: str) -> None:
+        source, target = self._folder / "source", self._folder / "target"
+        copy_to_file(self._objects, output.object_key, output.size_bytes, source, self._halt)
+        outcome, counts = self._redactor.file(
+            self._policy, source, target, output.path, self._halt, owner=self._row.key_id
+        )
+        self._add(counts)
+        limit = self._redactor.limit_of(output.size_bytes)
+        warning = sweep_warning(outcome, name, limit, self._redactor.expanded_mb)
+        if warning is not None:
+            self._warnings.append(warning)
+        if outcome.withheld:
+            self._withheld.append(output.output_id)
+        elif self._redacts:
+            key = _swept_key(output)
+            size, sha256 = self._objects.put_file(key, target)
+            self._changed.append(_changed(output, name, size, sha256, key))
+            target.unlink()
+
+    def _sweep_result(self, output: Any) -> None:
+        given = b"".join(self._objects.open_range(output.object_key, 0, output.size_bytes)).decode()
+        swept = self._text(given)
+        if swept is None:
+            warning = over_limit_warning(RESULT_PATH, self._redactor.limit_of(output.size_bytes), self._redacts)
+            self._warnings.append(warning)
+        if not self._redacts:
+            return
+        if swept is None:
+            self._withheld.append(output.output_id)
+            names = ("result", "result_output_id", "result_size_bytes", "result_sha256", "summary_markdown")
+            self._columns |= dict.fromkeys(names)
+            return
+        text, summary = swept
+        key = _swept_key(output)
+        size, sha256 = self._objects.put_bytes(key, text.encode())
+        self._changed.append(_changed(output, output.path, size, sha256, key))
+        self._columns |= {
+            "result": inline_result(text) if self._row.result_error_code is None else None,
+            "result_size_bytes": size,
+            "result_sha256": sha256,
+            "summary_markdown": None if summary is None else inline_result(summary),
+        }
+        self._warnings += summary_warnings(summary)
+
+
+def _withheld(text: str | None) -> str | None:
+    return None if text is None else _WITHHELD
+
+
+def _swept_key(output: Any) -> str:
+    return object_key(output.run_id, f"{output.output_id}-swept")
+
+
+def _changed(output: Any, path: str, size: int, sha256: str, key: str) -> dict[str, object]:
+    return {"output_id": output.output_id, "path": path, "size_bytes": size, "sha256": sha256, "object_key": key}

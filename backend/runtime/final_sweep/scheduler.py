@@ -1,0 +1,175 @@
+"""The final sweeps: what finished runs leave is given out only once it was swept. (DECISIONS.md, 5 and 6).
+
+Nothing is opened before all of it is swept and stored, in one transaction. A sweep that fails, or dies with the
+process, leaves everything closed and is tried again from the beginning. What it stored until then is removed, for it
+was announced before; so is what an erasure came before.
+"""
+
+import logging
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from backend import metrics
+from backend.backoff import Pauses
+from backend.clock import Clock
+from backend.redaction.process.redactor import Redactor
+from backend.runtime.final_sweep import sql
+from backend.runtime.final_sweep.run_sweep import RunSweep
+from backend.storage.database import Database
+from backend.storage.object_keys import run_of
+from backend.storage.objects import ObjectStore
+
+_LOG = logging.getLogger(__name__)
+
+CONCURRENT_SWEEPS: Final = 4
+"""Concurrent sweeps of runs in one process; keys that have none among them share as many more."""
+
+_END_SECONDS: Final = 2.0
+# Another process that has a run may die before it is done.
+_ELSEWHERE_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Active:
+    key_id: str
+    halt: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class FinalSweeps:
+    """Sweeps several runs concurrently, round robin by key. `folder` is for copies of what is being swept.
+
+    Args:
+        concurrent: See CONCURRENT_SWEEPS. Each sweep holds a connection to the database.
+        on_end: Called whenever a sweep has ended, so that the next round may come.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        objects: ObjectStore,
+        redactor: Redactor,
+        folder: Path,
+        *,
+        concurrent: int = CONCURRENT_SWEEPS,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._database = database
+        self._objects = objects
+        self._redactor = redactor
+        self._folder = folder
+        self._concurrent = concurrent
+        self._on_end = on_end
+        self._pauses = Pauses(clock)
+        self._elsewhere: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._active: dict[str, _Active] = {}
+        self._threads = ThreadPoolExecutor(2 * concurrent, thread_name_prefix="final-sweep")
+        # Nothing unswept stays on the working disk, also when an earlier process died in mid-sweep.
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def round(self) -> "list[Future[None]]":
+        """Removes the originals of runs that were swept, and begins to sweep finished runs that wait for it.
+
+        A sweep whose run waits for it no longer, as after an erasure by any process, is ended.
+        """
+        with self._lock:
+            active = dict(self._active)
+        waiting, unnamed = self._database.snapshot(sql.to_do)
+        for run_id, sweep in active.items():
+            if run_id not in waiting:
+                sweep.halt.set()
+        with self._lock:
+            self._pauses.keep({*waiting, *unnamed})
+            self._elsewhere = {run_id: until for run_id, until in self._elsewhere.items() if run_id in waiting}
+        # An ended sweep may be about to store something: what was announced for it waits for the next round.
+        self._remove(key for key in unnamed if run_of(key) not in active)
+        with self._lock:
+            chosen = list(self._chosen(waiting))
+            self._active.update(chosen)
+        return [self._threads.submit(self._try, run_id, sweep) for run_id, sweep in chosen]
+
+    def forget(self, run_id: str) -> None:
+        """Ends the sweep of an erased run, and removes its copies from this disk."""
+        with self._lock:
+            sweep = self._active.get(run_id)
+        if sweep is not None:
+            sweep.halt.set()
+            sweep.done.wait(_END_SECONDS)
+        shutil.rmtree(self._folder / run_id, ignore_errors=True)
+
+    def stop(self) -> None:
+        """Ends every sweep; it begins anew in the next process."""
+        with self._lock:
+            for sweep in self._active.values():
+                sweep.halt.set()
+        self._threads.shutdown()
+
+    def _chosen(self, waiting: Mapping[str, str]) -> Iterator[tuple[str, _Active]]:
+        """What is swept next, of the keys with the fewest sweeps first."""
+        held = Counter(sweep.key_id for sweep in self._active.values())
+        now = time.monotonic()
+        left = {
+            run_id: key_id
+            for run_id, key_id in waiting.items()
+            if run_id not in self._active and self._pauses.over(run_id) and self._elsewhere.get(run_id, 0.0) <= now
+        }
+        while left:
+            run_id = min(left, key=lambda one: held[left[one]])
+            key_id = left.pop(run_id)
+            if held.total() >= self._concurrent * (1 if held[key_id] else 2):
+                return
+            held[key_id] += 1
+            yield run_id, _Active(key_id)
+
+    def _try(self, run_id: str, sweep: _Active) -> None:
+        folder = self._folder / run_id
+        try:
+            with self._database.hold(f"final sweep {run_id}") as mine:
+                if not mine:
+                    with self._lock:
+                        self._elsewhere[run_id] = time.monotonic() + _ELSEWHERE_SECONDS
+                    return
+                folder.mkdir(parents=True, exist_ok=True)
+                of_run = RunSweep.of(self._database, self._objects, self._redactor, run_id, folder, sweep.halt)
+                if of_run is not None:
+                    of_run.carry_out()
+        except Exception:  # noqa: BLE001 - its outputs stay closed, and other runs must not wait for it
+            if not sweep.halt.is_set():
+                self._postpone(run_id)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            with self._lock:
+                del self._active[run_id]
+            sweep.done.set()
+            self._on_end()
+
+    def _postpone(self, run_id: str) -> None:
+        metrics.FINAL_SWEEP_FAILURES.add()
+        with self._lock:
+            pause = self._pauses.begin(run_id)
+        _LOG.exception("The final sweep of run %s failed and is tried again in %d s", run_id, pause)
+
+    def _remove(self, keys: Iterable[str]) -> None:
+        """Removes objects that no row names; one that a store keeps holds up neither others nor any sweep."""
+        removed = []
+        for key in keys:
+            if not self._pauses.over(key):
+                continue
+            try:
+                self._objects.delete(key)
+            except OSError:
+                metrics.REMOVAL_FAILURES.add()
+                _LOG.exception("%s is still to be removed; next try in %d s", key, self._pauses.begin(key))
+            else:
+                removed.append(key)
+        if removed:
+            self._database.write(lambda tx: sql.deleted(tx, removed), of="deletions")

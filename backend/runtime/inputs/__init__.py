@@ -1,0 +1,1 @@
+"""Copies a run's `s3_prefix` inputs in before its steps start."""

@@ -1,0 +1,127 @@
+"""Copies listed objects to files, several at once, in constant memory."""
+
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+
+from backend.connectors.s3_errors import CredentialsError, code_of, explain
+from backend.runtime.inputs.retry import CopyError, EndedError, Patience
+
+if TYPE_CHECKING:
+    from botocore.response import StreamingBody
+    from types_boto3_s3.client import S3Client
+
+THREADS: Final = 8
+
+_PART_BYTES: Final = 128 * 1024
+_WORDS: Final = {
+    "NoSuchKey": "vanished after it was listed",
+    "PreconditionFailed": "changed after it was listed",
+    "InvalidObjectState": "is archived and cannot be read",
+}
+
+
+class ListedObject(NamedTuple):
+    """An object as the listing had it; `etag` as S3 writes it, in quotation marks."""
+
+    key: str
+    size: int
+    etag: str
+
+
+class Copying:
+    """One input's copying: `client` reads the connector's bucket, as long as `patience` lets it."""
+
+    def __init__(self, client: "S3Client", connector: Mapping[str, Any], patience: Patience) -> None:
+        self._client = client
+        self._connector = connector
+        self._patience = patience
+
+    def copy(self, objects: Iterable[tuple[ListedObject, Path]]) -> None:
+        """Copies each object to its new file; on return no thread is left.
+
+        Raises:
+            CopyError: an object vanished, changed, has other bytes than were listed or could not be read, or the run
+                was stopped.
+            OSError: a file could not be written.
+        """
+        waiting = _Shared(objects)
+        with ThreadPoolExecutor(THREADS, thread_name_prefix="inputs") as threads:
+            workers = [threads.submit(self._work, waiting) for _ in range(THREADS)]
+        errors = [error for worker in workers if (error := worker.exception()) is not None]
+        # All but the first only ended because of it.
+        for error in sorted(errors, key=lambda error: isinstance(error, EndedError)):
+            raise error
+
+    def _work(self, waiting: Iterator[tuple[ListedObject, Path]]) -> None:
+        try:
+            for found, target in waiting:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("xb") as file:
+                    self._copy(found, file)
+        except BaseException:
+            self._patience.fail()
+            raise
+
+    def _copy(self, found: ListedObject, file: BinaryIO) -> None:
+        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
+
+        try:
+            self._patience.insist(lambda: self._copy_once(found, file), "Copying an object")
+        except (BotoCoreError, ClientError, ResponseParserError, CredentialsError) as error:
+            code = code_of(error)
+            why = f"{_WORDS[code]} ({code})" if code in _WORDS else f"failed: {explain(error, self._connector)}"
+            raise CopyError(f"the object {found.key!r} {why}") from error
+
+    def _copy_once(self, found: ListedObject, file: BinaryIO) -> None:
+        file.seek(0)
+        file.truncate()
+        with closing(self._open(found)) as body:
+            self._write(found, body, file)
+
+    def _open(self, found: ListedObject) -> "StreamingBody":
+        """Opens the object, which must still be the one that was listed."""
+        bucket = self._connector["bucket"]
+        if found.etag:
+            return self._client.get_object(Bucket=bucket, Key=found.key, IfMatch=found.etag)["Body"]
+        return self._client.get_object(Bucket=bucket, Key=found.key)["Body"]
+
+    def _write(self, found: ListedObject, body: "StreamingBody", file: BinaryIO) -> None:
+        """Writes as many bytes as were listed; the caps were held against those."""
+        written = 0
+        while part := body.read(_PART_BYTES):
+            self._patience.check()
+            written += len(part)
+            if written > found.size:
+                break
+            file.write(part)
+        if written != found.size:
+            raise CopyError(f"the object {found.key!r} no longer has the {found.size:,} bytes that were listed")
+
+
+def require_room(folder: Path, size: int) -> None:
+    """Refuses what cannot fit on the disk.
+
+    Raises:
+        CopyError: there is less room than that.
+    """
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise CopyError(f"the objects have {size:,} bytes, and the service's disk has room for {free:,}")
+
+
+class _Shared(Iterator[tuple[ListedObject, Path]]):
+    """One iteration for several threads."""
+
+    def __init__(self, items: Iterable[tuple[ListedObject, Path]]) -> None:
+        self._items = iter(items)
+        self._lock = threading.Lock()
+
+    def __next__(self) -> tuple[ListedObject, Path]:
+        with self._lock:
+            return next(self._items)

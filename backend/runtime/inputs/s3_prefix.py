@@ -1,0 +1,127 @@
+"""Copies `s3_prefix` inputs in before any step runs. (DECISIONS.md, 5 and 9; docs/connectors.md)."""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from backend.connectors.object_storage import s3_client
+from backend.connectors.s3_errors import explain, failures, list_page
+from backend.runtime.inputs.copying import Copying, ListedObject, require_room
+from backend.runtime.inputs.names import file_names
+from backend.runtime.inputs.retry import Patience
+from backend.secrets import Secrets
+from backend.workflows.parameters import may_read, parse_s3_prefix
+from backend.workflows.terms import InputTerms
+
+if TYPE_CHECKING:
+    from types_boto3_s3.client import S3Client
+
+MOST_ITEMS_LISTED: Final = 1_000
+
+_LONGEST_MESSAGE: Final = 1_000
+
+
+class InputError(Exception):
+    """Inputs could not be copied in; the message says which and why, for a person."""
+
+
+def materialise(
+    declared: InputTerms, uri: str, folder: Path, stop: threading.Event, secrets: Secrets
+) -> dict[str, Any]:
+    """Copies every object below the prefix into `folder` and returns the manifest's entry.
+
+    Files are named after the keys below the prefix. Nothing is copied when the listing is empty or beyond the caps.
+    Ends soon after `stop` is set.
+
+    Raises:
+        InputError: the objects cannot be listed or copied, or are none, too many or too large.
+    """
+    connector = declared.connector
+    if connector is None:
+        raise InputError(f"Parameter '{declared.parameter}': there is no connector named '{declared.connector_name}'.")
+    try:
+        bucket, prefix = parse_s3_prefix(uri)
+        _check_inside(connector, bucket, prefix)
+        patience = Patience(stop)
+        client = patience.insist(lambda: s3_client(connector, secrets, attempts=1), f"Credentials for bucket {bucket}")
+        copying = Copying(client, connector, patience)
+        objects = _list(_all(client, patience, bucket, prefix), declared)
+        folder.mkdir(parents=True, exist_ok=True)
+        require_room(folder, sum(one.size for one in objects))
+        names = file_names(one.key[len(prefix) :] for one in objects)
+        copying.copy((one, folder / names[one.key[len(prefix) :]]) for one in objects)
+    except failures() as error:
+        why = explain(error, connector)
+        message = f"Parameter '{declared.parameter}': {uri} could not be copied in: {why}"
+        raise InputError(message[:_LONGEST_MESSAGE]) from error
+    return {
+        "parameter": declared.parameter,
+        "connector_id": declared.connector_id,
+        "uri": uri,
+        "objects": len(objects),
+        "bytes": sum(one.size for one in objects),
+        "items": [
+            {"key": one.key, "size_bytes": one.size, "etag": one.etag.strip('"')} for one in objects[:MOST_ITEMS_LISTED]
+        ],
+    }
+
+
+def materialise_all(
+    declared: Iterable[InputTerms],
+    parameters: Mapping[str, Any],
+    folder: Path,
+    stop: threading.Event,
+    secrets: Secrets,
+) -> list[dict[str, Any]]:
+    """Copies in every input that has a value, each into a folder of its own; gives the run's inputs manifest.
+
+    Raises:
+        InputError: as `materialise`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    return [
+        materialise(one, parameters[one.parameter], folder / one.parameter, stop, secrets)
+        for one in declared
+        if one.parameter in parameters
+    ]
+
+
+def _check_inside(connector: Mapping[str, Any], bucket: str, prefix: str) -> None:
+    """The connector may have changed since the start of the run."""
+    if not may_read(connector, bucket, prefix):
+        raise ValueError("it lies outside of what the connector may read")
+
+
+def _list(found: Iterable[ListedObject], declared: InputTerms) -> list[ListedObject]:
+    """Every object that was found, within the caps; the markers that consoles make for folders are none."""
+    objects: list[ListedObject] = []
+    size = 0
+    for one in found:
+        if one.key.endswith("/") and not one.size:
+            continue
+        objects.append(one)
+        size += one.size
+        if len(objects) > declared.max_objects:
+            raise ValueError(f"there are more than {declared.max_objects:,} objects (max_objects)")
+        if size > declared.max_bytes:
+            raise ValueError(f"the objects have more than {declared.max_bytes:,} bytes (max_bytes)")
+    if not objects:
+        raise ValueError("there are no objects")
+    return objects
+
+
+def _all(client: "S3Client", patience: Patience, bucket: str, prefix: str) -> Iterator[ListedObject]:
+    """Every object below the prefix, page by page, so that a page that fails begins no listing anew."""
+    following: dict[str, str] = {}
+    while True:
+        page = patience.insist(partial(list_page, client, bucket, prefix, **following), f"Listing bucket {bucket}")
+        for one in page.get("Contents", ()):
+            yield ListedObject(one["Key"], one["Size"], one.get("ETag", ""))
+        if not page["IsTruncated"]:
+            return
+        token = page.get("NextContinuationToken", "")
+        if not token or token == following.get("ContinuationToken"):
+            raise ValueError("the store says that its listing goes on, and not where")
+        following = {"ContinuationToken": token}

@@ -1,0 +1,194 @@
+"""SQL of the publisher: its queue, and the knowledge graphs that it goes to."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+
+from backend.runs.status import COMPLETED, TERMINAL
+from backend.storage.database import Tx
+from backend.storage.statements import prepare
+from backend.storage.tables.publishing import publications
+from backend.storage.tables.runs import runs, status_in
+from backend.storage.tables.workflows import resource_versions, resources
+
+PENDING: Final = "pending"
+LANDED: Final = "landed"
+KEPT: Final = "kept"
+FAILED: Final = "failed"
+REMOVING: Final = "removing"
+
+_RUN: Final[BindParameter[str]] = bindparam("of_run_id")
+_GRAPH: Final[BindParameter[str]] = bindparam("of_graph_id")
+_ONE: Final[tuple[ColumnElement[bool], ...]] = (publications.c.run_id == _RUN, publications.c.graph_id == _GRAPH)
+_NOW: Final[BindParameter[int]] = bindparam("now")
+
+
+def _in_state(*states: str) -> ColumnElement[bool]:
+    """In the text, so that the partial index over what is open serves."""
+    return publications.c.state.in_([literal_column(f"'{state}'") for state in states])
+
+
+def _run_ended_as(*statuses: str) -> ColumnElement[bool]:
+    return exists().where(runs.c.run_id == publications.c.run_id, status_in(*statuses))
+
+
+_OPEN: Final = _in_state(PENDING, LANDED, REMOVING)
+_TO_REMOVE: Final = and_(_OPEN, _in_state(REMOVING), publications.c.next_attempt_at <= _NOW)
+_GRAPH_NAMED = prepare(
+    select(resources.c.resource_id, resources.c.version).where(
+        resources.c.kind == literal_column("'knowledge_graph'"), resources.c.name == bindparam("of_name")
+    )
+)
+_POLICY = prepare(select(runs.c.pii_policy, runs.c.key_id).where(runs.c.run_id == _RUN))
+_ADD = prepare(insert(publications), [column.name for column in publications.columns])
+_ANY_OPEN = prepare(select(publications.c.run_id).where(_OPEN).limit(literal_column("1")))
+# For SQLite, which would otherwise walk all publications of a graph.
+_BY_OPEN: Final = "INDEXED BY ix_publications_open"
+_GRAPHS_TO_CLEAR = prepare(
+    select(publications.c.graph_id).where(_TO_REMOVE).distinct().with_hint(publications, _BY_OPEN, "sqlite")
+)
+_WITH_MANIFEST = select(publications, resource_versions.c.definition).join(
+    resource_versions,
+    (resource_versions.c.resource_id == publications.c.graph_id)
+    & (resource_versions.c.version == publications.c.graph_version),
+)
+_REMOVALS = prepare(
+    _WITH_MANIFEST.where(_TO_REMOVE, publications.c.graph_id == _GRAPH)
+    .order_by(publications.c.next_attempt_at, publications.c.run_id)
+    .limit(bindparam("most"))
+    .with_hint(publications, _BY_OPEN, "sqlite")
+)
+_WAITING = prepare(
+    select(
+        publications.c.run_id,
+        publications.c.graph_id,
+        runs.c.key_id,
+        status_in(*sorted(TERMINAL)).label("ended"),
+    )
+    .join(runs, runs.c.run_id == publications.c.run_id)
+    .where(_OPEN, _in_state(PENDING), publications.c.next_attempt_at <= _NOW)
+    .order_by(publications.c.next_attempt_at, publications.c.run_id)
+    .limit(bindparam("most"))
+    .with_hint(publications, _BY_OPEN, "sqlite")
+)
+_PENDING = prepare(_WITH_MANIFEST.where(*_ONE, publications.c.state == PENDING))
+_STATE = prepare(select(publications.c.state).where(*_ONE))
+_KEEP = prepare(update(publications).where(_OPEN, _in_state(LANDED), _run_ended_as(COMPLETED)).values(state=KEPT))
+_WITHDRAW = prepare(
+    update(publications)
+    .where(_OPEN, _in_state(PENDING, LANDED), _run_ended_as(*sorted(TERMINAL - {COMPLETED})))
+    .values(state=REMOVING, attempts=0, next_attempt_at=_NOW)
+)
+_RESUME = prepare(update(publications).where(_OPEN).values(next_attempt_at=_NOW))
+_REMOVE = prepare(
+    update(publications).where(publications.c.run_id == _RUN).values(state=REMOVING, attempts=0, next_attempt_at=_NOW)
+)
+_SETTLE = prepare(
+    update(publications).where(*_ONE, publications.c.state == PENDING).values(state=bindparam("new_state"))
+)
+_POSTPONE = prepare(
+    update(publications)
+    .where(*_ONE)
+    .values(attempts=publications.c.attempts + 1, next_attempt_at=bindparam("new_next_attempt_at"))
+)
+_DELETE = prepare(delete(publications).where(*_ONE, publications.c.state == REMOVING))
+
+
+def graph_named(tx: Tx, name: str) -> Any:
+    """Id and version of a knowledge graph, or None."""
+    return tx.one(_GRAPH_NAMED, of_name=name)
+
+
+def pii_policy(tx: Tx, run_id: str) -> tuple[str, str]:
+    """The run's PII policy as JSON, and its key."""
+    row = tx.one(_POLICY, of_run_id=run_id)
+    return str(row.pii_policy), str(row.key_id)
+
+
+def order(tx: Tx, *, run_id: str, graph_id: str, graph_version: int, entry: str, now: int) -> None:
+    """Writes one publication, due at once."""
+    tx.later(
+        _ADD,
+        run_id=run_id,
+        graph_id=graph_id,
+        graph_version=graph_version,
+        entry=entry,
+        state=PENDING,
+        requested_at=now,
+        attempts=0,
+        next_attempt_at=now,
+    )
+
+
+def any_open(tx: Tx) -> bool:
+    """Whether there is anything to publish, to remove or to settle."""
+    return tx.one(_ANY_OPEN) is not None
+
+
+def graphs_to_clear(tx: Tx, now: int) -> list[str]:
+    """The graphs that something is to be removed from now."""
+    return [row.graph_id for row in tx.all(_GRAPHS_TO_CLEAR, now=now)]
+
+
+def removals(tx: Tx, graph_id: str, now: int, most: int) -> list[Any]:
+    """What is to be removed from a graph now, with its manifest, longest due first."""
+    return tx.all(_REMOVALS, of_graph_id=graph_id, now=now, most=most)
+
+
+def waiting(tx: Tx, now: int, most: int) -> list[Any]:
+    """Run, graph, key, and whether the run has ended, of what is to be published now, longest due first."""
+    return tx.all(_WAITING, now=now, most=most)
+
+
+def pending(tx: Tx, run_id: str, graph_id: str) -> Any:
+    """A publication with the manifest of its graph; None where it is not to be published any more."""
+    return tx.one(_PENDING, of_run_id=run_id, of_graph_id=graph_id)
+
+
+def is_pending(tx: Tx, run_id: str, graph_id: str) -> bool:
+    """Whether it is still to be published."""
+    row = tx.one(_STATE, of_run_id=run_id, of_graph_id=graph_id)
+    return row is not None and row.state == PENDING
+
+
+def settle_ended(tx: Tx, now: int) -> None:
+    """Keeps what completed runs published, and orders the removal of what failed and cancelled ones did."""
+    tx.later(_KEEP)
+    tx.later(_WITHDRAW, now=now)
+
+
+def resume(tx: Tx, now: int) -> None:
+    """Has everything that is open tried at once."""
+    tx.later(_RESUME, now=now)
+
+
+def remove(tx: Tx, run_id: str, now: int) -> int:
+    """Orders the removal of everything that a run published; gives from how many graphs."""
+    return tx.run(_REMOVE, of_run_id=run_id, now=now)
+
+
+def settle(tx: Tx, run_id: str, graph_id: str, state: str) -> bool:
+    """Moves a pending publication to its end; False where its removal was ordered meanwhile."""
+    return tx.run(_SETTLE, of_run_id=run_id, of_graph_id=graph_id, new_state=state) > 0
+
+
+def postpone(tx: Tx, run_id: str, graph_id: str, until: int) -> None:
+    """Has a publication or removal tried again at that time."""
+    tx.later(_POSTPONE, of_run_id=run_id, of_graph_id=graph_id, new_next_attempt_at=until)
+
+
+def removed(tx: Tx, keys: Iterable[tuple[str, str]]) -> None:
+    """Forgets publications, by run and graph, that were removed."""
+    tx.many(_DELETE, [{"of_run_id": run_id, "of_graph_id": graph_id} for run_id, graph_id in keys])

@@ -1,0 +1,65 @@
+"""SQL of what there is to do in the whole deployment, counted as far as `MOST` of each."""
+
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, ScalarSelect, Select, Table, bindparam, func, literal_column, select
+
+from backend.runs.status import IN_FLIGHT
+from backend.storage.database import Tx
+from backend.storage.statements import prepare
+from backend.storage.tables.outputs import pending_deletions, pending_removals
+from backend.storage.tables.publishing import publications
+from backend.storage.tables.runs import approvals, runs, segments, status_in
+from backend.storage.tables.workers import workers
+
+MOST: Final = 10_000
+
+_QUEUED: Final = (
+    # In the text, so that the partial index over open segments serves.
+    segments.c.state != literal_column("'ended'"),
+    segments.c.state == literal_column("'queued'"),
+)
+_LIVE: Final = workers.c.lease_until > bindparam("now")
+
+
+def _count(table: Table, *where: ColumnElement[bool], index: str | None = None) -> ScalarSelect[int]:
+    some: Select[Any] = select(literal_column("1")).select_from(table).where(*where).limit(literal_column(str(MOST)))
+    if index is not None:
+        some = some.with_hint(table, f"INDEXED BY {index}", "sqlite")
+    return select(func.count()).select_from(some.subquery()).scalar_subquery()
+
+
+_BACKLOG = prepare(
+    select(
+        *(_count(runs, status_in(*IN_FLIGHT), status_in(status)).label(f"runs_{status}") for status in IN_FLIGHT),
+        _count(segments, *_QUEUED, segments.c.handed_over_at.is_(None)).label("segments_waiting"),
+        _count(segments, *_QUEUED, segments.c.handed_over_at.is_not(None)).label("segments_handed_over"),
+        select(func.min(segments.c.created_at)).where(*_QUEUED).scalar_subquery().label("oldest_queued_at"),
+        _count(approvals, approvals.c.state == literal_column("'pending'")).label("approvals"),
+        _count(
+            runs,
+            runs.c.redaction_state == literal_column("'pending'"),
+            runs.c.finished_at.is_not(None),
+            runs.c.data_purged_at.is_(None),
+            index="ix_runs_unswept",
+        ).label("sweeps"),
+        _count(pending_removals).label("removals_of_runs"),
+        _count(pending_deletions).label("removals_of_objects"),
+        _count(
+            publications,
+            # In the words of the partial index.
+            publications.c.state.in_([literal_column(f"'{state}'") for state in ("pending", "landed", "removing")]),
+            publications.c.state != literal_column("'landed'"),
+        ).label("publications"),
+        _count(workers, _LIVE).label("workers"),
+        select(func.coalesce(func.sum(workers.c.step_slots), literal_column("0")))
+        .where(_LIVE, workers.c.draining == literal_column("0"))
+        .scalar_subquery()
+        .label("worker_slots"),
+    )
+)
+
+
+def backlog(tx: Tx, now: int) -> Any:
+    """Everything in one row, by one query."""
+    return tx.one(_BACKLOG, now=now)

@@ -1,0 +1,57 @@
+"""Hands queued segments over to the engine: the tables are its outbox. (DESIGN.md, 6)."""
+
+from collections.abc import Callable
+from typing import Final
+
+from backend.clock import Clock
+from backend.runtime.engines.engine import Engine
+from backend.runtime.scheduling import upkeep_sql
+from backend.storage.database import Database
+
+_FIRST: Final = 1
+"""The turn of a key's oldest waiting segment."""
+
+
+class Launcher:
+    """Hands over up to `most` segments at a time, fairly by key: whose key has the fewest with the engine goes first.
+
+    Where that is used up, keys that have none with the engine get one each, up to as many again: nobody waits for what
+    others do after their steps, which takes no slot.
+
+    A segment is marked as handed over once the engine has it; a mark left by a process that is gone is taken back at
+    the start of the next.
+    """
+
+    def __init__(self, database: Database, clock: Clock, engine: Engine, most: Callable[[], int]) -> None:
+        self._database = database
+        self._clock = clock
+        self._engine = engine
+        self._most = most
+
+    def launch(self) -> None:
+        """Hands over what waits, as far as there is room.
+
+        What a crash leaves between the handing over and the mark is handed over again. Marks are taken back where the
+        engine may have dropped what it was handed.
+        """
+        most = self._most()
+        waiting = self._database.read(lambda tx: upkeep_sql.waiting(tx, most))
+        if not waiting:
+            return
+        taken = self._database.read(upkeep_sql.taken_by_key)
+        total = sum(taken.values())
+        room, reserve = max(0, most - total), max(0, 2 * most - max(most, total))
+        waiting.sort(key=lambda row: (taken.get(row.key_id, 0) + row.turn, row.created_at, row.segment_id))
+        held = {*taken, *(row.key_id for row in waiting[:room])}
+        reserved = [row for row in waiting[room:] if row.turn == _FIRST and row.key_id not in held]
+        handed_over = []
+        generation = self._engine.generation
+        try:
+            for row in [*waiting[:room], *reserved[:reserve]]:
+                self._engine.submit(row.segment_id)
+                handed_over.append(row.segment_id)
+        finally:
+            if handed_over:
+                self._database.write(lambda tx: upkeep_sql.hand_over(tx, handed_over, self._clock()), of="launcher")
+                if self._engine.generation != generation:
+                    self._database.write(upkeep_sql.take_back, of="launcher")

@@ -1,0 +1,94 @@
+"""Ends what must end though nobody works on it. (DESIGN.md, 6)."""
+
+import logging
+from typing import Any
+
+from backend import metrics
+from backend.clock import Clock
+from backend.runs import failure_codes
+from backend.runs.lifecycle import Held
+from backend.runtime.engines.engine import Engine
+from backend.runtime.execution import workers_sql
+from backend.runtime.execution.outcomes import LAUNCH_FAILED, ORPHANED, Ending, reason_to_stop, time_limit
+from backend.runtime.scheduling import upkeep_sql
+from backend.storage.database import Database, Tx, run_of
+
+_LOG = logging.getLogger(__name__)
+
+
+class Sweeper:
+    """Looks at every run that is in flight; each closing is a compare-and-set, so a run that just ended stays.
+
+    `owner` is this process where others share the database, and what has no live owner is nobody's; None where every
+    segment is this process's.
+    """
+
+    def __init__(
+        self, database: Database, clock: Clock, engine: Engine, launch_timeout_ms: int, owner: str | None = None
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._engine = engine
+        self._launch_timeout_ms = launch_timeout_ms
+        self._owner = owner
+
+    def recover(self) -> None:
+        """At the start of the process: what an earlier one left running ends, what waited is launched anew.
+
+        It ends as its row says, so that a cancel which was answered holds, and else as orphaned.
+
+        Parked and finished runs stay as they are. (SPEC.md, Versioning: interrupted, not resumed)
+        """
+        now = self._clock()
+        for segment in self._database.read(upkeep_sql.running):
+            self._end(segment, reason_to_stop(segment, now), now)
+        self._database.write(upkeep_sql.take_back)
+
+    def sweep(self) -> None:
+        """One round; cheap where nothing is in flight."""
+        now = self._clock()
+        running = self._database.read(upkeep_sql.running)
+        live = self._live(running, now)
+        for segment in running:
+            reason = reason_to_stop(segment, now)
+            if segment.owner in live:
+                continue
+            if not self._engine.executes(segment.segment_id):
+                # What executed it could not record the end, as while the database was away.
+                self._end(segment, reason, now)
+            elif reason is not None:
+                # It records the end itself, once its processes are dead.
+                self._engine.cancel(segment.segment_id)
+        for run in self._database.read(lambda tx: upkeep_sql.parked_past_limit(tx, now)):
+            self._close(run.run_id, time_limit(run.max_run_hours), now)
+        for segment in self._database.read(lambda tx: upkeep_sql.not_launched(tx, now - self._launch_timeout_ms)):
+            self._fail_launch(segment, now)
+        if self._owner is not None and not self._database.read(lambda tx: workers_sql.live(tx, now)):
+            # Nobody executes anything: what waits to be handed over is not taken up either.
+            for segment in self._database.read(
+                lambda tx: upkeep_sql.not_handed_over(tx, now - self._launch_timeout_ms)
+            ):
+                self._fail_launch(segment, now)
+
+    def _live(self, running: list[Any], now: int) -> set[str]:
+        """The other processes that hold a lease; their segments are theirs to end."""
+        if self._owner is None or all(segment.owner == self._owner for segment in running):
+            return set()
+        return self._database.read(lambda tx: workers_sql.live(tx, now)) - {self._owner}
+
+    def _end(self, segment: Any, reason: Ending | None, now: int) -> None:
+        """Ends what nobody executes, unless it ended or parked since it was read."""
+        self._close(segment.run_id, reason or ORPHANED, now, Held(segment.segment_id, segment.owner))
+
+    def _close(self, run_id: str, ending: Ending, now: int, held: Held | None = None) -> None:
+        if self._database.write(lambda tx: ending.close(tx, run_id, now, held), of=run_of(run_id)):
+            metrics.SWEEPER_CLOSED.add(ending.code or ending.status)
+            _LOG.warning("Run %s was closed as %s", run_id, ending.code or ending.status)
+
+    def _fail_launch(self, segment: Any, now: int) -> None:
+        def work(tx: Tx) -> bool:
+            return upkeep_sql.is_queued(tx, segment.segment_id) and LAUNCH_FAILED.close(tx, segment.run_id, now)
+
+        if self._database.write(work, of=run_of(segment.run_id)):
+            metrics.SWEEPER_CLOSED.add(failure_codes.LAUNCH_FAILED)
+            _LOG.warning("Run %s was not taken up in time", segment.run_id)

@@ -1,0 +1,165 @@
+"""SQL of the launcher and the sweeper: what waits to be launched, what must end, and what is kept no longer."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Table,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+
+from backend.runs.status import IN_FLIGHT, WAITING
+from backend.storage.database import Tx
+from backend.storage.statements import Statement, prepare
+from backend.storage.tables.audit import audit_records
+from backend.storage.tables.keys import usage_hours, usage_records
+from backend.storage.tables.runs import idempotency_records, runs, segments, status_in
+from backend.storage.tables.users import sessions, sign_in_tries
+
+_NOW: Final[BindParameter[int]] = bindparam("now")
+_BEFORE: Final[BindParameter[int]] = bindparam("before")
+_HOUR_MS: Final[ColumnElement[int]] = literal_column("3600000")
+# In the text, so that the partial index over open segments serves.
+_OPEN: Final[ColumnElement[bool]] = segments.c.state != literal_column("'ended'")
+_QUEUED: Final[ColumnElement[bool]] = segments.c.state == literal_column("'queued'")
+_RUNNING: Final[ColumnElement[bool]] = segments.c.state == literal_column("'running'")
+
+_RANKED = (
+    select(
+        segments.c.segment_id,
+        segments.c.created_at,
+        runs.c.key_id,
+        func.row_number()
+        .over(partition_by=runs.c.key_id, order_by=(segments.c.created_at, segments.c.segment_id))
+        .label("turn"),
+    )
+    .join(runs, runs.c.run_id == segments.c.run_id)
+    .where(_OPEN, _QUEUED, segments.c.handed_over_at.is_(None))
+    .subquery()
+)
+_WAITING = prepare(select(_RANKED).where(_RANKED.c.turn <= bindparam("most_of_a_key")))
+_TAKEN = prepare(
+    select(runs.c.key_id, func.count().label("taken"))
+    .join(segments, segments.c.run_id == runs.c.run_id)
+    .where(_OPEN, or_(_RUNNING, segments.c.handed_over_at.is_not(None)))
+    .group_by(runs.c.key_id)
+)
+_HAND_OVER = prepare(
+    update(segments).where(segments.c.segment_id == bindparam("of_segment_id"), _QUEUED).values(handed_over_at=_NOW)
+)
+_TAKE_BACK = prepare(update(segments).where(_OPEN, _QUEUED).values(handed_over_at=None))
+
+_RUNNING_SEGMENTS = prepare(
+    select(
+        segments.c.segment_id,
+        segments.c.owner,
+        runs.c.run_id,
+        runs.c.started_at,
+        runs.c.max_run_hours,
+        runs.c.cancel_requested_at,
+    )
+    .join(runs, runs.c.run_id == segments.c.run_id)
+    .where(_OPEN, _RUNNING)
+)
+_NOT_LAUNCHED = prepare(
+    select(segments.c.run_id, segments.c.segment_id).where(_OPEN, _QUEUED, segments.c.handed_over_at < _BEFORE)
+)
+_NOT_HANDED_OVER = prepare(
+    select(segments.c.run_id, segments.c.segment_id).where(
+        _OPEN, _QUEUED, segments.c.handed_over_at.is_(None), segments.c.created_at < _BEFORE
+    )
+)
+_IS_QUEUED = prepare(select(segments.c.run_id).where(segments.c.segment_id == bindparam("of_segment_id"), _QUEUED))
+# A parked run has no running segment; one whose approval was just granted has a queued one.
+_OVERDUE = prepare(
+    select(runs.c.run_id, runs.c.max_run_hours).where(
+        status_in(*IN_FLIGHT),
+        status_in(WAITING),
+        runs.c.max_run_hours.is_not(None),
+        runs.c.started_at + runs.c.max_run_hours * _HOUR_MS <= _NOW,
+        ~exists().where(segments.c.run_id == runs.c.run_id, _RUNNING),
+    )
+)
+_IN_FLIGHT_IDS = prepare(select(runs.c.run_id).where(status_in(*IN_FLIGHT)))
+
+
+def _purge(table: Table, at: ColumnElement[int]) -> Statement:
+    """Deletes some of a table's rows from before a time."""
+    key = table.primary_key.columns
+    some = select(*key).where(at < _BEFORE).limit(bindparam("most"))
+    return prepare(delete(table).where(tuple_(*key).in_(some)))
+
+
+_PURGES: Final = {
+    "idempotency_records": _purge(idempotency_records, idempotency_records.c.first_used_at),
+    "usage_records": _purge(usage_records, usage_records.c.at),
+    "usage_hours": _purge(usage_hours, usage_hours.c.hour),
+    "audit_records": _purge(audit_records, audit_records.c.at),
+    "sessions": _purge(sessions, sessions.c.created_at),
+    "sign_in_tries": _purge(sign_in_tries, sign_in_tries.c.last_at),
+}
+
+
+def waiting(tx: Tx, most_of_a_key: int) -> list[Any]:
+    """Segments that wait to be handed over: id, created_at, key, and its turn among those of its key."""
+    return tx.all(_WAITING, most_of_a_key=most_of_a_key)
+
+
+def taken_by_key(tx: Tx) -> dict[str, int]:
+    """How many segments of each key were handed over or run."""
+    return {row.key_id: row.taken for row in tx.all(_TAKEN)}
+
+
+def hand_over(tx: Tx, segment_ids: Iterable[str], now: int) -> None:
+    """Marks queued segments as handed over to the engine."""
+    tx.many(_HAND_OVER, [{"of_segment_id": segment_id, "now": now} for segment_id in segment_ids])
+
+
+def take_back(tx: Tx) -> None:
+    """Has every queued segment handed over again: the engine that had them is gone."""
+    tx.later(_TAKE_BACK)
+
+
+def running(tx: Tx) -> list[Any]:
+    """Every running segment, with what says whether its run should end."""
+    return tx.all(_RUNNING_SEGMENTS)
+
+
+def not_launched(tx: Tx, handed_over_before: int) -> list[Any]:
+    """Segments that were handed over before that time and that nothing took up."""
+    return tx.all(_NOT_LAUNCHED, before=handed_over_before)
+
+
+def not_handed_over(tx: Tx, queued_before: int) -> list[Any]:
+    """Segments that have waited since before that time to be handed over."""
+    return tx.all(_NOT_HANDED_OVER, before=queued_before)
+
+
+def is_queued(tx: Tx, segment_id: str) -> bool:
+    """Whether nothing has taken the segment up yet."""
+    return tx.one(_IS_QUEUED, of_segment_id=segment_id) is not None
+
+
+def parked_past_limit(tx: Tx, now: int) -> list[Any]:
+    """Runs that wait for an approval and have reached their time limit."""
+    return tx.all(_OVERDUE, now=now)
+
+
+def in_flight(tx: Tx) -> set[str]:
+    """Every run that has not finished."""
+    return {row.run_id for row in tx.all(_IN_FLIGHT_IDS)}
+
+
+def purge(tx: Tx, table: str, before: int, most: int) -> int:
+    """Deletes up to `most` records from before that time and returns how many there were."""
+    return tx.run(_PURGES[table], before=before, most=most)

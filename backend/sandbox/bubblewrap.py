@@ -1,0 +1,151 @@
+"""The strongest layer: bubblewrap gives each step namespaces and a root of its own."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from backend.sandbox import interpreter, network, seccomp
+from backend.sandbox.layer import Launch, Layer, Layout, Readable, SandboxUnavailableError, require, try_out
+from backend.sandbox.limits import MEBIBYTE, PROCESSES, Limits, Network
+from backend.sandbox.program import memory_file
+from backend.sandbox.users import SYS_ADMIN, Users, can_become_others, open_to_readers
+
+LAYOUT = Layout(
+    workspace="/step/workspace",
+    outputs="/step/outputs",
+    inputs="/inputs",
+    files="/step/files",
+    temporary="/step/tmp",
+)
+HOST_ALIASES = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+HOST_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
+NETWORKS: Final[tuple[Network, ...]] = ("none", "full")
+
+NAMESPACES: Final = ("--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
+# Root keeps all capabilities unless told otherwise; with these it becomes another user and so loses them.
+CAPABILITIES: Final = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+OWN_USER: Final = ("--cap-drop", "ALL", *(word for name in CAPABILITIES for word in ("--cap-add", name)))
+BECOME: Final = ("/usr/bin/setpriv", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
+NESTABLE_USER_NAMESPACE: Final = ("--unshare-user", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000")
+USER_NAMESPACE: Final = (*NESTABLE_USER_NAMESPACE, "--disable-userns")
+
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+class Bubblewrap(Layer):
+    """Namespaces of its own for everything, an empty root, and one tmpfs for all that a step writes.
+
+    Run by root, each step gets a user of its own on the machine, and with that a bound on its processes; else it gets a
+    user namespace, in which the kernel counts them.
+    """
+
+    name = "bwrap"
+    guarded = "namespace"
+
+    def __init__(self, *, own_user: bool = True) -> None:
+        self._program = require("bwrap")
+        self._python = interpreter.executable()
+        self._host = _host_view(self._python)
+        self._filters: dict[Network, int] = {
+            choice: memory_file("filter", seccomp.namespace_filter(choice)) for choice in NETWORKS
+        }
+        # First to be killed where the machine itself runs out of memory.
+        choom = shutil.which("choom")
+        self._wrapper = [choom, "-n", "1000", "--"] if choom else []
+        self._users = Users()
+        own = (OWN_USER,) if own_user and can_become_others(SYS_ADMIN) else ()
+        self._ways = (*own, USER_NAMESPACE, NESTABLE_USER_NAMESPACE)
+        self._user = self._ways[0]
+
+    def make_readable(self, readable: Readable) -> None:
+        """Open the folders to all users, where each step has its own."""
+        if self._user is OWN_USER:
+            for folder in (*([readable.inputs] if readable.inputs else ()), *readable.files.values()):
+                open_to_readers(folder)
+
+    def launch(
+        self,
+        command: Sequence[str],
+        limits: Limits,
+        readable: Readable,
+        fds: Sequence[int],  # noqa: ARG002 - bubblewrap hands on whatever is open
+        link: int,
+    ) -> Launch:
+        """Wrap `command`; every writable path lies in one tmpfs of `workspace_mb`, also /tmp and /dev/shm."""
+        with ExitStack() as undo:
+            # Its own offset: each step's bubblewrap reads the filter from the beginning.
+            filter_fd = os.open(f"/proc/self/fd/{self._filters[limits.network]}", os.O_RDONLY)
+            undo.callback(os.close, filter_fd)
+            user = self._users.take() if self._user is OWN_USER else None
+            undo.pop_all()
+        argv = [*self._wrapper, self._program, *NAMESPACES, "--die-with-parent", "--hostname", "step"]
+        argv += ["--info-fd", str(link), "--seccomp", str(filter_fd), *self._user]
+        argv += self._host
+        if limits.network == "none":
+            argv.append("--unshare-net")
+        else:
+            for host, path in network.readable_files():
+                argv += ["--ro-bind", str(host), path]
+        argv += ["--dir", LAYOUT.inputs] if readable.inputs is None else _bound(readable.inputs, LAYOUT.inputs)
+        argv += ["--size", str(limits.workspace_bytes), "--perms", "0777", "--tmpfs", "/step"]
+        for folder in (LAYOUT.workspace, LAYOUT.outputs, LAYOUT.files, LAYOUT.temporary, "/step/shm"):
+            argv += ["--perms", "0777", "--dir", folder]
+        for step, files in readable.files.items():
+            argv += _bound(files, f"{LAYOUT.files}/{step}")
+        argv += ["--symlink", LAYOUT.temporary, "/tmp", "--symlink", "/step/shm", "/dev/shm"]  # noqa: S108 - inside the sandbox
+        argv += ["--remount-ro", "/", "--chdir", LAYOUT.workspace, "--"]
+        if user is not None:
+            argv += [*BECOME, f"--reuid={user}", f"--regid={user}", "--"]
+        return Launch(
+            argv=[*argv, *command],
+            environment=LAYOUT.environment(),
+            layout=LAYOUT,
+            processes=PROCESSES,
+            fds=(filter_fd,),
+            afterwards=None if user is None else lambda: self._users.give_back(user),
+        )
+
+    def check(self) -> None:
+        """Run the interpreter in the sandbox, in the strongest of the ways to get a user that works."""
+        reason: str | None = None
+        for way in self._ways:
+            self._user = way
+            reason = try_out(self, [str(self._python), *interpreter.FLAGS, "-c", "pass"])
+            if reason is None:
+                return
+        raise SandboxUnavailableError(f"bubblewrap does not work here: {reason}")
+
+
+def _bound(folder: Path, place: str) -> list[str]:
+    return ["--ro-bind", str(folder), place]
+
+
+def _host_view(python: Path) -> list[str]:
+    argv: list[str] = []
+    # bubblewrap would give these the mode of what is bound below them.
+    bound = [python, *interpreter.readable_folders(), *map(Path, (*HOST_FILES, *DEVICES))]
+    bound += [Path(path) for _, path in network.readable_files()]
+    for parent in sorted({parent for path in bound for parent in path.parents}):
+        argv += ["--perms", "0755", "--dir", str(parent)]
+    for folder in interpreter.readable_folders():
+        argv += ["--ro-bind", str(folder), str(folder)]
+    if not python.is_relative_to("/usr/bin"):
+        argv += ["--ro-bind", str(python), str(python)]
+    for folder in interpreter.hidden_folders():
+        argv += ["--size", str(MEBIBYTE), "--tmpfs", str(folder), "--remount-ro", str(folder)]
+    for alias in map(Path, HOST_ALIASES):
+        if alias.is_symlink():
+            argv += ["--symlink", str(alias.readlink()), str(alias)]
+        elif alias.is_dir():
+            argv += ["--ro-bind", str(alias), str(alias)]
+    for file in HOST_FILES:
+        argv += ["--ro-bind-try", file, file]
+    # Read-only, because the kernel's settings under /proc/sys belong to the host: a service that runs as root owns
+    # them, and so does its step, even without a capability.
+    argv += ["--proc", "/proc", "--remount-ro", "/proc"]
+    for device in DEVICES:
+        argv += ["--dev-bind", device, device]
+    return [*argv, "--symlink", "/proc/self/fd", "/dev/fd"]

@@ -1,0 +1,107 @@
+"""What a Python agent gets."""
+
+from __future__ import annotations
+
+import os
+import types
+
+from backend.sandbox.inside.nesting import deeper_than
+from backend.sandbox.inside.plain_json import encode
+from backend.sandbox.inside.protocol import MAX_MESSAGE_CHARACTERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+    from backend.sandbox.inside.events import EventReporter
+
+
+class Connector(types.SimpleNamespace):
+    """What the workflow declares about a connector of this step: `name`, `type`, `bucket` and `prefixes`."""
+
+
+class Context:
+    """What an agent's `run(context)` gets (DECISIONS.md §9)."""
+
+    def __init__(self, events: EventReporter, request: dict[str, Any]) -> None:
+        self.attempt: int = request["attempt"]
+        self.parameters: dict[str, Any] = request["parameters"]
+        self.input_text: str | None = request["input_text"]
+        self._needs: dict[str, Any] = request["needs"]
+        self._large_needs: dict[str, str] = request["large_needs"]
+        self._folders: dict[str, str] = request["folders"]
+        for need in (*self._needs, *self._large_needs):
+            # Those of a step that left no files are not bound.
+            os.makedirs(f"{self._folders['files']}/{need}", exist_ok=True)  # noqa: PTH103 - pathlib takes long to import
+        self._connectors: dict[str, dict[str, Any]] = request["connectors"]
+        self._events = events
+        self._json_levels: int = request["data_limits"]["json_levels"]
+        self._process = os.getpid()
+
+    @property
+    def needs(self) -> dict[str, Any]:
+        """The return values of the steps that this one needs, by step."""
+        if self._large_needs:
+            import json
+
+            self._needs |= {name: json.loads(text) for name, text in self._large_needs.items()}
+            self._large_needs = {}
+        return self._needs
+
+    @property
+    def inputs(self) -> Path:
+        """One folder for each parameter that names objects in a bucket."""
+        return _path(self._folders["inputs"])
+
+    @property
+    def files(self) -> Path:
+        """One folder for each step that this one needs, with the files it left."""
+        return _path(self._folders["files"])
+
+    @property
+    def workspace(self) -> Path:
+        """The folder that the step works in."""
+        return _path(self._folders["workspace"])
+
+    @property
+    def outputs(self) -> Path:
+        """The folder of which every file becomes an output."""
+        return _path(self._folders["outputs"])
+
+    def progress(self, message: Any, **data: Any) -> None:
+        """Report progress as an event of the run; past the deployment's limits it is dropped, and a warning counts it.
+
+        Raises:
+            ValueError: the message is no string or too long, or the data is not JSON or nested too deep.
+        """
+        if os.getpid() != self._process:
+            raise RuntimeError("only the step's first process can report progress")
+        if not isinstance(message, str) or len(message) > MAX_MESSAGE_CHARACTERS:
+            raise ValueError(f"a progress message is a string of at most {MAX_MESSAGE_CHARACTERS} characters")
+        too_deep = f"a progress event is nested more than {self._json_levels} levels deep"
+        try:
+            payload = encode({"message": message, "data": data})
+        except RecursionError:
+            raise ValueError(too_deep) from None
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"progress data must be JSON: {error}") from error
+        # An event keeps its message among its data: one level less.
+        if deeper_than(payload, self._json_levels + 1):
+            raise ValueError(too_deep)
+        self._events.send(payload)
+
+    def connector(self, name: str) -> Connector:
+        """One of the connectors that the step declares."""
+        if name not in self._connectors:
+            declared = ", ".join(sorted(self._connectors)) or "none"
+            raise LookupError(f"the step declares no connector {name!r} (declared: {declared})")
+        found = self._connectors[name]
+        prefixes = list(found.get("prefixes") or [])
+        return Connector(name=name, type=found.get("type"), bucket=found.get("bucket"), prefixes=prefixes)
+
+
+def _path(folder: str) -> Path:
+    from pathlib import Path
+
+    return Path(folder)

@@ -1,0 +1,192 @@
+"""Runs one agent inside the sandbox: standard library only, started as a program, never imported by the step's code.
+
+Everything goes over one inherited socket as frames: a byte for the kind, four bytes for the length (big-endian), the
+payload. One request comes in, marshalled. Out go READY, then any number of PROGRESS and DROPPED, and at the end either
+FAILURE, or for every output FILE followed by the file's bytes as they are, SKIPPED where entries of the output folder
+were left out, and then RESULT, all in JSON. The worker reads all of it as hostile.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import sys
+import types
+
+from backend.sandbox.inside.channel import Channel
+from backend.sandbox.inside.context import Context
+from backend.sandbox.inside.events import EventBudget, EventReporter
+from backend.sandbox.inside.nesting import deeper_than
+from backend.sandbox.inside.outputs import OutputsError, send_outputs
+from backend.sandbox.inside.plain_json import encode
+from backend.sandbox.inside.protocol import FAILURE, MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS, READY, RESULT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+NESTING_LIMIT = 3_000
+IDLE_MILLISECONDS = 200
+
+_SPARE_MEMORY_BYTES = 64 * 1024 * 1024
+_SOURCE_NAME = "agent.py"
+
+
+class _StepError(Exception):
+    """A failure that the runner itself words; `kind` says to the worker what it is about."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def _limit(what: int, soft: int, hard: int) -> None:
+    ceiling = resource.getrlimit(what)[1]
+    if ceiling != resource.RLIM_INFINITY:
+        soft, hard = min(soft, ceiling), min(hard, ceiling)
+    resource.setrlimit(what, (soft, hard))
+
+
+def _apply_limits(limits: dict[str, Any]) -> None:
+    # Soft below hard: CPU time ends in SIGXCPU, and after a MemoryError there is room to tell of it.
+    memory = limits["memory_bytes"]
+    _limit(resource.RLIMIT_AS, memory, memory + _SPARE_MEMORY_BYTES)
+    _limit(resource.RLIMIT_CPU, limits["cpu_seconds"], limits["cpu_seconds"] + 5)
+    _limit(resource.RLIMIT_FSIZE, limits["file_bytes"], limits["file_bytes"])
+    _limit(resource.RLIMIT_NOFILE, 1024, 1024)
+    _limit(resource.RLIMIT_CORE, 0, 0)
+    if limits["processes"] is not None:
+        _limit(resource.RLIMIT_NPROC, limits["processes"], limits["processes"])
+
+
+def _load(code: str) -> Callable[[Context], Any]:
+    module = types.ModuleType("agent")
+    module.__file__ = _SOURCE_NAME
+    sys.modules["agent"] = module
+    exec(compile(code, _SOURCE_NAME, "exec"), module.__dict__)  # noqa: S102 - this is what the sandbox is for
+    run = getattr(module, "run", None)
+    if not callable(run):
+        raise _StepError("no_run", "the agent's code defines no function run(context)")
+    return run  # type: ignore[no-any-return]
+
+
+def _finish(value: Any) -> Any:
+    if not hasattr(value, "__await__"):
+        return value
+    import asyncio
+
+    async def finished() -> Any:
+        return await value
+
+    return asyncio.run(finished())
+
+
+def _encode_result(value: Any, most_bytes: int, most_levels: int) -> bytes:
+    too_deep = f"the return value is nested more than {most_levels} levels deep"
+    try:
+        payload = encode(value)
+    except RecursionError as error:
+        raise _StepError("not_json", too_deep) from error
+    except (ValueError, TypeError) as error:
+        raise _StepError("not_json", f"the return value is not JSON: {error}") from error
+    if len(payload) > most_bytes:
+        raise _StepError("not_json", f"the return value is larger than {most_bytes} bytes of JSON")
+    if deeper_than(payload, most_levels):
+        raise _StepError("not_json", too_deep)
+    return payload
+
+
+def _describe(error: BaseException, code: str) -> dict[str, str]:
+    import linecache
+    import traceback
+
+    kind = "exception"
+    if isinstance(error, _StepError):
+        kind = error.kind
+    elif isinstance(error, OutputsError):
+        kind = "outputs"
+    elif isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        kind = "memory"
+    elif isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}:
+        kind = "workspace"
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - an exception's own text may fail
+        message = ""
+    linecache.cache[_SOURCE_NAME] = (len(code), None, code.splitlines(keepends=True), _SOURCE_NAME)
+    # The runner's own frames tell the reader nothing.
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename != _SOURCE_NAME:
+        trace = trace.tb_next
+    lines = traceback.format_exception(type(error), error, trace)
+    return {
+        "kind": kind,
+        "type": type(error).__name__[:200],
+        "message": message[:MAX_MESSAGE_CHARACTERS],
+        "traceback": "".join(lines)[-MAX_TRACEBACK_CHARACTERS:],
+    }
+
+
+def _send_failure(channel: Channel, error: BaseException, code: str) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+    report = _describe(error, code)
+    import json
+
+    channel.send(FAILURE, json.dumps(report, separators=(",", ":")).encode())
+
+
+def _prepare(fd: int) -> None:
+    """Import what most steps need, unless the request is there already."""
+    import select
+
+    waiting = select.poll()
+    waiting.register(fd, select.POLLIN)
+    if not waiting.poll(IDLE_MILLISECONDS):
+        import json  # noqa: F401 - for the step to find there
+        import pathlib  # noqa: F401 - likewise
+
+
+def main(fd: int) -> NoReturn:
+    """Say ready, wait for the request, run it, answer, and stay until the worker ends this process and its children."""
+    # JSON counts its nesting against this limit, and the contract allows 1,000 levels.
+    sys.setrecursionlimit(NESTING_LIMIT)
+    channel = Channel(fd)
+    channel.send(READY)
+    _prepare(fd)
+    request = channel.receive()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    sys.argv = [_SOURCE_NAME]
+    _apply_limits(request["limits"])
+    code: str = request["code"]
+    limits: dict[str, int] = request["data_limits"]
+    budget = EventBudget(limits["event_bytes"], limits["events"], limits["event_data_bytes"])
+    events = EventReporter(channel, budget)
+    try:
+        value = _finish(_load(code)(Context(events, request)))
+        result = _encode_result(value, limits["result_bytes"], limits["json_levels"])
+        events.close()
+        send_outputs(channel, request["folders"]["outputs"], request["limits"]["outputs"])
+        _flush()
+        channel.send(RESULT, result)
+    except BaseException as error:  # noqa: BLE001 - SystemExit of the agent is a failure like any other
+        _flush()
+        events.close()
+        _send_failure(channel, error, code)
+    os.read(fd, 1)
+    os._exit(0)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # the agent may have closed it
+            continue
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,123 @@
+"""The layer for machines without namespaces: Landlock rules on files, and a filter of system calls."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from backend.confined import restrictions
+from backend.confined.restrictions import landlock_abi
+from backend.sandbox import confine, interpreter, network, seccomp
+from backend.sandbox.bubblewrap import DEVICES, HOST_ALIASES, HOST_FILES
+from backend.sandbox.layer import Launch, Layer, Readable, SandboxUnavailableError, scratch_layout, try_out
+from backend.sandbox.limits import PROCESSES, Limits
+from backend.sandbox.program import compiled
+from backend.sandbox.users import DAC_READ_SEARCH, Users, can_become_others
+
+OLDEST_ABI: Final = 3
+"""Linux 6.2: before it Landlock let a file be truncated that may only be read."""
+NEWEST_ABI: Final = 6
+"""Linux 6.12: signals of a step reach its own processes only."""
+
+
+class Landlock(Layer):
+    """Rules on files and a filter of system calls, for machines on which no namespaces can be made.
+
+    The step sees the names of the host's files, and of them can open only what it needs. What it writes lies in a
+    folder of the host, whose size the worker watches. Run by root with the capability to read all files, each step gets
+    a user of its own; else it runs as the service's user.
+    """
+
+    name = "landlock"
+    guarded = "guard"
+
+    def __init__(self, *, own_user: bool | None = None, abi: int | None = None) -> None:
+        self._abi = min(landlock_abi(), abi or NEWEST_ABI)
+        if self._abi < OLDEST_ABI:
+            has = f"has Landlock {self._abi}" if self._abi else "has no Landlock switched on"
+            raise SandboxUnavailableError(f"this kernel {has}, and version {OLDEST_ABI} is needed (Linux 6.2)")
+        able = can_become_others(DAC_READ_SEARCH)
+        self._users = Users() if able and own_user is not False else None
+        self._python = str(interpreter.executable())
+        self._host = _host_paths()
+        self._program = compiled(confine, restrictions)
+
+    def launch(
+        self, command: Sequence[str], limits: Limits, readable: Readable, fds: Sequence[int], link: int
+    ) -> Launch:
+        """Wrap `command`, with one folder for all that it writes."""
+        users = self._users
+        with ExitStack() as undo:
+            program = os.dup(self._program)
+            undo.callback(os.close, program)
+            user = None if users is None else users.take()
+            if users is not None and user is not None:
+                undo.callback(users.give_back, user)
+            scratch, layout = scratch_layout(readable, user)
+            undo.pop_all()
+        paths = {**self._host, "own": [str(scratch / folder) for folder in ("workspace", "outputs", "files", "tmp")]}
+        paths["read"] = [layout.inputs, *(str(folder.resolve()) for folder in readable.files.values())]
+        if limits.network == "full":
+            paths["read"] += [str(path) for path, _ in network.readable_files()]
+        options = {
+            "fds": list(fds),
+            "link": link,
+            "scratch": str(scratch),
+            "workspace": layout.workspace,
+            "paths": paths,
+            "abi": self._abi,
+            "network": limits.network,
+            "user": user,
+            "filter": seccomp.landlock_filter(
+                limits.network, own_user=user is not None, scoped_signals=self._abi >= NEWEST_ABI
+            ).hex(),
+        }
+        wrapper = [self._python, *interpreter.FLAGS, f"/proc/self/fd/{program}", json.dumps(options)]
+        return Launch(
+            argv=[*wrapper, *command],
+            environment=layout.environment(),
+            layout=layout,
+            processes=None if user is None else PROCESSES,
+            scratch=scratch,
+            fds=(program,),
+            afterwards=None if users is None or user is None else lambda: users.give_back(user),
+        )
+
+    def check(self) -> None:
+        """Run the interpreter, and see that a file of the host cannot be opened."""
+        script = "try: open('/proc/self/status')\nexcept PermissionError: pass\nelse: raise SystemExit('it opens all')"
+        reason = try_out(self, [self._python, *interpreter.FLAGS, "-c", script])
+        if reason is not None:
+            raise SandboxUnavailableError(f"Landlock does not work here: {reason}")
+
+
+def _host_paths() -> dict[str, list[str]]:
+    """Paths of the host that every step may use, by what it may do with them (restrictions.RIGHTS)."""
+    hidden = set(interpreter.hidden_folders())
+    listed: set[Path] = set()
+    run = {path for folder in interpreter.readable_folders() for path in _around(folder, hidden, listed)}
+    run |= {path for path in map(Path, (*HOST_ALIASES, *HOST_FILES)) if path.exists() and not path.is_symlink()}
+    run.add(interpreter.executable())
+    return {
+        "list": sorted(map(str, listed)),
+        "run": sorted(map(str, run)),
+        "use": [device for device in DEVICES if Path(device).exists()],
+    }
+
+
+def _around(folder: Path, hidden: set[Path], listed: set[Path]) -> Iterator[Path]:
+    """The parts of a folder that lie beside the hidden ones: what Landlock has allowed below a path, it cannot refuse.
+
+    `listed` gets the folders in between: the interpreter finds no module in a folder that it cannot list.
+    """
+    if folder in hidden:
+        return
+    if not any(path.is_relative_to(folder) for path in hidden):
+        yield folder
+        return
+    listed.add(folder)
+    for part in folder.iterdir():
+        if not part.is_symlink():
+            yield from _around(part, hidden, listed)

@@ -1,0 +1,128 @@
+"""Takes over the files that a step leaves."""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Final
+
+from backend.output_paths import safe_path
+from backend.sandbox.frames import Frames, HostileFrameError
+from backend.sandbox.inside.protocol import MAX_PATH_BYTES
+from backend.sandbox.limits import Limits
+
+_BLOCK_BYTES: Final = 256 * 1024
+# Small files go to the disk together: for one alone the way to the thread and back costs more than the file.
+_BATCH_FILES: Final = 64
+
+
+class WorkspaceFullError(Exception):
+    """The outputs are larger together than the workspace may be."""
+
+
+class OutputFolder:
+    """The step's output folder on the host, made with its first file, written by the worker from what the step sends.
+
+    The step never sees this folder: there are no links to follow, and what it sends is bounded before it is read. The
+    files get safe names. All work on the disk is done on one thread of the step's own, one block or batch of small
+    files at a time, and the step is held up meanwhile.
+    """
+
+    def __init__(self, root: Path, limits: Limits) -> None:
+        self._root = root
+        self._limits = limits.outputs
+        self._bytes_left = limits.workspace_bytes
+        self._files: set[str] = set()
+        self._directories: set[str] = set()
+        self._batch: list[Callable[[], None]] = []
+        self._batch_bytes = 0
+        self._thread: ThreadPoolExecutor | None = None
+
+    async def receive(self, announced: Any, frames: Frames) -> None:
+        """Store the file that `announced` (`{path, size}`) names, its bytes next on `frames`; a small one in `finish`.
+
+        Raises HostileFrameError for a path outside the folder, used twice, too long or too deep, and for too many files
+        or directories; WorkspaceFullError for too many bytes; OSError when the host cannot store them.
+        """
+        given, size = _checked(announced, self._limits.levels)
+        path = safe_path(given)
+        parents = list(accumulate(path.split("/")[:-1], "{}/{}".format))
+        if path in self._directories or not self._files.isdisjoint([path, *parents]):
+            raise HostileFrameError(f"the output path {path!r} is used twice")
+        new = [parent for parent in parents if parent not in self._directories]
+        self._charge(size, len(new))
+        self._files.add(path)
+        self._directories.update(new)
+        block = memoryview(bytearray(min(size, _BLOCK_BYTES)))
+        await frames.fill(block)
+        self._batch.append(partial(self._create, path, new, block))
+        self._batch_bytes += len(block)
+        if self._batch_bytes >= _BLOCK_BYTES or len(self._batch) == _BATCH_FILES:
+            await self.finish()
+        while size := size - len(block):
+            block = block[:size]
+            await frames.fill(block)
+            await self._in_thread(partial(_append, self._root / path, block))
+
+    async def finish(self) -> None:
+        """Store what still waits to be stored; raises as `receive`."""
+        batch, self._batch, self._batch_bytes = self._batch, [], 0
+        if batch:
+            await self._in_thread(lambda: [create() for create in batch])
+
+    async def discard(self) -> None:
+        """Remove what was stored, after whatever is still being written."""
+        if self._thread is not None:
+            await self._in_thread(partial(shutil.rmtree, self._root, ignore_errors=True))
+
+    def close(self) -> None:
+        """End the thread, once it has done what it was given."""
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
+
+    def _charge(self, size: int, directories: int) -> None:
+        self._bytes_left -= size + (1 + directories) * self._limits.entry_bytes
+        if len(self._files) == self._limits.files:
+            raise HostileFrameError("more output files than the runner lets through")
+        if len(self._directories) + directories > self._limits.directories:
+            raise HostileFrameError("more output directories than the runner lets through")
+        if self._bytes_left < 0:
+            raise WorkspaceFullError
+
+    def _create(self, path: str, directories: Sequence[str], block: memoryview) -> None:
+        self._root.mkdir(parents=True, exist_ok=True)
+        for directory in directories:
+            (self._root / directory).mkdir()
+        with (self._root / path).open("xb") as file:
+            file.write(block)
+
+    async def _in_thread(self, work: Callable[[], object]) -> None:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="step-outputs")
+        await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _append(target: Path, block: memoryview) -> None:
+    with target.open("ab") as file:
+        file.write(block)
+
+
+def _checked(announced: Any, levels: int) -> tuple[str, int]:
+    path, size = (announced.get("path"), announced.get("size")) if isinstance(announced, dict) else (None, None)
+    if not isinstance(path, str) or type(size) is not int or size < 0:
+        raise HostileFrameError("a file is announced by a path and a size")
+    parts = path.split("/")
+    if (
+        "\0" in path
+        or len(path.encode(errors="surrogatepass")) > MAX_PATH_BYTES
+        or not {"", ".", ".."}.isdisjoint(parts)
+    ):
+        raise HostileFrameError(f"{path!r} is no path below the outputs")
+    if any(len(part.encode()) > 255 for part in parts):
+        raise HostileFrameError(f"a name in {path!r} is too long")
+    if len(parts) - 1 > levels:
+        raise HostileFrameError("an output deeper than the runner lets through")
+    return path, size

@@ -1,0 +1,74 @@
+"""Started sandboxes that wait for a step, each used once."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+from backend.sandbox.limits import Limits, Network
+from backend.sandbox.process import StepProcess
+
+MOST_ENVIRONMENTS = 4
+
+Kind = tuple[int, Network]
+
+
+class WarmPool:
+    """Started sandboxes that wait for their one request, kept for the environments used last.
+
+    Only the workspace's size and the network are fixed when a sandbox starts (the runner sets the other limits when its
+    request comes), so environments that agree on them share. A sandbox is used once and never given back. Thread-safe.
+    """
+
+    def __init__(self, refill: Callable[[Limits], None], discard: Callable[[StepProcess], None], size: int) -> None:
+        self._refill = refill
+        self._discard = discard
+        self._size = size
+        self._lock = threading.Lock()
+        self._waiting: OrderedDict[Kind, list[StepProcess]] = OrderedDict()
+        self._coming: dict[Kind, int] = {}
+        self._closed = False
+
+    def take(self, limits: Limits) -> StepProcess | None:
+        """A started sandbox of these limits, or None; either way more are started for the next to come."""
+        if self._size == 0:
+            return None
+        taken = None
+        dead: list[StepProcess] = []
+        with self._lock:
+            waiting = self._waiting.setdefault(limits.fixed_at_start, [])
+            self._waiting.move_to_end(limits.fixed_at_start)
+            while taken is None and waiting:
+                first = waiting.pop(0)
+                if first.alive:
+                    taken = first
+                else:
+                    dead.append(first)
+            while len(self._waiting) > MOST_ENVIRONMENTS:
+                dead += self._waiting.popitem(last=False)[1]
+            coming = self._coming.get(limits.fixed_at_start, 0)
+            missing = 0 if self._closed else self._size - len(waiting) - coming
+            self._coming[limits.fixed_at_start] = coming + missing
+        for process in dead:
+            self._discard(process)
+        for _ in range(missing):
+            self._refill(limits)
+        return taken
+
+    def put(self, limits: Limits, process: StepProcess | None) -> None:
+        """Keep a sandbox that a refill started; None when it could not be started."""
+        with self._lock:
+            self._coming[limits.fixed_at_start] -= 1
+            wanted = not self._closed and limits.fixed_at_start in self._waiting
+            if process is not None and wanted:
+                self._waiting[limits.fixed_at_start].append(process)
+        if process is not None and not wanted:
+            self._discard(process)
+
+    def close(self) -> None:
+        """End every sandbox that waits, and keep no more."""
+        with self._lock:
+            self._closed = True
+            idle = [process for waiting in self._waiting.values() for process in waiting]
+            self._waiting.clear()
+        for process in idle:
+            self._discard(process)

@@ -1,0 +1,210 @@
+"""A started step, from the worker's side: its processes, their end, and what is left of them."""
+
+import contextlib
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Literal
+
+from backend.sandbox import interpreter
+from backend.sandbox.layer import Launch, Layer, Readable
+from backend.sandbox.limits import Limits
+from backend.sandbox.log import StepLog
+
+REAP_SECONDS = 5.0
+# A guard ends only when all that it guards is dead, and a step that never stands still may leave it little of the
+# processor; without it nobody would be left to kill the rest.
+GUARD_SECONDS = 60.0
+
+Excess = Literal["memory", "processes", "workspace"]
+
+
+class StepProcess:
+    """A started sandbox whose runner waits for its one request on `channel`.
+
+    `end` kills and reaps everything that the step ever started, and may run on any thread; `close` gives back what the
+    worker holds, on the thread whose loop used it.
+    """
+
+    def __init__(
+        self,
+        popen: subprocess.Popen[bytes],
+        layer: Layer,
+        launch: Launch,
+        channel: socket.socket,
+        log: StepLog,
+        link: socket.socket,
+    ) -> None:
+        self.layout = launch.layout
+        self.processes = launch.processes
+        self.scratch = launch.scratch
+        self.channel = channel
+        self.log = log
+        self.exceeded: Excess | None = None
+        """What the step has used too much of, once it was killed for that."""
+        self._popen = popen
+        self._guarded = layer.guarded
+        self._launch = launch
+        self._link = link
+        self._namespace: int | None = None
+        """A pidfd of the first process of the step's process namespace: when it has exited, all in there are dead."""
+        self.root: Path | None = None
+        """How the worker reaches the step's own root folder, once its namespace is found."""
+
+    @property
+    def pid(self) -> int:
+        """The process that was started: where the layer holds the step by one of its own, that one."""
+        return self._popen.pid
+
+    @property
+    def wrapped(self) -> bool:
+        """Whether that process is the layer's and not the step's."""
+        return self._guarded is not None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process that was started still runs."""
+        return self._popen.poll() is None
+
+    def exit_status(self, wait_seconds: float) -> int | None:
+        """The exit status, negative for a signal; None if it still runs after that time. It stays to be reaped."""
+        deadline = time.monotonic() + wait_seconds
+        while (ended := os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is None:
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(0.005)
+        if ended.si_code != os.CLD_EXITED:
+            return -ended.si_status
+        # bubblewrap tells of a signal as a shell does.
+        return 128 - ended.si_status if ended.si_status > 128 else ended.si_status
+
+    def kill(self) -> None:
+        """Have the step and all that it started killed, without waiting for it."""
+        self.find_namespace()
+        if self._namespace is not None:
+            # The sandbox's own parent process then reaps it, and exits by itself.
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._namespace, signal.SIGKILL)
+        elif self._guarded == "guard":
+            with contextlib.suppress(OSError):
+                self._link.send(b"e")
+        elif self._popen.returncode is None:
+            _kill_family(self._popen.pid)
+
+    def end(self) -> None:
+        """Kill and reap the step and all that it started, and remove what it left on the host."""
+        self.kill()
+        if self._namespace is not None:
+            waiting = select.poll()
+            waiting.register(self._namespace, select.POLLIN)
+            waiting.poll(REAP_SECONDS * 1000)
+        try:
+            self._popen.wait(GUARD_SECONDS if self._guarded == "guard" else REAP_SECONDS)
+        except subprocess.TimeoutExpired:
+            _kill_family(self._popen.pid)
+            self._popen.wait(REAP_SECONDS)
+        self._launch.discard()
+
+    def close(self) -> None:
+        """Close the worker's ends of socket, log and link."""
+        self.channel.close()
+        self.log.close()
+        self._link.close()
+        if self._namespace is not None:
+            os.close(self._namespace)
+
+    def find_namespace(self) -> None:
+        """Get hold of the namespace's first process, once the layer has told its id."""
+        if self._namespace is not None or self._guarded != "namespace":
+            return
+        try:
+            told = self._link.recv(4096)
+        except BlockingIOError:
+            return
+        found = re.search(rb'"child-pid": (\d+)', told)
+        if found is None:
+            return
+        pid = int(found[1])
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            fd = os.pidfd_open(pid)
+            try:
+                # While the parent is ours and not reaped, the id cannot have passed to another process.
+                if _parent(pid) == self._popen.pid:
+                    self._namespace = fd
+                    self.root = Path(f"/proc/{pid}/root")
+            finally:
+                if self._namespace is None:
+                    os.close(fd)
+
+
+def spawn(layer: Layer, limits: Limits, readable: Readable, runner_fd: int) -> StepProcess:
+    """Start a runner in a sandbox of these limits; to be called on the spawner's thread only.
+
+    Raises OSError when the machine cannot start a process.
+    """
+    with contextlib.ExitStack() as undo:
+        ours, theirs = socket.socketpair()
+        undo.callback(ours.close)
+        link, their_link = socket.socketpair()
+        undo.callback(link.close)
+        log_read, log_write = os.pipe()
+        undo.callback(os.close, log_read)
+        with theirs, their_link, contextlib.ExitStack() as handed_over:
+            handed_over.callback(os.close, log_write)
+            inherited = (theirs.fileno(), runner_fd)
+            runner = [f"/proc/self/fd/{runner_fd}", str(theirs.fileno())]
+            command = [str(interpreter.executable()), *interpreter.FLAGS, *runner]
+            launch = layer.launch(command, limits, readable, inherited, their_link.fileno())
+            undo.callback(launch.discard)
+            handed_over.callback(launch.started)
+            popen = subprocess.Popen(
+                launch.argv,
+                env=launch.environment,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=log_write,
+                stderr=log_write,
+                pass_fds=(*inherited, *launch.fds, *([their_link.fileno()] if layer.guarded else [])),
+                start_new_session=True,
+            )
+        undo.pop_all()
+    ours.setblocking(False)
+    link.setblocking(False)
+    return StepProcess(popen, layer, launch, ours, StepLog(log_read), link)
+
+
+def _kill_family(pid: int) -> None:
+    """Kill a process that has no namespace, with its session and all of its descendants that can be found."""
+    family = [pid]
+    children = defaultdict(list)
+    for child, parent in _parents().items():
+        children[parent].append(child)
+    for member in family:
+        family += children[member]
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    for member in family[1:]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(member, signal.SIGKILL)
+
+
+def _parents() -> dict[int, int]:
+    """The parent of every process, by id."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                parents[int(entry.name)] = _parent(int(entry.name))
+    return parents
+
+
+def _parent(pid: int) -> int:
+    # The command's name is in brackets and may hold anything.
+    after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2]
+    return int(after_name.split()[1])

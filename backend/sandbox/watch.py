@@ -1,0 +1,231 @@
+"""Ends steps that hold more than they may where no limit of the kernel counts a step's processes together."""
+
+import contextlib
+import errno
+import logging
+import os
+import stat
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from backend.sandbox.limits import PROCESSES, Limits
+from backend.sandbox.process import Excess, StepProcess
+
+_LOG = logging.getLogger(__name__)
+
+SHORTEST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 0.5
+SHARE_OF_A_CORE: Final = 0.2
+LAYERS_OWN: Final = 1
+"""The first process of a namespace is among the step's, and not one of them."""
+LEAST_FILE_BYTES: Final = 4096
+"""What the smallest file counts: its entry takes room too."""
+
+
+class Found(NamedTuple):
+    """A process of the machine: its id, its parent's, its resident memory in bytes, its threads."""
+
+    pid: int
+    parent: int
+    resident: int
+    threads: int
+
+
+class Watch:
+    """One thread that looks at every running step two to ten times a second, and has those killed that exceed a limit.
+
+    What a step can take between two looks it gets.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._steps: dict[StepProcess, Limits] = {}
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="step-watch", daemon=True)
+        self._thread.start()
+
+    def add(self, process: StepProcess, limits: Limits) -> None:
+        """Look at this step from now on."""
+        with self._changed:
+            self._steps[process] = limits
+            self._changed.notify()
+
+    def remove(self, process: StepProcess) -> None:
+        """Look at it no more; when this returns, nothing is being done to it."""
+        with self._changed:
+            self._steps.pop(process, None)
+
+    def close(self) -> None:
+        """End the thread."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        pause = 0.0
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed, pause)
+                self._changed.wait_for(lambda: self._closed or bool(self._steps))
+                if self._closed:
+                    return
+                steps = dict(self._steps)
+            begun = time.monotonic()
+            try:
+                self._look(steps)
+            except Exception:  # noqa: BLE001 - the next look may do
+                _LOG.exception("The running steps could not be looked at")
+            pause = min(max(SHORTEST_PAUSE, (time.monotonic() - begun) / SHARE_OF_A_CORE), LONGEST_PAUSE)
+
+    def _look(self, steps: Mapping[StepProcess, Limits]) -> None:
+        children: defaultdict[int, list[Found]] = defaultdict(list)
+        by_id: dict[int, Found] = {}
+        for one in _processes():
+            by_id[one.pid] = one
+            children[one.parent].append(one)
+        for process, limits in steps.items():
+            if process.pid in by_id and process.exceeded is None:
+                family = [] if process.wrapped else [by_id[process.pid]]
+                family += _descendants(process.pid, children)
+                # One that ends meanwhile takes its files with it.
+                with contextlib.suppress(FileNotFoundError):
+                    exceeded = _excess(process, family, limits)
+                    if exceeded is not None:
+                        self._kill(process, exceeded)
+
+    def _kill(self, process: StepProcess, exceeded: Excess) -> None:
+        with self._changed:
+            if process in self._steps:
+                process.exceeded = exceeded
+                process.kill()
+
+
+def _excess(process: StepProcess, family: list[Found], limits: Limits) -> Excess | None:
+    """What the step's processes, or the files that they wrote, are too much of."""
+    if sum(one.threads for one in family) > PROCESSES + LAYERS_OWN:
+        return "processes"
+    if (
+        sum(one.resident for one in family) > limits.memory_bytes
+        and sum(map(_own_memory, family)) > limits.memory_bytes
+    ):
+        return "memory"
+    if process.scratch is not None:
+        too_large = _is_larger(process.scratch, family, limits.workspace_bytes)
+    else:
+        too_large = _entries(process) * LEAST_FILE_BYTES > limits.workspace_bytes
+    return "workspace" if too_large else None
+
+
+def _entries(process: StepProcess) -> int:
+    """Files and folders in a workspace that is a file system of its own, which bounds their bytes but not them."""
+    if process.root is None:
+        return 0
+    try:
+        status = os.statvfs(process.root / Path(process.layout.workspace).relative_to("/"))
+    except OSError:
+        return 0
+    return status.f_files - status.f_ffree
+
+
+def _processes() -> Iterator[Found]:
+    page = os.sysconf("SC_PAGESIZE")
+    for name in os.listdir("/proc"):  # noqa: PTH208 - a third of the time
+        if name.isdecimal():
+            with contextlib.suppress(OSError):
+                # The command's name is in brackets and may hold anything.
+                fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
+                yield Found(int(name), int(fields[1]), int(fields[21]) * page, int(fields[17]))
+
+
+def _read(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 8192)
+    finally:
+        os.close(fd)
+
+
+def _descendants(pid: int, children: Mapping[int, list[Found]]) -> list[Found]:
+    found = list(children.get(pid, ()))
+    for one in found:
+        found += children.get(one.pid, ())
+    return found
+
+
+def _own_memory(one: Found) -> int:
+    """Memory that is no file's, what several processes share divided among them, in bytes."""
+    try:
+        lines = _read(f"/proc/{one.pid}/smaps_rollup").splitlines()
+    except PermissionError:
+        return one.resident
+    except OSError:
+        return 0
+    counted = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(counted))
+
+
+class _TooDeepError(Exception):
+    """Folders are nested so deep that what lies in them cannot be named."""
+
+
+def _is_larger(folder: Path, family: Iterable[Found], most: int) -> bool:
+    """Whether the files below a folder take more than `most` bytes, with those that are deleted and still open.
+
+    So do files that lie too deep to be counted.
+    """
+    total = 0
+    linked: set[int] = set()
+    try:
+        found = [*_below(folder, most // LEAST_FILE_BYTES), *_deleted(folder, family)]
+    except _TooDeepError:
+        return True
+    for status in found:
+        if status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode):
+            if status.st_ino in linked:
+                continue
+            linked.add(status.st_ino)
+        total += max(status.st_blocks * 512, LEAST_FILE_BYTES)
+    return total > most
+
+
+def _below(folder: Path, most: int) -> Iterator[os.stat_result]:
+    """Every entry below a folder, and then no more: one beyond `most`."""
+    waiting = [str(folder)]
+    seen = 0
+    while waiting and seen <= most:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > most + 1:
+                        return
+                    with contextlib.suppress(FileNotFoundError):
+                        yield entry.stat(follow_symlinks=False)
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise _TooDeepError from error
+
+
+def _deleted(folder: Path, family: Iterable[Found]) -> Iterator[os.stat_result]:
+    device = folder.stat().st_dev
+    seen: set[int] = set()
+    for one in family:
+        with contextlib.suppress(OSError):
+            for fd in os.listdir(f"/proc/{one.pid}/fd"):  # noqa: PTH208 - the same
+                with contextlib.suppress(OSError):
+                    status = Path(f"/proc/{one.pid}/fd/{fd}").stat()
+                    if (
+                        status.st_dev == device
+                        and status.st_nlink == 0
+                        and stat.S_ISREG(status.st_mode)
+                        and status.st_ino not in seen
+                    ):
+                        seen.add(status.st_ino)
+                        yield status

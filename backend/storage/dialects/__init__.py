@@ -1,0 +1,1 @@
+"""The databases that the service can use, one folder each."""

@@ -1,0 +1,1 @@
+"""The database that several processes share."""

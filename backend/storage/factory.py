@@ -1,0 +1,86 @@
+"""Opens the embedded database in a data folder that no other process uses, or one on a server."""
+
+import fcntl
+from pathlib import Path
+from typing import Final, TextIO
+
+from sqlalchemy import create_engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from backend.storage.database import Database
+from backend.storage.dialects.sqlite import space
+from backend.storage.dialects.sqlite.database import SqliteDatabase
+from backend.storage.migrate import upgrade
+from backend.storage.private_folder import ForeignOwnerError, make_private, narrow_content
+
+_DATABASE: Final = "workflow-api.sqlite3"
+_LOCK: Final = "workflow-api.lock"
+_OURS: Final = "workflow-api."
+
+
+class DataFolderError(Exception):
+    """The data folder cannot be used; the message says why, in one sentence."""
+
+
+def open_postgresql(url: str, connections: int) -> Database:
+    """The database on a server, with the newest schema.
+
+    Raises:
+        DataFolderError: it cannot be reached or used.
+    """
+    try:
+        from backend.storage.dialects.postgresql.database import PostgresqlDatabase, engine_of
+    except ImportError:
+        raise DataFolderError(
+            "PostgreSQL needs the optional part `cluster`: pip install 'workflow-api[cluster]'."
+        ) from None
+    engine = engine_of(url)
+    try:
+        upgrade(engine)
+    except RuntimeError as error:
+        raise DataFolderError(str(error)) from error
+    except SQLAlchemyError as error:
+        raise DataFolderError(f"The database cannot be used: {' '.join(str(error.__cause__).split())}") from error
+    finally:
+        engine.dispose()
+    return PostgresqlDatabase(url, connections)
+
+
+class DataFolder:
+    """The data folder of one process, locked for as long as it is open and closed to all other users."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            make_private(path)
+            narrow_content(path, _OURS)
+            (path / _LOCK).touch(mode=0o600)
+            self._lock: TextIO = (path / _LOCK).open("w")
+        except ForeignOwnerError as error:
+            raise DataFolderError(f"The data folder cannot be used: {error}") from None
+        except OSError as error:
+            raise DataFolderError(f"The data folder {path} cannot be written: {error.strerror}.") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise DataFolderError(f"The data folder {path} is in use by another workflow-api process.") from None
+
+    def open_database(self) -> SqliteDatabase:
+        """The database with the newest schema."""
+        file = self.path / _DATABASE
+        # Its log and its shared memory get the same mode.
+        file.touch(mode=0o600)
+        space.prepare(file)
+        engine = create_engine(f"sqlite:///{file}")
+        try:
+            upgrade(engine)
+        except RuntimeError as error:
+            raise DataFolderError(str(error)) from error
+        finally:
+            engine.dispose()
+        return SqliteDatabase(file)
+
+    def close(self) -> None:
+        """Lets another process use the folder."""
+        self._lock.close()

@@ -1,0 +1,104 @@
+"""What an administrator does with people; each change is one audited transaction."""
+
+from collections.abc import Callable
+from typing import Any
+
+from backend.audit import sql as audit
+from backend.errors import ApiError, invalid
+from backend.services import Services
+from backend.storage.database import Tx
+from backend.users import sql
+from backend.users.messages import ROLE_NAMES
+from backend.users.passwords import Passwords, new_password
+from workflow_api.v1 import errors_pb2
+
+
+class UserAdministration:
+    """Adds people, disables them, and makes new passwords; `limit` is how many may be enabled."""
+
+    def __init__(self, services: Services, passwords: Passwords, limit: int) -> None:
+        self._services = services
+        self._passwords = passwords
+        self._limit = limit
+
+    def add(self, name: str, role: int, actor: str) -> tuple[Any, str]:
+        """Adds a person, or takes back one who was disabled; returns the row and the password, which is not kept."""
+        if role not in ROLE_NAMES:
+            raise invalid("role", f"must be {' or '.join(ROLE_NAMES.values())}")
+        self._services.database.read(lambda tx: self._refuse_addition(tx, name))
+        password, made = self._made()
+        now = self._services.clock()
+
+        def work(tx: Tx) -> Any:
+            self._refuse_addition(tx, name)
+            before = sql.get(tx, name)
+            changes = {**made, "role": ROLE_NAMES[role], "disabled_at": None}
+            if before is None:
+                sql.add(tx, {"name": name, "created_at": now, "signed_in_at": None, **changes})
+            else:
+                sql.edit(tx, before, changes)
+            sql.end_sessions(tx, name)
+            details = {"role": ROLE_NAMES[role]}
+            audit.record(tx, at=now, actor=actor, action="user.added", target=name, details=details)
+            return sql.get(tx, name)
+
+        return self._services.database.write(work, of=sql.OF_USERS), password
+
+    def disable(self, name: str, actor: str) -> Any:
+        """Has a person's sessions end, and nobody sign in by that name; disabling again changes nothing."""
+
+        def change(row: Any) -> dict[str, object]:
+            return {} if row.disabled_at is not None else {"disabled_at": self._services.clock()}
+
+        return self._change(name, actor, "user.disabled", change)
+
+    def reset_password(self, name: str, actor: str) -> tuple[Any, str]:
+        """Makes a new password and has the person's sessions end; returns the row and the password."""
+        _refuse_disabled(self._services.database.read(lambda tx: _found(tx, name)))
+        password, made = self._made()
+
+        def change(row: Any) -> dict[str, object]:
+            _refuse_disabled(row)
+            return made
+
+        return self._change(name, actor, "user.password_reset", change), password
+
+    def _made(self) -> tuple[str, dict[str, object]]:
+        """A new password, and what is kept of it."""
+        password = new_password()
+        with self._passwords.turn_of_known():
+            return password, {"password_hash": self._passwords.hash(password), "password_is_temporary": 1}
+
+    def _change(self, name: str, actor: str, action: str, change: Callable[[Any], dict[str, object]]) -> Any:
+        def work(tx: Tx) -> Any:
+            row = _found(tx, name)
+            changes = change(row)
+            if changes:
+                sql.edit(tx, row, changes)
+                sql.end_sessions(tx, name)
+                audit.record(tx, at=self._services.clock(), actor=actor, action=action, target=name)
+            return sql.get(tx, name)
+
+        return self._services.database.write(work, of=sql.OF_USERS)
+
+    def _refuse_addition(self, tx: Tx, name: str) -> None:
+        row = sql.get(tx, name)
+        if row is not None and row.disabled_at is None:
+            raise invalid("name", "must be of nobody who is enabled: reset the password, or disable them first")
+        if sql.enabled(tx) >= self._limit:
+            raise invalid(
+                "name",
+                f"must be one of at most {self._limit} who are enabled: disable somebody, or raise backend.users_limit",
+            )
+
+
+def _found(tx: Tx, name: str) -> Any:
+    row = sql.get(tx, name)
+    if row is None:
+        raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no user {name}.")
+    return row
+
+
+def _refuse_disabled(row: Any) -> None:
+    if row.disabled_at is not None:
+        raise invalid("name", "must be of somebody who is enabled: add them again")

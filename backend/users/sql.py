@@ -1,0 +1,103 @@
+"""SQL of people and their sessions."""
+
+from typing import Any, Final
+
+from sqlalchemy import bindparam, delete, func, insert, select, update
+
+from backend.storage.database import Tx
+from backend.storage.statements import prepare
+from backend.storage.tables.users import sessions, users
+
+OF_USERS: Final = "users"
+"""What a change of people, of their sessions and of tries to sign in is of: nothing else waits for it."""
+
+_COLUMNS = [column.name for column in users.columns]
+
+_GET = prepare(select(users).where(users.c.name == bindparam("name")))
+_LIST = prepare(select(users).order_by(users.c.name))
+_ENABLED = prepare(select(func.count().label("enabled")).select_from(users).where(users.c.disabled_at.is_(None)))
+_INSERT = prepare(insert(users), _COLUMNS)
+_EDIT = prepare(
+    update(users)
+    .where(users.c.name == bindparam("of_name"))
+    .values({name: bindparam(f"new_{name}") for name in _COLUMNS if name != "name"})
+)
+
+_OPEN = prepare(insert(sessions), [column.name for column in sessions.columns])
+# Their own time of creation is not the session's.
+_OF_PERSON = [column.label("user_created_at" if column.name == "created_at" else column.name) for column in users.c]
+_SESSION = prepare(
+    select(sessions.c.token_sha256, sessions.c.created_at, sessions.c.used_at, *_OF_PERSON)
+    .join(users, users.c.name == sessions.c.name)
+    .where(sessions.c.token_sha256 == bindparam("token_sha256"))
+)
+_USE = prepare(
+    update(sessions)
+    .where(sessions.c.token_sha256 == bindparam("of_token_sha256"))
+    .values(used_at=bindparam("new_used_at"))
+)
+_END = prepare(delete(sessions).where(sessions.c.token_sha256 == bindparam("token_sha256")))
+_END_OTHERS = prepare(
+    delete(sessions).where(sessions.c.name == bindparam("of_name"), sessions.c.token_sha256 != bindparam("kept"))
+)
+_LATEST = (
+    select(sessions.c.token_sha256)
+    .where(sessions.c.name == bindparam("name"))
+    .order_by(sessions.c.created_at.desc(), sessions.c.token_sha256)
+    .limit(bindparam("most"))
+)
+_END_OLDER = prepare(
+    delete(sessions).where(sessions.c.name == bindparam("of_name"), sessions.c.token_sha256.not_in(_LATEST))
+)
+
+
+def get(tx: Tx, name: str) -> Any:
+    """A person, or None."""
+    return tx.one(_GET, name=name)
+
+
+def everybody(tx: Tx) -> list[Any]:
+    """Everybody who was ever added, by name."""
+    return tx.all(_LIST)
+
+
+def enabled(tx: Tx) -> int:
+    """How many may sign in."""
+    return int(tx.one(_ENABLED).enabled)
+
+
+def add(tx: Tx, columns: dict[str, object]) -> None:
+    """Writes a new person."""
+    tx.later(_INSERT, **columns)
+
+
+def edit(tx: Tx, row: Any, changes: dict[str, object]) -> None:
+    """Writes the changed columns of a person who was read as `row` in the same transaction."""
+    values = {f"new_{name}": changes.get(name, getattr(row, name)) for name in _COLUMNS if name != "name"}
+    tx.later(_EDIT, of_name=row.name, **values)
+
+
+def open_session(tx: Tx, *, token_sha256: str, name: str, now: int, most: int) -> None:
+    """Writes a session, and removes the oldest of that person above `most`."""
+    tx.later(_OPEN, token_sha256=token_sha256, name=name, created_at=now, used_at=now)
+    tx.later(_END_OLDER, of_name=name, name=name, most=most)
+
+
+def session(tx: Tx, token_sha256: str) -> Any:
+    """A session with the columns of its person, whose `created_at` is `user_created_at`; None where there is none."""
+    return tx.one(_SESSION, token_sha256=token_sha256)
+
+
+def use_session(tx: Tx, token_sha256: str, now: int) -> None:
+    """Notes when a session was last used."""
+    tx.later(_USE, of_token_sha256=token_sha256, new_used_at=now)
+
+
+def end_session(tx: Tx, token_sha256: str) -> None:
+    """Removes a session."""
+    tx.later(_END, token_sha256=token_sha256)
+
+
+def end_sessions(tx: Tx, name: str, *, but: str = "") -> None:
+    """Removes every session of a person, or every other than one."""
+    tx.later(_END_OTHERS, of_name=name, kept=but)

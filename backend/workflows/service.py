@@ -1,0 +1,133 @@
+"""Applies manifests: all of them or nothing, with a new version only where something changed (DECISIONS.md, 9)."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from backend.audit import sql as audit
+from backend.storage.database import Tx
+from backend.workflows import sql, versions_sql
+from backend.workflows.manifests.kinds import MANIFEST_KINDS, MOST_OF_A_KIND, RESOURCE_KINDS
+from backend.workflows.manifests.loader import Manifest, refused
+from backend.workflows.pins import PresentPins, changed_pins, pinned_names
+from backend.workflows.versions_sql import Pins
+
+
+class Applied(NamedTuple):
+    """What became of one resource; `outcome` is `created`, `updated` or `unchanged`.
+
+    `changed_resources` are the agents and environments, each as `Agent counter`, whose change made the new version.
+    """
+
+    kind: str
+    name: str
+    id: str
+    version: int
+    outcome: str
+    changed_resources: tuple[str, ...] = ()
+
+
+def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: str) -> list[Applied]:
+    """Writes what the manifests change, with an audit record for each change.
+
+    Gives what became of each document, then of each other workflow that has a new version because of them.
+
+    Raises:
+        ApiError: `invalid_request`, when there would be more than 256 of a kind.
+    """
+    manifests = list(manifests)
+    resources = {
+        number: _resource(tx, manifest, now) for number, manifest in enumerate(manifests) if manifest.kind != "Workflow"
+    }
+    # Read after the resources, for a workflow may stand before the agents that it names.
+    present = PresentPins(tx)
+    applied = [
+        resources.get(number) or _workflow(tx, manifest, present, now) for number, manifest in enumerate(manifests)
+    ]
+    _refuse_too_many(tx, manifests, applied)
+    applied += _workflows_that_use(tx, manifests, present, now)
+    for one in applied:
+        if one.outcome != "unchanged":
+            details = {"name": one.name, "version": one.version, "outcome": one.outcome}
+            if one.changed_resources:
+                details["changed_resources"] = one.changed_resources
+            action = f"{RESOURCE_KINDS.get(one.kind, 'workflow')}.applied"
+            audit.record(tx, at=now, actor=actor, action=action, target=one.id, details=details)
+    return applied
+
+
+def _workflow(tx: Tx, manifest: Manifest, present: PresentPins, now: int) -> Applied:
+    content = json.loads(manifest.definition)
+    names = pinned_names(content)
+    row = sql.get_by_name(tx, manifest.name)
+    if row is None:
+        workflow_id = sql.add_workflow(
+            tx,
+            name=manifest.name,
+            description=content["description"],
+            status=manifest.status or "draft",
+            now=now,
+        )
+        pins = present.of(names, {})
+        versions_sql.add_version(tx, workflow_id, 1, definition=manifest.definition, pins=pins.values(), now=now)
+        return Applied("Workflow", manifest.name, workflow_id, 1, "created")
+    before = versions_sql.pins_of(tx, row.workflow_id, row.newest_version)
+    pins = present.of(names, before)
+    redefined = versions_sql.definition_text(tx, row.workflow_id, row.newest_version) != manifest.definition
+    # A document that says nothing of the status leaves it as an administrator has set it.
+    status = manifest.status or row.status
+    if redefined or pins != before:
+        definition = manifest.definition if redefined else None
+        return _add_version(tx, row, before, pins, now, status=status, definition=definition)
+    if status == row.status:
+        return Applied("Workflow", manifest.name, row.workflow_id, row.newest_version, "unchanged")
+    sql.change_workflow(tx, row, now, status=status)
+    return Applied("Workflow", manifest.name, row.workflow_id, row.newest_version, "updated")
+
+
+def _workflows_that_use(tx: Tx, manifests: list[Manifest], present: PresentPins, now: int) -> Iterator[Applied]:
+    """Gives the workflows whose agents or environments the manifests changed a version with these."""
+    applied = {(RESOURCE_KINDS.get(manifest.kind, ""), manifest.name) for manifest in manifests}
+    pins_before = versions_sql.newest_pins(tx)
+    for row in sql.all_workflows(tx):
+        before = pins_before.get(row.workflow_id, {})
+        pins = before if applied.isdisjoint(before) else present.of(before, before)
+        if pins != before:
+            yield _add_version(tx, row, before, pins, now, status=row.status)
+
+
+def _add_version(
+    tx: Tx, row: Any, before: Pins, pins: Pins, now: int, *, status: str, definition: str | None = None
+) -> Applied:
+    """Writes a workflow's next version; without a definition it shares that of the version before."""
+    version = row.newest_version + 1
+    versions_sql.add_version(tx, row.workflow_id, version, definition=definition, pins=pins.values(), now=now)
+    description = None if definition is None else json.loads(definition)["description"]
+    sql.change_workflow(tx, row, now, status=status, newest_version=version, description=description)
+    changed = tuple(f"{MANIFEST_KINDS[kind]} {name}" for kind, name in changed_pins(before, pins))
+    return Applied("Workflow", row.name, row.workflow_id, version, "updated", changed)
+
+
+def _resource(tx: Tx, manifest: Manifest, now: int) -> Applied:
+    kind = RESOURCE_KINDS[manifest.kind]
+    row = sql.resource(tx, kind, manifest.name)
+    if row is None:
+        made = sql.add_resource(tx, kind=kind, name=manifest.name, definition=manifest.definition, now=now)
+        return Applied(manifest.kind, manifest.name, made, 1, "created")
+    if row.definition == manifest.definition:
+        return Applied(manifest.kind, manifest.name, row.resource_id, row.version, "unchanged")
+    sql.change_resource(tx, row, manifest.definition, now)
+    return Applied(manifest.kind, manifest.name, row.resource_id, row.version + 1, "updated")
+
+
+def _refuse_too_many(tx: Tx, manifests: list[Manifest], applied: list[Applied]) -> None:
+    counts: Counter[str] = Counter(sql.resource_counts(tx))
+    counts["workflow"] = len(sql.all_workflows(tx))
+    problems = [
+        (f"{manifest.file}:{manifest.line}: kind", f"must not become more than {MOST_OF_A_KIND} of {manifest.kind}")
+        for manifest, one in zip(manifests, applied, strict=True)
+        if one.outcome == "created" and counts[RESOURCE_KINDS.get(manifest.kind, "workflow")] > MOST_OF_A_KIND
+    ]
+    if problems:
+        raise refused(problems)

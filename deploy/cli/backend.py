@@ -1,0 +1,29 @@
+"""`workflow-api backend`: the gRPC services and the runtime alone."""
+
+import asyncio
+import os
+
+from deploy.cli.options import Config, Data, GrpcListen, Json
+from deploy.cli.printing import print_ready
+from deploy.config.source import read_settings
+from deploy.serve.lifecycle import default_data, prepare_process, run_until_stopped
+from deploy.serve.metrics import served_metrics
+
+
+def command(data: Data = None, grpc: GrpcListen = None, config: Config = None, as_json: Json = False) -> None:
+    """Serve the gRPC services and the runtime alone. SIGTERM and SIGINT end it in an orderly way."""
+    given = {"data": data and str(data), "backend.grpc": grpc}
+    settings = read_settings(os.environ, config=config, given=given)
+    prepare_process(settings)
+    folder = settings.data or default_data(os.environ, demo=False)
+
+    from deploy.serve.backend import served_backend
+
+    async def serve(stop: asyncio.Event) -> None:
+        async with served_backend(settings, folder, metrics) as (_, address):
+            record = {"grpc": str(address), "data": str(folder)}
+            print_ready(str(address), f"Data: {folder}", record=record, metrics=metrics.url, as_json=as_json)
+            await stop.wait()
+
+    with served_metrics(settings, "backend") as metrics:
+        run_until_stopped(serve)

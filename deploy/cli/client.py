@@ -1,0 +1,97 @@
+"""The administrator's side of the internal gRPC services."""
+
+import os
+import pwd
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+from grpc_health.v1.health_pb2_grpc import HealthStub
+
+from deploy.cli.failures import failure_of
+from deploy.config.addresses import grpc_address
+from deploy.config.settings import ClientTls
+from deploy.config.source import read_settings
+from deploy.serve.grpc_channels import calling_channel
+from edge.http.request_id import request_id_from
+from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub
+from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
+from workflow_api.v1.runs_pb2_grpc import RunsServiceStub
+from workflow_api.v1.users_pb2_grpc import UsersServiceStub
+from workflow_api.v1.workflows_pb2_grpc import WorkflowsServiceStub
+
+TIMEOUT_SECONDS: Final = 60.0
+
+_CHANNEL_OPTIONS: Final = (
+    # A definition may have 8 MiB (SPEC.md, Workflow and resource limits), which is more than gRPC takes by itself.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # Many problems of a manifest travel in the trailer.
+    ("grpc.max_metadata_size", 4 * 1_048_576),
+    ("grpc.absolute_max_metadata_size", 4 * 1_048_576),
+    # The backend is near; a proxy for the outside world has no part in this.
+    ("grpc.enable_http_proxy", 0),
+)
+
+Request = TypeVar("Request", bound=Message)
+Answer = TypeVar("Answer", bound=Message)
+
+
+class Backend:
+    """The services behind one address, called in the name of the person at the terminal."""
+
+    def __init__(self, channel: grpc.Channel, actor: str, request_id: str) -> None:
+        self.deployment = DeploymentServiceStub(channel)
+        self.health = HealthStub(channel)
+        self.keys = KeysServiceStub(channel)
+        self.runs = RunsServiceStub(channel)
+        self.users = UsersServiceStub(channel)
+        self.workflows = WorkflowsServiceStub(channel)
+        self._metadata = (("workflow-api-actor", actor), ("workflow-api-request-id", request_id))
+
+    def call(
+        self,
+        method: "grpc.UnaryUnaryMultiCallable[Request, Answer]",
+        request: Request,
+        seconds: float | None = None,
+    ) -> Answer:
+        """Call one of the stubs' methods; the change is audited under the actor's name."""
+        return method(request, metadata=self._metadata, timeout=seconds or TIMEOUT_SECONDS)
+
+    def stream(
+        self,
+        method: "grpc.UnaryStreamMultiCallable[Request, Answer]",
+        request: Request,
+        seconds: float | None = None,
+    ) -> Iterator[Answer]:
+        """Call a streaming method, with the common time-out where none is given."""
+        yield from method(request, metadata=self._metadata, timeout=seconds or TIMEOUT_SECONDS)
+
+
+@contextmanager
+def connected(address: str, actor: str | None = None, tls: ClientTls | None = None) -> Iterator[Backend]:
+    """Give the services at `address` (`HOST:PORT` or `unix:/path`); a call that fails inside raises CommandFailed.
+
+    Without `tls`, the certificate to show is what the settings say of administrators.
+    """
+    request_id = request_id_from(())
+    if tls is None:
+        tls = read_settings(os.environ).admin.backend_tls
+    with calling_channel(grpc_address(address), tls, _CHANNEL_OPTIONS) as channel:
+        try:
+            yield Backend(channel, actor or os_user(), request_id)
+        except grpc.RpcError as error:
+            raise failure_of(error, address, request_id, secure=tls.given) from None
+
+
+def os_user() -> str:
+    """The name of the operating system's user, for the audit; the number where it has no name."""
+    uid = os.geteuid()
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        name = f"uid:{uid}"
+    # Metadata values are ASCII.
+    return name.encode("ascii", "backslashreplace").decode()

@@ -1,0 +1,49 @@
+"""`workflow-api connectors`: connections to object storage."""
+
+from typing import Annotated, Final
+
+import typer
+
+from deploy.cli.client import connected
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
+from deploy.cli.printing import Column, print_json, print_sheet
+from deploy.cli.records import record_of
+from workflow_api.v1 import workflows_pb2
+
+command = typer.Typer()
+
+
+@command.callback()
+def connectors() -> None:
+    """Keep `test` a command of its own; alone, typer would leave its name out."""
+
+
+@command.command("test")
+def check(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the connector.")],
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Really list with its credentials and record the outcome.
+
+    Exits with 1 when the test did not pass.
+    """
+    with connected(grpc) as backend:
+        outcome = backend.call(backend.workflows.TestConnector, workflows_pb2.TestConnectorRequest(name=name))
+    record = record_of(outcome)
+    if as_json:
+        print_json(record)
+    else:
+        print_sheet(record, CONNECTOR_SHEET)
+    if not outcome.passed:
+        raise typer.Exit(1)
+
+
+CONNECTOR_SHEET: Final = (
+    Column("connector_id", "connector_id"),
+    Column("name", "name"),
+    Column("version", "version"),
+    Column("passed", "passed"),
+    Column("message", "message"),
+    Column("tested_at", "tested_at"),
+)

@@ -1,0 +1,44 @@
+"""`workflow-api console`: the web console alone."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from deploy.cli.options import GRPC_VARIABLE, Config, Json, backend_address, listening_address
+from deploy.cli.printing import print_ready
+from deploy.config.source import read_settings
+from deploy.serve.lifecycle import prepare_process
+from deploy.serve.metrics import served_metrics
+
+
+def command(
+    http: Annotated[
+        str | None,
+        typer.Option("--http", metavar="HOST:PORT", callback=listening_address, help="Where the console listens."),
+    ] = None,
+    grpc: Annotated[
+        str | None,
+        typer.Option(
+            "--grpc",
+            envvar=GRPC_VARIABLE,
+            metavar="HOST:PORT|unix:/PATH",
+            callback=backend_address,
+            help="Where the backend's gRPC services listen; of several, their addresses with commas between.",
+        ),
+    ] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Serve the web console alone, in front of a backend elsewhere. SIGTERM and SIGINT end it in an orderly way."""
+    settings = read_settings(os.environ, config=config, given={"console.listen": http, "console.backend": grpc})
+    prepare_process(settings)
+
+    from deploy.serve.console import serve_console
+
+    def announce(address: str) -> None:
+        record = {"console": address, "grpc": str(settings.console.backend)}
+        print_ready(address, record=record, metrics=metrics.url, as_json=as_json)
+
+    with served_metrics(settings, "console") as metrics:
+        serve_console(settings, announce, metrics)

@@ -1,0 +1,127 @@
+"""`workflow-api deployment`: the deployment record."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from deploy.cli.client import connected
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
+from deploy.cli.printing import Column, print_json, print_sheet
+from deploy.cli.records import record_of
+from workflow_api.v1 import deployment_pb2, runs_pb2
+
+command = typer.Typer()
+
+
+@command.command("show")
+def show(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """Show the deployment record."""
+    with connected(grpc) as backend:
+        request = deployment_pb2.GetDeploymentRequest()
+        show_deployment(backend.call(backend.deployment.GetDeployment, request), as_json=as_json)
+
+
+@command.command("set")
+def set_fields(
+    assignments: Annotated[
+        list[str], typer.Argument(metavar="NAME=VALUE...", help="Such as governed=true licence=hold retention_days=30.")
+    ],
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Change the fields that are given."""
+    request = deployment_pb2.UpdateDeploymentRequest(**read_assignments(assignments))
+    with connected(grpc) as backend:
+        show_deployment(backend.call(backend.deployment.UpdateDeployment, request), as_json=as_json)
+
+
+@command.command("upkeep")
+def upkeep(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """Erase and delete now what is past its time, as happens every hour."""
+    with connected(grpc) as backend:
+        record = record_of(backend.call(backend.runs.RunUpkeep, runs_pb2.RunUpkeepRequest()))
+    if as_json:
+        print_json(record)
+    else:
+        print_sheet(record, UPKEEP_SHEET)
+
+
+def show_deployment(deployment: deployment_pb2.Deployment, *, as_json: bool) -> None:
+    """Print the deployment record."""
+    record = record_of(deployment)
+    if as_json:
+        print_json(record)
+    else:
+        print_sheet(record, DEPLOYMENT_SHEET)
+
+
+def read_assignments(assignments: list[str]) -> dict[str, Any]:
+    """Read `name=value` pairs as the fields of the request."""
+    fields = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals or name not in SETTABLE:
+            allowed = ", ".join(SETTABLE)
+            raise typer.BadParameter(f"{assignment!r} is not NAME=VALUE with NAME one of {allowed}")
+        field, read = SETTABLE[name]
+        if field in fields:
+            raise typer.BadParameter(f"{name} is given twice")
+        fields[field] = read(name, value)
+    return fields
+
+
+def _boolean(name: str, value: str) -> bool:
+    if value not in {"true", "false"}:
+        raise typer.BadParameter(f"{name} must be true or false, not {value!r}")
+    return value == "true"
+
+
+def _integer(name: str, value: str) -> int:
+    if not (value.isascii() and value.isdecimal() and len(value) < 10):
+        raise typer.BadParameter(f"{name} must be a whole number, not {value!r}")
+    return int(value)
+
+
+def _licence(name: str, value: str) -> str:
+    if value not in {"active", "hold"}:
+        raise typer.BadParameter(f"{name} must be active or hold, not {value!r}")
+    return value
+
+
+def _text(_name: str, value: str) -> str:
+    return value
+
+
+SETTABLE: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
+    "governed": ("governed", _boolean),
+    "api_enabled": ("api_enabled", _boolean),
+    "licence": ("licence_state", _licence),
+    "licence_reason": ("licence_reason", _text),
+    "licence_enforcement_status": ("licence_enforcement_status", _text),
+    "license_id": ("license_id", _text),
+    "retention_days": ("retention_days", _integer),
+}
+
+DEPLOYMENT_SHEET: Final = (
+    Column("deployment_id", "deployment_id"),
+    Column("release", "release"),
+    Column("governed", "governed"),
+    Column("api_enabled", "api_enabled"),
+    Column("licence", "licence.state"),
+    Column("licence_reason", "licence.reason"),
+    Column("licence_enforcement_status", "licence.enforcement_status"),
+    Column("license_id", "licence.license_id"),
+    Column("retention_days", "retention_days"),
+)
+
+UPKEEP_SHEET: Final = (
+    Column("runs erased", "runs_erased"),
+    Column("idempotency records deleted", "idempotency_records"),
+    Column("usage records deleted", "usage_records"),
+    Column("hourly counts deleted", "usage_hours"),
+    Column("audit records deleted", "audit_records"),
+    Column("sessions deleted", "sessions"),
+    Column("counts of failed sign-ins deleted", "sign_in_tries"),
+    Column("more to do", "more"),
+)

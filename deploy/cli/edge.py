@@ -1,0 +1,48 @@
+"""`workflow-api edge`: the HTTP API alone."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from deploy.cli.options import GRPC_VARIABLE, Config, HttpListen, Json, backend_address
+from deploy.cli.printing import print_ready
+from deploy.config.source import read_settings
+from deploy.serve.lifecycle import prepare_process
+from deploy.serve.metrics import served_metrics
+
+
+def command(
+    http: HttpListen = None,
+    grpc: Annotated[
+        str | None,
+        typer.Option(
+            "--grpc",
+            envvar=GRPC_VARIABLE,
+            metavar="HOST:PORT|unix:/PATH",
+            callback=backend_address,
+            help="Where the backend's gRPC services listen; of several, their addresses with commas between.",
+        ),
+    ] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Serve the HTTP API alone, in front of a backend elsewhere. SIGTERM and SIGINT end it in an orderly way."""
+    settings = read_settings(os.environ, config=config, given={"edge.http": http, "edge.backend": grpc})
+    prepare_process(settings)
+
+    def announce(base_address: str) -> None:
+        record = {"base_address": base_address, "grpc": str(settings.edge.backend)}
+        print_ready(base_address, record=record, metrics=metrics.url, as_json=as_json)
+
+    if settings.edge.processes > 1:
+        from deploy.serve.edge_processes import serve_processes
+
+        # Each of them tells of itself.
+        with served_metrics(settings, None) as metrics:
+            serve_processes(settings, announce, metrics)
+    else:
+        from deploy.serve.edge import serve_edge
+
+        with served_metrics(settings, "edge") as metrics:
+            serve_edge(settings, announce, metrics)

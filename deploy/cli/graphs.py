@@ -1,0 +1,99 @@
+"""`workflow-api graphs`: knowledge graphs and what they hold."""
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
+
+import typer
+
+from deploy.cli.client import connected
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
+from deploy.cli.printing import Column, print_json, print_line, print_table
+from deploy.cli.raw_json import RawJson
+from deploy.cli.records import record_of
+from workflow_api.v1 import workflows_pb2
+
+_SPARE_SECONDS: Final = 10
+
+command = typer.Typer()
+
+
+@command.command("list")
+def list_graphs(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """List all knowledge graphs by name, with how many runs were published to each."""
+    with connected(grpc) as backend:
+        answer = backend.call(backend.workflows.ListKnowledgeGraphs, workflows_pb2.ListKnowledgeGraphsRequest())
+    items = record_of(answer)["items"]
+    if as_json:
+        print_json({"items": items})
+    else:
+        print_table(items, GRAPH_COLUMNS, none="No knowledge graph: apply a manifest with `workflow-api apply FILE`.")
+
+
+@command.command("query")
+def query(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the knowledge graph.")],
+    text: Annotated[str, typer.Argument(metavar="SPARQL", help="A SELECT, ASK, CONSTRUCT or DESCRIBE query.")],
+    limit: Annotated[int | None, typer.Option("--limit", help="Most rows or triples, 1,000 when not given.")] = None,
+    timeout: Annotated[int | None, typer.Option("--timeout", help="Most seconds, 30 when not given.")] = None,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Ask a knowledge graph over all that was published to it.
+
+    Prints a table, with `--json` the SPARQL 1.1 query results in JSON; of triples N-Triples, with `--json` a list.
+    """
+    request = workflows_pb2.QueryKnowledgeGraphRequest(name=name, query=text, limit=limit, timeout_seconds=timeout)
+    with connected(grpc) as backend:
+        seconds = None if timeout is None else timeout + _SPARE_SECONDS
+        parts = list(backend.stream(backend.workflows.QueryKnowledgeGraph, request, seconds))
+    form = parts[0].form
+    truncated = parts[-1].truncated
+    if as_json:
+        print_json({**_as_json(form, parts), "truncated": truncated})
+        return
+    if form == "ask":
+        print("yes" if parts[0].boolean else "no")
+    elif form == "construct":
+        for line in (line for part in parts for line in part.triples):
+            print_line(line)
+    else:
+        columns = [Column(name, _cell(name)) for name in parts[0].variables]
+        print_table(list(_rows(parts)), columns, none="No row.")
+    if truncated:
+        typer.echo("There is more: ask with a greater --limit, or for less.", err=True)
+
+
+def _as_json(form: str, parts: list[workflows_pb2.KnowledgeGraphAnswer]) -> dict[str, Any]:
+    match form:
+        case "ask":
+            return {"head": {}, "boolean": parts[0].boolean}
+        case "construct":
+            return {"triples": [line for part in parts for line in part.triples]}
+    return {
+        "head": {"vars": list(parts[0].variables)},
+        "results": {"bindings": [RawJson(row) for part in parts for row in part.rows]},
+    }
+
+
+def _rows(parts: list[workflows_pb2.KnowledgeGraphAnswer]) -> Iterator[dict[str, Any]]:
+    for part in parts:
+        for row in part.rows:
+            yield json.loads(row)
+
+
+def _cell(name: str) -> Any:
+    def read(row: Any) -> Any:
+        return row.get(name, {}).get("value")
+
+    return read
+
+
+GRAPH_COLUMNS: Final = (
+    Column("GRAPH ID", "graph_id"),
+    Column("NAME", "name"),
+    Column("STORE", "store"),
+    Column("VERSION", "version"),
+    Column("RUNS", "runs"),
+    Column("PENDING", "pending"),
+)

@@ -1,0 +1,55 @@
+"""`workflow-api health`: whether a part serves, for what watches over processes."""
+
+import http.client
+import json
+from typing import Annotated
+
+import typer
+
+from deploy.cli.client import connected
+from deploy.cli.failures import CommandFailed
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, listening_address
+from deploy.cli.printing import print_json
+from deploy.config.addresses import Address, address
+from edge.routes import BASE
+
+_SECONDS = 5.0
+
+
+def command(
+    http: Annotated[
+        str | None,
+        typer.Option("--http", metavar="HOST:PORT", callback=listening_address, help="Ask the edge there instead."),
+    ] = None,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Ask a backend for its health, or an edge; exits with 1 where it does not serve."""
+    asked = f"edge at {http}" if http else f"backend at {grpc}"
+    if not (_edge_serves(address(http)) if http else _backend_serves(grpc)):
+        raise CommandFailed(f"The {asked} does not serve now.", code="runtime_unreachable")
+    if as_json:
+        print_json({"serving": True})
+    else:
+        print(f"The {asked} serves.")
+
+
+def _backend_serves(where: str) -> bool:
+    from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+    with connected(where) as backend:
+        answer = backend.call(backend.health.Check, HealthCheckRequest(), _SECONDS)
+    return bool(answer.status == HealthCheckResponse.SERVING)
+
+
+def _edge_serves(where: Address) -> bool:
+    """Whether it answers as an edge does; one that is switched off does so too."""
+    connection = http.client.HTTPConnection(where.host, where.port, timeout=_SECONDS)
+    try:
+        connection.request("GET", f"{BASE}/health")
+        answer = connection.getresponse()
+        return answer.status == 200 and "status" in json.load(answer)
+    except (OSError, http.client.HTTPException, ValueError):
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,315 @@
+"""`workflow-api keys`: API keys of the deployment."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from deploy.cli.client import connected
+from deploy.cli.options import ANY, DEFAULT_GRPC, Grpc, Json, KeyId, comma_separated, hours_window, overlap_in_hours
+from deploy.cli.printing import Column, Record, print_json, print_sheet, print_table
+from deploy.cli.records import dated, record_of
+from workflow_api.v1 import keys_pb2, options_pb2
+
+SCOPES: Final[Mapping[str, options_pb2.Scope.ValueType]] = {
+    spelling: options_pb2.Scope.Value(value.name)
+    for value in options_pb2.Scope.DESCRIPTOR.values
+    if (spelling := value.GetOptions().Extensions[options_pb2.spelling])
+}
+
+SCOPES_HELP: Final = f"Comma-separated: {', '.join(SCOPES)}. runs:create brings workflows:read with it."
+
+command = typer.Typer()
+
+Name = Annotated[str | None, typer.Option("--name", help="Name, at most 100 characters.")]
+Description = Annotated[str | None, typer.Option("--description", help="Description, at most 500 characters.")]
+Scopes = Annotated[str | None, typer.Option("--scopes", metavar="A,B", help=SCOPES_HELP)]
+Workflows = Annotated[
+    str | None,
+    typer.Option("--workflows", metavar="all|ID,ID", help="All active workflows, now and later, or at most 50 ids."),
+]
+Cidr = Annotated[
+    list[str] | None,
+    typer.Option("--cidr", metavar="RANGE", help="Range that may call; repeat for more, at most 32. `any` for all."),
+]
+Hours = Annotated[
+    str | None,
+    typer.Option("--hours", metavar="8-18", help="UTC hours: from the first to just before the second. `any` for all."),
+]
+ExpiresDays = Annotated[
+    int | None, typer.Option("--expires-days", help="30, 90, 180 or 365 days after the key was made. New keys: 90.")
+]
+Rpm = Annotated[int | None, typer.Option("--rpm", help="Requests a minute, 1 to 10000. New keys: 60.")]
+DailyQuota = Annotated[int | None, typer.Option("--daily-quota", help="Runs a UTC day, 1 to 100000. New keys: 100.")]
+MaxConcurrent = Annotated[int | None, typer.Option("--max-concurrent", help="Runs in flight, 1 to 100. New keys: 10.")]
+Deployment = Annotated[str | None, typer.Option("--deployment", help="The deployment; this one when not given.")]
+Overlap = Annotated[
+    str, typer.Option("--overlap", metavar="24h", help="How long the old secret stays valid: 1h, 24h, 3d or 7d.")
+]
+
+
+@command.command("create")
+def create(
+    name: Annotated[str, typer.Option("--name", help="Name, at most 100 characters.")],
+    scopes: Annotated[str, typer.Option("--scopes", metavar="A,B", help=SCOPES_HELP)],
+    workflows: Workflows = None,
+    cidr: Cidr = None,
+    hours: Hours = None,
+    expires_days: ExpiresDays = None,
+    rpm: Rpm = None,
+    daily_quota: DailyQuota = None,
+    max_concurrent: MaxConcurrent = None,
+    description: Description = None,
+    deployment: Deployment = None,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Make a key; show its secret and external id this once."""
+    request = keys_pb2.CreateKeyRequest(
+        name=name,
+        description=description or "",
+        scopes=scope_values(scopes),
+        workflow_access=None if workflows is None else workflow_access(workflows),
+        source_allow_list=source_ranges(cidr or []),
+        allowed_hours=None if hours in {None, ANY} else allowed_hours(str(hours)),
+        expires_days=expires_days,
+        rate_limit_rpm=rpm,
+        daily_run_quota=daily_quota,
+        max_concurrent_runs=max_concurrent,
+        deployment_id=deployment,
+    )
+    with connected(grpc) as backend:
+        show_credentials(backend.call(backend.keys.CreateKey, request), as_json=as_json)
+
+
+@command.command("list")
+def list_keys(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """List all keys of the deployment, newest first."""
+    with connected(grpc) as backend:
+        items = record_of(backend.call(backend.keys.ListKeys, keys_pb2.ListKeysRequest()))["items"]
+    if as_json:
+        print_json({"items": items})
+    else:
+        print_table(items, KEY_COLUMNS, none="No key yet: make one with `workflow-api keys create`.")
+
+
+@command.command("show")
+def show(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """Show one key; never its secret."""
+    with connected(grpc) as backend:
+        show_key(backend.call(backend.keys.GetKey, keys_pb2.GetKeyRequest(key_id=key_id)), as_json=as_json)
+
+
+@command.command("edit")
+def edit(
+    key_id: KeyId,
+    name: Name = None,
+    scopes: Scopes = None,
+    workflows: Workflows = None,
+    cidr: Cidr = None,
+    hours: Hours = None,
+    expires_days: ExpiresDays = None,
+    rpm: Rpm = None,
+    daily_quota: DailyQuota = None,
+    max_concurrent: MaxConcurrent = None,
+    description: Description = None,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Change what is given; all else stays, credentials too."""
+    request = keys_pb2.EditKeyRequest(
+        key_id=key_id,
+        name=name,
+        description=description,
+        scopes=None if scopes is None else keys_pb2.ScopeList(scopes=scope_values(scopes)),
+        workflow_access=None if workflows is None else workflow_access(workflows),
+        source_allow_list=None if cidr is None else keys_pb2.SourceAllowList(ranges=source_ranges(cidr)),
+        allowed_hours=None if hours in {None, ANY} else allowed_hours(str(hours)),
+        clear_allowed_hours=hours == ANY,
+        expires_days=expires_days,
+        rate_limit_rpm=rpm,
+        daily_run_quota=daily_quota,
+        max_concurrent_runs=max_concurrent,
+    )
+    with connected(grpc) as backend:
+        show_key(backend.call(backend.keys.EditKey, request), as_json=as_json)
+
+
+@command.command("rotate")
+def rotate(key_id: KeyId, overlap: Overlap = "24h", grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """Issue a new secret; the old one works for the overlap."""
+    request = keys_pb2.RotateKeyRequest(key_id=key_id, overlap_hours=overlap_in_hours(overlap))
+    with connected(grpc) as backend:
+        show_credentials(backend.call(backend.keys.RotateKey, request), as_json=as_json)
+
+
+@command.command("new-external-id")
+def new_external_id(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """Issue a new external id; the old one stops at once."""
+    with connected(grpc) as backend:
+        request = keys_pb2.IssueExternalIdRequest(key_id=key_id)
+        show_credentials(backend.call(backend.keys.IssueExternalId, request), as_json=as_json)
+
+
+@command.command("revoke")
+def revoke(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """End a key for good."""
+    with connected(grpc) as backend:
+        show_key(backend.call(backend.keys.RevokeKey, keys_pb2.RevokeKeyRequest(key_id=key_id)), as_json=as_json)
+
+
+@command.command("delete")
+def delete(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """Remove a revoked key; its audit trail stays."""
+    with connected(grpc) as backend:
+        backend.call(backend.keys.DeleteKey, keys_pb2.DeleteKeyRequest(key_id=key_id))
+    if as_json:
+        print_json({"key_id": key_id, "deleted": True})
+    else:
+        print(f"{key_id} is deleted.")
+
+
+@command.command("usage")
+def usage(
+    key_id: Annotated[str | None, typer.Argument(metavar="KEY_ID", help="Only calls with this key.")] = None,
+    by_hour: Annotated[bool, typer.Option("--by-hour", help="Count calls by hour, route and outcome.")] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", help="Most records, 1 to 1000 (100), or counts, 1 to 10000 (1000).")
+    ] = None,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """List the latest calls with their outcome."""
+    with connected(grpc) as backend:
+        if by_hour:
+            hours = keys_pb2.ListUsageHoursRequest(key_id=key_id, limit=limit)
+            items = record_of(backend.call(backend.keys.ListUsageHours, hours))["items"]
+        else:
+            records = keys_pb2.ListUsageRequest(key_id=key_id, limit=limit)
+            items = record_of(backend.call(backend.keys.ListUsage, records))["items"]
+    items = [dated(item) for item in items]
+    if as_json:
+        print_json({"items": items})
+    else:
+        print_table(items, HOUR_COLUMNS if by_hour else USAGE_COLUMNS, none="No call yet.")
+
+
+def scope_values(text: str) -> list[options_pb2.Scope.ValueType]:
+    """Read comma-separated scopes."""
+    names = comma_separated(text)
+    unknown = [name for name in names if name not in SCOPES]
+    if unknown:
+        allowed = ", ".join(SCOPES)
+        raise typer.BadParameter(f"{unknown[0]!r} is no scope; allowed are {allowed}", param_hint="--scopes")
+    return [SCOPES[name] for name in names]
+
+
+def workflow_access(text: str) -> keys_pb2.WorkflowAccess:
+    """Read `all` or comma-separated workflow ids."""
+    if text == "all":
+        return keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE)
+    return keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_EXPLICIT, workflow_ids=comma_separated(text))
+
+
+def source_ranges(given: Sequence[str]) -> list[str]:
+    """Return the ranges of repeated `--cidr`; the one value `any` stands for none."""
+    return [] if list(given) == [ANY] else list(given)
+
+
+def allowed_hours(text: str) -> keys_pb2.AllowedHours:
+    """Read `8-18`."""
+    start, end = hours_window(text)
+    return keys_pb2.AllowedHours(start_hour=start, end_hour=end)
+
+
+def show_key(key: keys_pb2.KeyRecord, *, as_json: bool) -> None:
+    """Print one key."""
+    record = record_of(key)
+    if as_json:
+        print_json(record)
+    else:
+        print_sheet(record, KEY_SHEET)
+
+
+def show_credentials(credentials: keys_pb2.KeyCredentials, *, as_json: bool) -> None:
+    """Print the credentials that were issued, with the key they belong to."""
+    record = credentials_record(credentials)
+    if as_json:
+        print_json(record)
+        return
+    print_sheet(record, [*(Column(name, name) for name in ISSUED if name in record), *KEY_SHEET])
+    print("\nWrite down what was issued: it is not kept and cannot be shown again.")
+
+
+def credentials_record(credentials: keys_pb2.KeyCredentials) -> dict[str, Any]:
+    """Return the key's record after what was issued, which the JSON of the command names `key` and `external_id`."""
+    record = record_of(credentials)
+    issued = {"key": record.pop("key_value"), "external_id": record.pop("external_id")}
+    return {
+        "key_id": record.pop("key_id"),
+        **{name: value for name, value in issued.items() if value is not None},
+        **record,
+    }
+
+
+def _workflows(record: Record) -> object:
+    access = record["workflow_access"]
+    return access["workflow_ids"] if access["mode"] == "explicit" else "all active"
+
+
+def _hours(record: Record) -> object:
+    window = record["allowed_hours"]
+    return window and f"{window['start_hour']}-{window['end_hour']} UTC"
+
+
+ISSUED: Final = ("key", "external_id")
+
+KEY_COLUMNS: Final = (
+    Column("KEY ID", "key_id"),
+    Column("NAME", "name"),
+    Column("STATE", "state"),
+    Column("SCOPES", "scopes"),
+    Column("WORKFLOWS", _workflows),
+    Column("RUNS TODAY", lambda record: f"{record['quota_used_today']}/{record['daily_run_quota']}"),
+    Column("IN FLIGHT", lambda record: f"{record['active_runs']}/{record['max_concurrent_runs']}"),
+    Column("EXPIRES", "expires_at"),
+)
+
+KEY_SHEET: Final = (
+    Column("key_id", "key_id"),
+    Column("name", "name"),
+    Column("description", "description"),
+    Column("state", "state"),
+    Column("deployment_id", "deployment_id"),
+    Column("scopes", "scopes"),
+    Column("workflows", _workflows),
+    Column("source_allow_list", lambda record: record["source_allow_list"] or "any address"),
+    Column("allowed_hours", lambda record: _hours(record) or "any hour"),
+    Column("rate_limit_rpm", "rate_limit_rpm"),
+    Column("runs today", lambda record: f"{record['quota_used_today']} of {record['daily_run_quota']}"),
+    Column("runs in flight", lambda record: f"{record['active_runs']} of {record['max_concurrent_runs']}"),
+    Column("created_at", "created_at"),
+    Column("expires_at", "expires_at"),
+    Column("rotating_until", "rotating_until"),
+    Column("revoked_at", "revoked_at"),
+)
+
+USAGE_COLUMNS: Final = (
+    Column("AT", "at"),
+    Column("KEY ID", "key_id"),
+    Column("METHOD", "method"),
+    Column("ROUTE", "route"),
+    Column("STATUS", "status"),
+    Column("REASON", "reason"),
+    Column("ADDRESS", "address"),
+    Column("REQUEST ID", "request_id"),
+)
+
+HOUR_COLUMNS: Final = (
+    Column("HOUR", "hour"),
+    Column("KEY ID", "key_id"),
+    Column("METHOD", "method"),
+    Column("ROUTE", "route"),
+    Column("STATUS", "status"),
+    Column("CALLS", "calls"),
+)

@@ -1,0 +1,113 @@
+"""The `workflow-api` command: its command groups, and the one place where a failure becomes words and an exit code."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from typing import Annotated, Final
+
+import typer
+
+from deploy.cli.failures import CommandFailed
+from deploy.cli.terminal import printable
+
+SUCCEEDED: Final = 0
+FAILED: Final = 1
+
+
+@dataclass(frozen=True)
+class CommandModule:
+    """A module under `deploy.cli` whose `command` is a function, or a Typer with commands below it."""
+
+    name: str
+    help: str
+
+    def load(self) -> Callable[..., None] | typer.Typer:
+        """Import the module and return its `command`."""
+        command: Callable[..., None] | typer.Typer = import_module(f"deploy.cli.{self.name}").command
+        return command
+
+
+COMMANDS: Final = (
+    CommandModule("serve", "Serve everything in one process; nothing else to install."),
+    CommandModule("edge", "Serve the HTTP API alone, in front of a backend elsewhere."),
+    CommandModule("console", "Serve the web console alone, in front of a backend elsewhere."),
+    CommandModule("backend", "Serve the gRPC services and the runtime alone."),
+    CommandModule("worker", "Execute runs that backends hand over."),
+    CommandModule("health", "Ask a backend or an edge whether it serves."),
+    CommandModule("apply", "Apply manifests: agents, connectors, environments, workflows."),
+    CommandModule("workflows", "List, show, activate and deactivate workflows."),
+    CommandModule("connectors", "Test connectors."),
+    CommandModule("graphs", "List and query knowledge graphs."),
+    CommandModule("keys", "Create, list, change, rotate, revoke and delete API keys."),
+    CommandModule("approvals", "List, approve and reject what waits for a person."),
+    CommandModule("runs", "List and show runs, and follow their events."),
+    CommandModule("users", "Add, list and disable people who sign in to the console, and reset passwords."),
+    CommandModule("deployment", "Show and change the deployment record."),
+)
+
+
+def main() -> None:
+    """Run the command line of this process and exit with its code."""
+    # Every failure that gRPC's core would write between our lines also reaches us as an exception.
+    os.environ["GRPC_VERBOSITY"] = "NONE"
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal may lack a character of the data.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # both are text streams here
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line.
+
+    Returns:
+        0 on success, 1 when the command failed, 2 when it was misused, 130 when it was interrupted.
+    """
+    as_json = "--json" in arguments
+    try:
+        code = command_line(arguments[:1])(list(arguments), prog_name="workflow-api", standalone_mode=False)
+    except CommandFailed as failed:
+        failure, code = failed, FAILED
+    except typer.TyperException as misuse:
+        failure, code = CommandFailed(misuse.format_message(), code="invalid_request"), misuse.exit_code
+    else:
+        return code if isinstance(code, int) else SUCCEEDED
+    print(failure.for_machines() if as_json else printable(failure.for_people(), lines=True), file=sys.stderr)
+    return code
+
+
+def command_line(wanted: Sequence[str]) -> typer.Typer:
+    """Build the command line with the `wanted` commands; the others only have their line in the help.
+
+    Importing all of them would make every command, and the help, wait for gRPC.
+    """
+    # Without markup mode typer leaves rich out of help and errors, which halves the start of the command.
+    app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback()(_root)
+    for module in COMMANDS:
+        command = module.load() if module.name in wanted else _not_wanted
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=module.name, help=module.help, no_args_is_help=True)
+        else:
+            app.command(module.name, help=module.help)(command)
+    return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(metadata.version("workflow-api"))
+        raise typer.Exit
+
+
+def _root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the release and exit.")
+    ] = False,
+) -> None:
+    """Serve the Programmatic Workflow API and administer one deployment of it."""
+
+
+def _not_wanted() -> None:
+    raise AssertionError("only the first argument names a command")

@@ -1,0 +1,101 @@
+"""Options and values that several commands share."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from deploy.config import addresses
+from deploy.config.source import CONFIG_VARIABLE
+
+GRPC_VARIABLE: Final = "WORKFLOW_API_GRPC"
+DEFAULT_GRPC: Final = str(addresses.DEFAULT_GRPC)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="The key id, ak_ and 12 hexadecimal digits.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="The run.")]
+Workflow = Annotated[str, typer.Argument(metavar="WORKFLOW", help="Id or name of the workflow.")]
+
+ANY: Final = "any"
+"""Value of `--cidr` and `--hours` that lifts the restriction."""
+
+_HOURS: Final = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
+_DURATION: Final = re.compile(r"([0-9]{1,6})([hd])")
+
+
+def listening_address(value: str | None) -> str | None:
+    """Check an address to listen on."""
+    return _checked(value, addresses.address)
+
+
+def grpc_address(value: str | None) -> str | None:
+    """Check an address of the gRPC services."""
+    return _checked(value, addresses.grpc_address)
+
+
+def backend_address(value: str | None) -> str | None:
+    """Check where an edge finds its backends."""
+    return _checked(value, addresses.backend_address)
+
+
+def _checked(value: str | None, check: Callable[[str], object]) -> str | None:
+    if value is not None:
+        try:
+            check(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+    return value
+
+
+Grpc = Annotated[
+    str,
+    typer.Option(
+        "--grpc",
+        envvar=GRPC_VARIABLE,
+        metavar="HOST:PORT|unix:/PATH",
+        callback=grpc_address,
+        help="Where the backend's gRPC services listen.",
+    ),
+]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", envvar=CONFIG_VARIABLE, metavar="FILE", help="TOML file with settings."),
+]
+Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder for the database and all objects.")]
+HttpListen = Annotated[
+    str | None,
+    typer.Option("--http", metavar="HOST:PORT", callback=listening_address, help="Where the HTTP API listens."),
+]
+GrpcListen = Annotated[
+    str | None,
+    typer.Option(
+        "--grpc",
+        metavar="HOST:PORT|unix:/PATH",
+        callback=grpc_address,
+        help="Where gRPC listens; off this machine with a certificate only.",
+    ),
+]
+
+
+def comma_separated(value: str) -> list[str]:
+    """Split `a,b`; blanks around commas do not count."""
+    return [part.strip() for part in value.split(",")]
+
+
+def hours_window(value: str) -> tuple[int, int]:
+    """Read `8-18` as start and end hour; which hours are allowed is the backend's rule."""
+    match = _HOURS.fullmatch(value)
+    if match is None:
+        raise typer.BadParameter(f"must be START-END in UTC hours, such as 8-18, not {value!r}", param_hint="--hours")
+    return int(match[1]), int(match[2])
+
+
+def overlap_in_hours(value: str) -> int:
+    """Read `24h` or `3d` as hours; which overlaps are allowed is the backend's rule."""
+    match = _DURATION.fullmatch(value)
+    if match is None:
+        raise typer.BadParameter(f"must be 1h, 24h, 3d or 7d, not {value!r}", param_hint="--overlap")
+    return int(match[1]) * (24 if match[2] == "d" else 1)

@@ -1,0 +1,31 @@
+"""Messages as the records of the JSON API, by the one codec that says them over HTTP as well."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import orjson
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import Message
+
+from backend.clock import to_text
+from deploy.cli.raw_json import RawJson
+from edge.codec.response import object_of
+
+
+@cache
+def _object_of(descriptor: Descriptor) -> Callable[[Message], dict[str, Any]]:
+    return object_of(descriptor, raw=RawJson, links=orjson.loads)
+
+
+def dated(record: dict[str, Any]) -> dict[str, Any]:
+    """Return an internal record in the form of the API: `<name>_ms` as the timestamp `<name>`, empty text as null."""
+    return {
+        name.removesuffix("_ms"): None if value in (None, "") else to_text(value) if name.endswith("_ms") else value
+        for name, value in record.items()
+    }
+
+
+def record_of(message: Message) -> dict[str, Any]:
+    """Return a message as the JSON object that the API would answer; values of callers and agents stay text."""
+    return _object_of(message.DESCRIPTOR)(message)

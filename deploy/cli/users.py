@@ -1,0 +1,105 @@
+"""`workflow-api users`: the people who may sign in to the console."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import typer
+
+from deploy.cli.client import connected
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
+from deploy.cli.printing import Column, print_json, print_sheet, print_table
+from deploy.cli.records import dated, record_of
+from workflow_api.v1 import users_pb2
+
+ROLES: Final[Mapping[str, users_pb2.Role.ValueType]] = {
+    "administrator": users_pb2.ROLE_ADMINISTRATOR,
+    "approver": users_pb2.ROLE_APPROVER,
+}
+
+command = typer.Typer()
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name to sign in with.")]
+
+
+@command.command("add")
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="1 to 100 of a-z 0-9 . _ @ -")],
+    role: Annotated[
+        str,
+        typer.Option(
+            "--role", metavar="|".join(ROLES), help="An approver sees workflows and runs, and decides approvals."
+        ),
+    ],
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Add a person, or take back a disabled one; show the password this once."""
+    if role not in ROLES:
+        raise typer.BadParameter(f"{role!r} is no role; allowed are {', '.join(ROLES)}", param_hint="--role")
+    request = users_pb2.AddUserRequest(name=name, role=ROLES[role])
+    with connected(grpc) as backend:
+        show_password(backend.call(backend.users.AddUser, request), as_json=as_json)
+
+
+@command.command("list")
+def list_users(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """List everybody who was ever added, by name."""
+    with connected(grpc) as backend:
+        answer = backend.call(backend.users.ListUsers, users_pb2.ListUsersRequest())
+    items = [user_record(user) for user in answer.items]
+    if as_json:
+        print_json({"items": items})
+    else:
+        print_table(items, USER_COLUMNS, none="Nobody yet: add somebody with `workflow-api users add`.")
+
+
+@command.command("disable")
+def disable(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """End a person's sessions; nobody signs in by that name any more."""
+    with connected(grpc) as backend:
+        user = backend.call(backend.users.DisableUser, users_pb2.DisableUserRequest(name=name))
+    if as_json:
+        print_json(user_record(user))
+    else:
+        print(f"{name} is disabled, and signed out everywhere.")
+
+
+@command.command("reset-password")
+def reset_password(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """Make a new password, show it this once, and end the person's sessions."""
+    with connected(grpc) as backend:
+        request = users_pb2.ResetPasswordRequest(name=name)
+        show_password(backend.call(backend.users.ResetPassword, request), as_json=as_json)
+
+
+def user_record(user: users_pb2.User) -> dict[str, Any]:
+    """Return a person as the JSON of the command has them."""
+    return dated(record_of(user))
+
+
+def show_password(made: users_pb2.UserPassword, *, as_json: bool) -> None:
+    """Print a person and the password that was made."""
+    record = user_record(made.user)
+    record = {"name": record.pop("name"), "password": made.password, **record}
+    if as_json:
+        print_json(record)
+        return
+    print_sheet(record, USER_SHEET)
+    print("\nWrite down the password: it is not kept and cannot be shown again. It is to be changed after the sign-in.")
+
+
+USER_COLUMNS: Final = (
+    Column("NAME", "name"),
+    Column("ROLE", "role"),
+    Column("DISABLED", "disabled"),
+    Column("TEMPORARY PASSWORD", "password_is_temporary"),
+    Column("ADDED", "created_at"),
+    Column("SIGNED IN", "signed_in_at"),
+)
+
+USER_SHEET: Final = (
+    Column("name", "name"),
+    Column("password", "password"),
+    Column("role", "role"),
+    Column("created_at", "created_at"),
+)

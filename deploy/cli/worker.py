@@ -1,0 +1,32 @@
+"""`workflow-api worker`: executes runs that backends hand over."""
+
+import asyncio
+import os
+
+from deploy.cli.failures import CommandFailed
+from deploy.cli.options import Config, Data, Json
+from deploy.cli.printing import print_ready
+from deploy.config.source import read_settings
+from deploy.serve.lifecycle import default_data, prepare_process, run_until_stopped
+from deploy.serve.metrics import served_metrics
+
+
+def command(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+    """Execute runs that backends hand over. SIGTERM and SIGINT end it once its steps are done, or after the grace."""
+    settings = read_settings(os.environ, config=config, given={"data": data and str(data)})
+    if settings.runtime.engine != "dbos":
+        raise CommandFailed(
+            "Workers need the engine dbos: set runtime.engine, here and for the backends.", code="cannot_start"
+        )
+    prepare_process(settings)
+    folder = settings.data or default_data(os.environ, demo=False)
+
+    from deploy.serve.worker import worked
+
+    async def work(stop: asyncio.Event) -> None:
+        async with worked(settings, folder, metrics):
+            print_ready(f"Ready. Data: {folder}", record={"data": str(folder)}, metrics=metrics.url, as_json=as_json)
+            await stop.wait()
+
+    with served_metrics(settings, "worker") as metrics:
+        run_until_stopped(work)

@@ -1,0 +1,1 @@
+"""Settings: sources, checks, and what they must hold together."""

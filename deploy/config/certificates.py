@@ -1,0 +1,123 @@
+"""A certificate in files: read, held against its key and the clock, and read anew when the files change."""
+
+import logging
+import os
+import threading
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+
+from backend.secrets import FILE, SecretError
+from deploy.cli.failures import CommandFailed
+from deploy.config.secret_references import revealed
+from deploy.config.settings import ServerTls
+
+_LOG = logging.getLogger(__name__)
+
+
+class CertificateUnusable(CommandFailed):
+    """A certificate that cannot be used, in one sentence."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="invalid_settings")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Pem:
+    """What gRPC takes: the certificate with its chain, its key, and the authorities that others' come from."""
+
+    certificate: bytes
+    key: bytes
+    ca: bytes
+
+
+class CertificateFiles:
+    """The files of one side. Whoever replaces them may do so one by one: until they fit, the former ones count.
+
+    `first` is what they held at first.
+
+    Raises:
+        CertificateUnusable: they cannot be used.
+    """
+
+    def __init__(self, tls: ServerTls) -> None:
+        if tls.certificate is None or tls.key is None or tls.ca is None:
+            raise CertificateUnusable("A certificate goes with its key and with the authorities of the others.")
+        self._certificate, self._key, self._ca = tls.certificate, tls.key, tls.ca
+        self._key_password = tls.key_password
+        self._lock = threading.Lock()
+        self._state = self._look()
+        self.first = self._load()
+
+    def renewed(self) -> Pem | None:
+        """Return what the files hold where they changed since they were last read; None while that cannot be used."""
+        with self._lock:
+            state = self._look()
+            if state == self._state:
+                return None
+            try:
+                pem = self._load()
+            except CertificateUnusable as error:
+                pem = None
+                _LOG.warning("The certificate in use stays: %s", error)
+            if self._look() != state:  # changed while it was read: the next call sees it whole
+                return None
+            self._state = state
+        if pem is not None:
+            _LOG.info("The certificate %s was read anew", self._certificate)
+        return pem
+
+    def _look(self) -> object:
+        password = self._key_password or ""
+        beside = [Path(password.removeprefix(FILE))] if password.startswith(FILE) else []
+        return tuple(_state_of(path) for path in (self._certificate, self._key, self._ca, *beside))
+
+    def _load(self) -> Pem:
+        pem = Pem(_content(self._certificate), _content(self._key), _content(self._ca))
+        try:
+            own = x509.load_pem_x509_certificates(pem.certificate)[0]
+        except ValueError:
+            raise CertificateUnusable(f"{self._certificate} holds no certificate in PEM.") from None
+        try:
+            x509.load_pem_x509_certificates(pem.ca)
+        except ValueError:
+            raise CertificateUnusable(f"{self._ca} holds no certificate in PEM.") from None
+        key = self._opened(pem.key)
+        if key.public_key() != own.public_key():
+            raise CertificateUnusable(f"The key in {self._key} is not that of the certificate in {self._certificate}.")
+        if own.not_valid_after_utc <= datetime.now(UTC):
+            raise CertificateUnusable(f"The certificate in {self._certificate} expired at {own.not_valid_after_utc}.")
+        # gRPC takes no password.
+        return replace(pem, key=key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    def _opened(self, key: bytes) -> PrivateKeyTypes:
+        try:
+            password = self._key_password and revealed("key_password", self._key_password, os.environ).encode()
+        except SecretError as error:
+            raise CertificateUnusable(f"The key in {self._key} cannot be opened: {error}.") from None
+        try:
+            return load_pem_private_key(key, password or None)
+        except TypeError:
+            how = "has no password, but one is given" if password else "has a password: key_password says where it is"
+            raise CertificateUnusable(f"The key in {self._key} {how}.") from None
+        except ValueError:
+            raise CertificateUnusable(f"{self._key} holds no private key in PEM that can be opened.") from None
+
+
+def _state_of(path: Path) -> object:
+    try:
+        about = path.stat()
+    except OSError as error:
+        return error.errno
+    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CertificateUnusable(f"{path} cannot be read: {error.strerror}.") from None

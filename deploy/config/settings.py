@@ -1,0 +1,275 @@
+"""Every setting with its default and what it may be; docs/settings.md says what each is for."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from backend.schemas.bounds import SchemaBounds
+from backend.secrets import Secrets
+from backend.settings import (
+    BackendSettings,
+    JobLimits,
+    ModelProvider,
+    ObjectSettings,
+    OutputLimits,
+    RedactionLimits,
+    StepDataLimits,
+)
+from deploy.config.addresses import (
+    DEFAULT_GRPC,
+    Address,
+    BackendAddress,
+    GrpcAddress,
+    address,
+    backend_address,
+    grpc_address,
+)
+from deploy.config.checks import (
+    absolute_path,
+    between,
+    bucket_name,
+    client_address,
+    deployment_id,
+    host_name,
+    host_names,
+    http_url,
+    identity,
+    key_prefix,
+    model_provider,
+    one_of,
+)
+from deploy.config.redis_address import redis_url
+from deploy.config.secret_references import database_of, database_url, reference, secret_source
+from edge.console.settings import ConsoleSettings
+from edge.settings import EdgeSettings
+
+# The parts state their own defaults.
+_EDGE: Final = EdgeSettings()
+_CONSOLE: Final = ConsoleSettings()
+_BACKEND: Final = BackendSettings(data=Path())
+_STEP_DATA: Final = StepDataLimits()
+
+CHECK: Final = "check"
+"""Key of a field's metadata: a function that returns the value to keep, or raises ValueError with what is allowed."""
+
+TABLE: Final = "table"
+"""Key of a field's metadata, for a table of the file whose names are free: as `CHECK`, of one (name, value)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """What one side of gRPC shows, and the authorities that the other side's certificate must come from."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    ca: Path | None = None
+    key_password: str | None = field(default=None, metadata={CHECK: reference})
+
+    @property
+    def given(self) -> bool:
+        """Whether there is anything of it; the whole of it, once the settings are read."""
+        return any((self.certificate, self.key, self.key_password, self.ca))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls(ServerTls):
+    """The same towards the backend, with the name that its certificate must bear if not the address's."""
+
+    server_name: str | None = field(default=None, metadata={CHECK: host_name})
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The HTTP side."""
+
+    http: Address = field(default=Address(_EDGE.host, _EDGE.port), metadata={CHECK: address})
+    backend: BackendAddress = field(default=DEFAULT_GRPC, metadata={CHECK: backend_address})
+    backend_tls: ClientTls = field(default_factory=ClientTls)
+    app_domain: str = _EDGE.app_domain
+    client_address: str = field(default=_EDGE.client_address, metadata={CHECK: client_address})
+    processes: int = field(default=1, metadata={CHECK: between(1, 64)})
+    redis_url: str | None = field(default=None, repr=False, metadata={CHECK: redis_url})
+    connections: int = field(default=_EDGE.connections, metadata={CHECK: between(16, 100_000)})
+    buffer_mb: int = field(default=_EDGE.buffer_mb, metadata={CHECK: between(8, 65_536)})
+    backend_seconds: float = field(default=_EDGE.backend_seconds, metadata={CHECK: between(0.1, 600)})
+    head_seconds: float = field(default=_EDGE.head_seconds, metadata={CHECK: between(0.1, 600)})
+    body_seconds: float = field(default=_EDGE.body_seconds, metadata={CHECK: between(0.1, 3600)})
+    idle_seconds: float = field(default=_EDGE.idle_seconds, metadata={CHECK: between(0.1, 3600)})
+    stall_seconds: float = field(default=_EDGE.stall_seconds, metadata={CHECK: between(0.1, 3600)})
+    drain_seconds: float = field(default=_EDGE.drain_seconds, metadata={CHECK: between(0, 3600)})
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """The web console."""
+
+    listen: Address | None = field(default=None, metadata={CHECK: address})
+    https: bool | None = None
+    backend: BackendAddress = field(default=DEFAULT_GRPC, metadata={CHECK: backend_address})
+    backend_tls: ClientTls = field(default_factory=ClientTls)
+    client_address: str = field(default=_CONSOLE.client_address, metadata={CHECK: client_address})
+    hosts: tuple[str, ...] | None = field(default=None, metadata={CHECK: host_names})
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """The gRPC services."""
+
+    grpc: GrpcAddress = field(default=DEFAULT_GRPC, metadata={CHECK: grpc_address})
+    tls: ServerTls = field(default_factory=ServerTls)
+    database: str | None = field(default=_BACKEND.database, metadata={CHECK: database_url})
+    database_connections: int = field(default=_BACKEND.database_connections, metadata={CHECK: between(2, 1000)})
+    watch_poll_seconds: float = field(default=_BACKEND.watch_poll_seconds, metadata={CHECK: between(0.05, 30)})
+    users_limit: int = field(default=_BACKEND.users_limit, metadata={CHECK: between(1, 10_000)})
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    """The administrator's commands."""
+
+    backend_tls: ClientTls = field(default_factory=ClientTls)
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What makes runs go."""
+
+    sandbox: Literal["auto", "bwrap", "landlock", "none"] = field(
+        default=_BACKEND.sandbox, metadata={CHECK: one_of("auto", "bwrap", "landlock", "none")}
+    )
+    network: Literal["none", "full"] = field(default=_BACKEND.network, metadata={CHECK: one_of("none", "full")})
+    engine: Literal["local", "dbos"] = field(default=_BACKEND.engine, metadata={CHECK: one_of("local", "dbos")})
+    drain_seconds: float = field(default=_BACKEND.drain_seconds, metadata={CHECK: between(0, 86400)})
+    step_slots: int = field(default=_BACKEND.step_slots, metadata={CHECK: between(1, 256)})
+    memory_mb: int | None = field(default=_BACKEND.memory_mb, metadata={CHECK: between(1_769, 16_777_216)})
+    output_files: int = field(default=_BACKEND.outputs.files, metadata={CHECK: between(1, 30_000)})
+    output_directories: int = field(default=_BACKEND.outputs.directories, metadata={CHECK: between(1, 100_000)})
+    output_levels: int = field(default=_BACKEND.outputs.levels, metadata={CHECK: between(1, 64)})
+    output_entry_bytes: int = field(default=_BACKEND.outputs.entry_bytes, metadata={CHECK: between(1_024, 1_048_576)})
+    schema_cpu_seconds: float = field(default=_BACKEND.schema_bounds.cpu_seconds, metadata={CHECK: between(0.1, 3600)})
+    schema_memory_mb: int = field(default=_BACKEND.schema_bounds.memory_mb, metadata={CHECK: between(16, 65_536)})
+    launch_timeout_seconds: float = field(default=_BACKEND.launch_timeout_seconds, metadata={CHECK: between(1, 86400)})
+    result_bytes: int = field(default=_STEP_DATA.result_bytes, metadata={CHECK: between(1_024, 31_457_280)})
+    json_levels: int = field(default=_STEP_DATA.json_levels, metadata={CHECK: between(1, 1_000)})
+    event_bytes: int = field(default=_STEP_DATA.event_bytes, metadata={CHECK: between(256, 1_048_576)})
+    events: int = field(default=_STEP_DATA.events, metadata={CHECK: between(0, 1_000_000)})
+    event_data_bytes: int = field(default=_STEP_DATA.event_data_bytes, metadata={CHECK: between(0, 1_000_000_000)})
+    log_bytes: int = field(default=_STEP_DATA.log_bytes, metadata={CHECK: between(1_024, 67_108_864)})
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """Bounds of a sweep for personal data."""
+
+    seconds: float = field(default=_BACKEND.redaction.seconds, metadata={CHECK: between(0.1, 86400)})
+    seconds_per_mb: float = field(default=_BACKEND.redaction.seconds_per_mb, metadata={CHECK: between(0.1, 3600)})
+    memory_mb: int = field(default=_BACKEND.redaction.memory_mb, metadata={CHECK: between(512, 1_048_576)})
+    expanded_mb: int = field(default=_BACKEND.redaction.expanded_mb, metadata={CHECK: between(1, 1_048_576)})
+    processes: int | None = field(default=_BACKEND.redaction.processes, metadata={CHECK: between(1, 256)})
+
+
+@dataclass(frozen=True, slots=True)
+class Publishing:
+    """Bounds of reading a file that is published to a knowledge graph."""
+
+    seconds: float = field(default=_BACKEND.publishing.seconds, metadata={CHECK: between(0.1, 86400)})
+    seconds_per_mb: float = field(default=_BACKEND.publishing.seconds_per_mb, metadata={CHECK: between(0.1, 3600)})
+    memory_mb: int = field(default=_BACKEND.publishing.memory_mb, metadata={CHECK: between(128, 1_048_576)})
+    processes: int | None = field(default=_BACKEND.publishing.processes, metadata={CHECK: between(1, 256)})
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Where outputs, results and step logs rest."""
+
+    store: Literal["folder", "s3"] = field(default=_BACKEND.objects.store, metadata={CHECK: one_of("folder", "s3")})
+    folder: Path | None = field(default=_BACKEND.objects.folder, metadata={CHECK: absolute_path})
+    bucket: str | None = field(default=_BACKEND.objects.bucket, metadata={CHECK: bucket_name})
+    prefix: str = field(default=_BACKEND.objects.prefix, metadata={CHECK: key_prefix})
+    endpoint_url: str | None = field(default=_BACKEND.objects.endpoint_url, metadata={CHECK: http_url})
+    region: str | None = _BACKEND.objects.region
+    sse: Literal["none", "AES256", "aws:kms"] = field(
+        default=_BACKEND.objects.sse, metadata={CHECK: one_of("none", "AES256", "aws:kms")}
+    )
+    kms_key_id: str | None = _BACKEND.objects.kms_key_id
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """What the process tells of itself."""
+
+    listen: Address | None = field(default=None, metadata={CHECK: address})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of one process, read once by the entry point and passed down."""
+
+    data: Path | None = None
+    deployment_id: str = field(default=_BACKEND.deployment_id, metadata={CHECK: deployment_id})
+    log_level: str = field(default="warning", metadata={CHECK: one_of("debug", "info", "warning", "error")})
+    edge: Edge = field(default_factory=Edge)
+    console: Console = field(default_factory=Console)
+    backend: Backend = field(default_factory=Backend)
+    admin: Admin = field(default_factory=Admin)
+    runtime: Runtime = field(default_factory=Runtime)
+    redaction: Redaction = field(default_factory=Redaction)
+    publishing: Publishing = field(default_factory=Publishing)
+    objects: Objects = field(default_factory=Objects)
+    metrics: Metrics = field(default_factory=Metrics)
+    identities: Mapping[str, Sequence[str]] = field(default_factory=dict, metadata={TABLE: identity})
+    secrets: Mapping[str, str] = field(default_factory=dict, metadata={TABLE: secret_source})
+    models: Mapping[str, ModelProvider] = field(default_factory=dict, metadata={TABLE: model_provider})
+
+
+def edge_settings(settings: Settings) -> EdgeSettings:
+    """Return what the edge is told."""
+    edge = settings.edge
+    told = {name: getattr(edge, name) for name in Edge.__slots__ if name in EdgeSettings.__slots__}
+    return EdgeSettings(host=edge.http.host, port=edge.http.port, shared_port=edge.processes > 1, **told)
+
+
+def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:
+    """Return what the console is told; `listen` is where."""
+    console = settings.console
+    return ConsoleSettings(
+        host=listen.host,
+        port=listen.port,
+        # Nobody but this machine reaches a console on loopback, unless something before it speaks https.
+        https=not listen.is_local if console.https is None else console.https,
+        client_address=console.client_address,
+        hosts=console.hosts or (),
+    )
+
+
+def backend_settings(settings: Settings, data: Path) -> BackendSettings:
+    """Return what the backend is told; `data` is its folder."""
+    runtime = settings.runtime
+    environment = dict(os.environ)
+    return BackendSettings(
+        # Steps are started from another folder.
+        data=data.absolute(),
+        database=database_of(settings.backend.database, environment),
+        database_connections=settings.backend.database_connections,
+        deployment_id=settings.deployment_id,
+        sandbox=runtime.sandbox,
+        network=runtime.network,
+        engine=runtime.engine,
+        drain_seconds=runtime.drain_seconds,
+        step_slots=runtime.step_slots,
+        memory_mb=runtime.memory_mb,
+        outputs=OutputLimits(**{name: getattr(runtime, f"output_{name}") for name in OutputLimits.__slots__}),
+        schema_bounds=SchemaBounds(runtime.schema_cpu_seconds, runtime.schema_memory_mb),
+        launch_timeout_seconds=runtime.launch_timeout_seconds,
+        step_data=StepDataLimits(**{name: getattr(runtime, name) for name in StepDataLimits.__slots__}),
+        watch_poll_seconds=settings.backend.watch_poll_seconds,
+        users_limit=settings.backend.users_limit,
+        objects=ObjectSettings(**{name: getattr(settings.objects, name) for name in Objects.__slots__}),
+        identities=settings.identities,
+        secrets=Secrets(settings.secrets, environment),
+        models=settings.models,
+        redaction=RedactionLimits(**{name: getattr(settings.redaction, name) for name in Redaction.__slots__}),
+        publishing=JobLimits(**{name: getattr(settings.publishing, name) for name in Publishing.__slots__}),
+    )

@@ -1,0 +1,207 @@
+"""Reads the settings from one TOML file, the environment and the command line, the later over the earlier."""
+
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import NoneType
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+
+from deploy.cli.failures import CommandFailed
+from deploy.config.rules import contradictions
+from deploy.config.settings import CHECK, TABLE, Settings
+
+PREFIX: Final = "WORKFLOW_API_"
+CONFIG_VARIABLE: Final = "WORKFLOW_API_CONFIG"
+
+# Variables with our prefix that are no settings: the file itself, where administrators find the backend, and tests.
+_RESERVED: Final = frozenset({CONFIG_VARIABLE, "WORKFLOW_API_GRPC"})
+_RESERVED_PREFIX: Final = "WORKFLOW_API_TEST_"
+_TRUTHS: Final = {"true": True, "false": False}
+
+TABLES: Final[Mapping[str, Callable[[str, object], object]]] = {
+    field.name: field.metadata[TABLE] for field in fields(Settings) if TABLE in field.metadata
+}
+"""The tables whose names are free, with what reads one entry; only a file can hold them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as a file and the environment name it."""
+
+    name: str
+    kind: type
+    default: object
+    check: Any
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return PREFIX + self.name.upper().replace(".", "_")
+
+    def read(self, value: object) -> object:
+        """Return the value to keep; raises ValueError with what is allowed."""
+        if self.kind is Path:
+            value = Path(_string(value)).expanduser()
+        elif self.kind is bool:
+            value = _truth(value)
+        elif self.kind is float:
+            value = _number(value, float)
+        elif self.kind is int:
+            value = _number(value, int)
+        else:
+            value = _string(value)
+        return self.check(value) if self.check else value
+
+
+def known_settings(section: Any = Settings, prefix: str = "") -> Iterator[Setting]:
+    """Give every setting there is but tables of free names, named with the sections it stands in."""
+    hints = get_type_hints(section)
+    for field in fields(section):
+        if TABLE in field.metadata:
+            continue
+        kind = _kind(hints[field.name])
+        if is_dataclass(kind) and CHECK not in field.metadata:
+            yield from known_settings(kind, f"{prefix}{field.name}.")
+        else:
+            yield Setting(prefix + field.name, kind, field.default, field.metadata.get(CHECK))
+
+
+def _kind(hint: Any) -> Any:
+    if get_origin(hint) is Literal:
+        return str
+    return next((part for part in get_args(hint) if part is not NoneType), hint)
+
+
+def read_settings(
+    environment: Mapping[str, str], *, config: Path | None = None, given: Mapping[str, object] | None = None
+) -> Settings:
+    """Read all settings.
+
+    Args:
+        environment: The process's variables.
+        config: The TOML file; otherwise the one that `WORKFLOW_API_CONFIG` names, if any.
+        given: Values of the command line by setting name; `None` counts as not given.
+
+    Raises:
+        CommandFailed: With every unknown name and every value that is not allowed, alone or beside the others.
+    """
+    known = {setting.name: setting for setting in known_settings()}
+    problems: list[dict[str, str]] = []
+    values: dict[str, object] = {}
+    config = config or (Path(environment[CONFIG_VARIABLE]) if environment.get(CONFIG_VARIABLE) else None)
+    document = _toml(config) if config else {}
+    for table, check in TABLES.items():
+        if table in document:
+            values[table] = _entries(table, document.pop(table), check, problems)
+    sources = (
+        [(name, name, value) for name, value in _flat(document)],
+        _variables(environment, known, problems),
+        [(name, f"--{name.rpartition('.')[2]}", value) for name, value in (given or {}).items() if value is not None],
+    )
+    for source in sources:
+        for name, told_as, value in source:
+            setting = known.get(name)
+            if setting is None:
+                problems.append({"name": told_as, "reason": f"is no setting{_nearest(name, known)}"})
+                continue
+            try:
+                values[name] = setting.read(value)
+            except ValueError as error:
+                problems.append({"name": told_as, "reason": str(error)})
+    settings: Settings = _tree(Settings, values)
+    if not problems:
+        problems += [{"name": name, "reason": reason} for name, reason in contradictions(settings)]
+    if problems:
+        raise CommandFailed("A setting is not valid.", code="invalid_settings", details=problems)
+    return settings
+
+
+def _entries(
+    table: str, given: object, check: Callable[[str, object], object], problems: list[dict[str, str]]
+) -> dict[str, object]:
+    if not isinstance(given, Mapping):
+        problems.append({"name": table, "reason": f"must be a table: [{table}]"})
+        return {}
+    entries: dict[str, object] = {}
+    for name, value in given.items():
+        try:
+            entries[name] = check(name, value)
+        except ValueError as error:
+            problems.append({"name": f"{table}.{name}", "reason": str(error)})
+    return entries
+
+
+def _variables(
+    environment: Mapping[str, str], known: Mapping[str, Setting], problems: list[dict[str, str]]
+) -> list[tuple[str, str, object]]:
+    by_variable = {setting.variable: name for name, setting in known.items()}
+    found: list[tuple[str, str, object]] = []
+    for variable, value in sorted(environment.items()):
+        if not variable.startswith(PREFIX) or variable in _RESERVED or variable.startswith(_RESERVED_PREFIX):
+            continue
+        if variable in by_variable:
+            found.append((by_variable[variable], variable, value))
+        else:
+            problems.append({"name": variable, "reason": f"is no setting{_nearest(variable, by_variable)}"})
+    return found
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else "; docs/settings.md lists them"
+
+
+def _toml(path: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CommandFailed(f"The settings file {path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise CommandFailed(f"The settings file {path} is not TOML: {error}.") from None
+
+
+def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _tree(section: type, values: Mapping[str, object], prefix: str = "") -> Any:
+    hints = get_type_hints(section)
+    given: dict[str, object] = {}
+    for field in fields(section):
+        name = prefix + field.name
+        if name in values:
+            given[field.name] = values[name]
+        elif is_dataclass(hints[field.name]) and CHECK not in field.metadata:
+            given[field.name] = _tree(hints[field.name], values, f"{name}.")
+    return section(**given)
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a text that is not empty")
+    return value
+
+
+def _truth(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    # The environment has texts only.
+    if not isinstance(value, str) or value not in _TRUTHS:
+        raise ValueError("must be true or false")
+    return _TRUTHS[value]
+
+
+def _number(value: object, kind: type[int] | type[float]) -> float:
+    # Environment variables are texts, values of a TOML file have kinds of their own.
+    if isinstance(value, bool) or not isinstance(value, (str, int, kind)):
+        value = ""
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError("must be a whole number" if kind is int else "must be a number") from None

@@ -1,0 +1,1 @@
+"""The serving processes: backend, edge, console, worker, or all in one."""

@@ -1,0 +1,86 @@
+"""Keeps a keyring true: a watch stream, and polling while the stream is broken. (DECISIONS.md, Administration)."""
+
+import asyncio
+import logging
+from contextlib import aclosing
+from time import monotonic
+from typing import Final, cast
+
+from edge.admission.keyring import Keyring
+from edge.channel import Channel
+from edge.errors import Refusal
+from edge.settings import EdgeSettings
+from workflow_api.v1.keys_pb2 import GetKeyMirrorRequest, KeyMirror, WatchKeysRequest
+
+_WATCH: Final = "/workflow_api.v1.KeysService/WatchKeys"
+_GET: Final = "/workflow_api.v1.KeysService/GetKeyMirror"
+_FIRST_PAUSE: Final = 0.1
+_METADATA: Final = (("workflow-api-actor", "edge"),)
+
+_LOG = logging.getLogger(__name__)
+
+
+class KeyMirrorFollower:
+    """Follows the keys of the deployment for as long as it runs."""
+
+    def __init__(self, channel: Channel, keyring: Keyring, settings: EdgeSettings) -> None:
+        self._channel = channel
+        self._keyring = keyring
+        self._settings = settings
+        self._first = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Begin to follow, and wait a while for the first copy."""
+        self._tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._poll())]
+        try:
+            async with asyncio.timeout(self._settings.mirror_first_seconds):
+                await self._first.wait()
+        except TimeoutError:
+            _LOG.warning("the keys cannot be read yet; calls with a key are answered 503")
+
+    async def stop(self) -> None:
+        """Stop following."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        heartbeat = self._settings.mirror_heartbeat_seconds
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                request = WatchKeysRequest(heartbeat_seconds=heartbeat)
+                until = monotonic() + self._settings.mirror_renewal_seconds
+                async with aclosing(self._channel.stream(_WATCH, request, _METADATA, 3 * heartbeat)) as mirrors:
+                    async for mirror in mirrors:
+                        pause = _FIRST_PAUSE
+                        await self._take(cast("KeyMirror", mirror), self._keyring.now())
+                        if monotonic() >= until:
+                            break
+                _LOG.info("the watch of the keys ended")
+            except Exception as error:  # noqa: BLE001 - whatever breaks, the keys are followed on
+                _LOG.warning("the watch of the keys broke: %s", error, exc_info=not isinstance(error, Refusal))
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, self._settings.mirror_retry_seconds)
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.mirror_poll_seconds)
+            if self._keyring.age >= self._settings.mirror_poll_seconds:
+                try:
+                    await self._read()
+                except Exception as error:  # noqa: BLE001 - as above
+                    _LOG.warning("the keys could not be read: %s", error, exc_info=not isinstance(error, Refusal))
+
+    async def _read(self) -> None:
+        # True for certain is only what the backend knew when it was asked.
+        asked_at = self._keyring.now()
+        answer = await self._channel.unary(_GET, GetKeyMirrorRequest(), _METADATA, self._settings.backend_seconds)
+        await self._take(cast("KeyMirror", answer), asked_at)
+
+    async def _take(self, mirror: KeyMirror, copied_at: float) -> None:
+        if self._keyring.take(mirror, copied_at):
+            self._first.set()
+        else:
+            await self._read()

@@ -1,0 +1,147 @@
+"""The mirrored keys as precomputed checks: admitting a call needs no I/O. (SPEC.md, Authentication)."""
+
+import re
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from hmac import compare_digest
+from secrets import token_bytes
+from time import monotonic
+from typing import Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from edge.admission.source_address import AddressRanges
+from workflow_api.v1.keys_pb2 import KeyMirror, MirroredKey
+
+_BEARER: Final = re.compile(r"(?i:bearer) +(ak_[A-Za-z0-9]{6,64})\.([A-Za-z0-9_-]{16,256})", re.ASCII)
+_EXTERNAL_ID: Final = re.compile(r"[A-Za-z0-9_-]{8,256}")
+_HOUR_MS: Final = 3_600_000
+
+
+def _milliseconds(time: Timestamp) -> int:
+    return time.seconds * 1000 + time.nanos // 1_000_000
+
+
+class Key:
+    """One key as admission needs it."""
+
+    __slots__ = (
+        "_hours",
+        "_ranges",
+        "expires_ms",
+        "external",
+        "key_id",
+        "previous",
+        "previous_until_ms",
+        "rate_limit",
+        "scopes",
+        "secret",
+        "usable",
+    )
+
+    def __init__(self, mirrored: MirroredKey, deployment_id: str) -> None:
+        self.key_id = mirrored.key_id
+        self.secret = mirrored.secret_sha256
+        # Without an overlap there is a hash that nothing has, so that every key costs the same comparisons.
+        self.previous = mirrored.previous_secret_sha256 or _NO_HASH
+        self.previous_until_ms = _milliseconds(mirrored.previous_secret_expires_at)
+        self.external = mirrored.external_id_sha256
+        self.expires_ms = _milliseconds(mirrored.expires_at)
+        self.usable = not mirrored.revoked and mirrored.deployment_id == deployment_id
+        self.scopes = frozenset(mirrored.scopes)
+        self.rate_limit = mirrored.rate_limit_rpm
+        self._ranges = AddressRanges(mirrored.source_allow_list) if mirrored.source_allow_list else None
+        hours = mirrored.allowed_hours
+        self._hours = (hours.start_hour, hours.end_hour) if mirrored.HasField("allowed_hours") else None
+
+    def allows_address(self, address: str) -> bool:
+        """Return whether the key may be used from an address."""
+        return self._ranges is None or self._ranges.allow(address)
+
+    def outside_hours(self, now_ms: int) -> tuple[int, int] | None:
+        """Return the allowed (start_hour, end_hour) when the UTC hour is outside of them, else None."""
+        if self._hours is None:
+            return None
+        start, end = self._hours
+        hour = now_ms // _HOUR_MS % 24
+        inside = start <= hour < end if start <= end else hour >= start or hour < end
+        return None if inside else self._hours
+
+
+_NO_HASH: Final = token_bytes(32)
+# Stands in for every unknown key id, at the same cost as a known one.
+_NOBODY: Final = Key(MirroredKey(secret_sha256=_NO_HASH, external_id_sha256=_NO_HASH, revoked=True), "")
+
+
+class Keyring:
+    """This edge's copy of the keys and of the deployment's flags."""
+
+    def __init__(self, limit_seconds: float, now: Callable[[], float] = monotonic) -> None:
+        """Take the age in seconds at which the copy admits nobody any more, and a monotonic clock."""
+        self.now = now
+        self._limit = limit_seconds
+        self._keys: dict[str, Key] = {}
+        self._made: dict[tuple[str, bytes], Key] = {}
+        self._copied_at = float("-inf")
+        self._revision = -1
+        self.deployment_id = ""
+        self.governed = False
+        self.enabled = False
+        self._any_key_ever = False
+
+    @property
+    def age(self) -> float:
+        """Seconds since the copy was true."""
+        return self.now() - self._copied_at
+
+    def take(self, mirror: KeyMirror, copied_at: float) -> bool:
+        """Replace the copy; return False for a sign of life of a copy that this keyring does not have.
+
+        `copied_at` is the time by `now`, in seconds, at which the mirror was true for certain.
+        """
+        if mirror.unchanged:
+            if mirror.revision != self._revision:
+                return False
+        else:
+            self.deployment_id = mirror.deployment_id
+            self.governed = mirror.governed
+            self.enabled = mirror.api_enabled
+            self._any_key_ever = mirror.any_key_ever
+            self._keep(mirror)
+            self._revision = mirror.revision
+        self._copied_at = copied_at
+        return True
+
+    def _keep(self, mirror: KeyMirror) -> None:
+        # A change touches few keys: the checks of all others are taken over as they are.
+        deployment_id = mirror.deployment_id
+        forms = [(deployment_id, key.SerializeToString()) for key in mirror.keys]
+        self._made = {
+            form: self._made.get(form) or Key(key, deployment_id) for form, key in zip(forms, mirror.keys, strict=True)
+        }
+        self._keys = {key.key_id: key for key in self._made.values()}
+
+    def closed_because(self) -> str | None:
+        """Return why no key is served at all, as `details.reason` of a 503 says it; None when keys are served."""
+        if self.age > self._limit:
+            return "keys_table_unreachable"
+        if not self.governed:
+            return "not_governed"
+        if not (self.enabled and self._any_key_ever):
+            return "not_enabled"
+        return None
+
+    def identify(self, authorization: Sequence[str], external_id: Sequence[str], now_ms: int) -> Key | None:
+        """Return the key whose two credentials these are; None for anything wrong, at the same cost."""
+        if len(authorization) != 1 or len(external_id) != 1:
+            return None
+        bearer = _BEARER.fullmatch(authorization[0])
+        if bearer is None or _EXTERNAL_ID.fullmatch(external_id[0]) is None:
+            return None
+        key = self._keys.get(bearer[1], _NOBODY)
+        secret = sha256(bearer[2].encode()).digest()
+        current = compare_digest(secret, key.secret)
+        previous = compare_digest(secret, key.previous) & (now_ms < key.previous_until_ms)
+        external = compare_digest(sha256(external_id[0].encode()).digest(), key.external)
+        valid = (current | previous) & external & key.usable & (now_ms < key.expires_ms)
+        return key if valid else None

@@ -1,0 +1,89 @@
+"""Keys as the administrator sees them. (SPEC.md, API key lifecycle and Key properties)."""
+
+from typing import Final, NamedTuple
+
+from edge.console.key_form import SPELLINGS
+from edge.console.times import milliseconds_of, moment
+from workflow_api.v1.keys_pb2 import KeyRecord, WorkflowAccess
+
+PICKED_UP_MS: Final = 60_000
+"""How long an edge may take to hear of a new key."""
+
+_STATES: Final = {
+    "active": ("Active", "good"),
+    "revoked": ("Revoked", "bad"),
+    "expired": ("Expired", "warn"),
+}
+
+
+class State(NamedTuple):
+    """The state of a key in words, and the kind of badge that shows it."""
+
+    text: str
+    kind: str
+
+
+class KeySheet(NamedTuple):
+    """A key in words; times in milliseconds since the epoch, None for what never was or is not known."""
+
+    key_id: str
+    name: str
+    description: str
+    deployment_id: str
+    state: State
+    scopes: str
+    workflows: str
+    source_allow_list: str
+    allowed_hours: str
+    rate_limit: str
+    runs_today: str
+    runs_in_flight: str
+    created_ms: int
+    expires_ms: int
+    revoked_ms: int | None
+    used_ms: int | None
+
+
+def key_sheet(record: KeyRecord, now_ms: int, used_ms: int | None = None) -> KeySheet:
+    """Return a key in words."""
+    key = record.key
+    return KeySheet(
+        key_id=key.key_id,
+        name=key.name,
+        description=record.description,
+        deployment_id=key.deployment_id,
+        state=state_of(record, now_ms),
+        scopes=", ".join(SPELLINGS[scope] for scope in key.scopes),
+        workflows=_workflows(key.workflow_access),
+        source_allow_list=", ".join(record.source_allow_list) or "any address",
+        allowed_hours=_hours(record),
+        rate_limit=f"{key.rate_limit_rpm:,} requests a minute",
+        runs_today=f"{key.quota_used_today:,} of {key.daily_run_quota:,}",
+        runs_in_flight=f"{key.active_runs:,} of {key.max_concurrent_runs:,}",
+        created_ms=milliseconds_of(record.created_at),
+        expires_ms=milliseconds_of(key.expires_at),
+        revoked_ms=milliseconds_of(record.revoked_at) if record.HasField("revoked_at") else None,
+        used_ms=used_ms,
+    )
+
+
+def state_of(record: KeyRecord, now_ms: int) -> State:
+    """Return where a key stands in its life."""
+    if record.state == "rotating":
+        return State(f"Rotating until {moment(milliseconds_of(record.rotating_until))}", "busy")
+    if record.state == "active" and now_ms - milliseconds_of(record.created_at) < PICKED_UP_MS:
+        return State("Not yet active", "warn")
+    text, kind = _STATES.get(record.state, (record.state, ""))
+    return State(text, kind)
+
+
+def _workflows(access: WorkflowAccess) -> str:
+    if access.mode == WorkflowAccess.MODE_EXPLICIT:
+        return ", ".join(access.workflow_ids)
+    return "all active workflows"
+
+
+def _hours(record: KeyRecord) -> str:
+    if not record.HasField("allowed_hours"):
+        return "any hour"
+    return f"{record.allowed_hours.start_hour:02}:00 to {record.allowed_hours.end_hour:02}:00 UTC"

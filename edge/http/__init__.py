@@ -1,0 +1,1 @@
+"""HTTP/1.1: listening socket, connections, parsing, limits, writing."""

@@ -1,0 +1,99 @@
+"""One HTTP answer: status line, headers and body in a single write."""
+
+from collections.abc import Iterable
+from email.utils import formatdate
+from http import HTTPStatus
+from time import time
+from types import MappingProxyType
+from typing import Final
+
+from aiohttp.http import HttpVersion11
+
+from edge.errors import Refusal, envelope
+from edge.http.cors import cors_lines
+from edge.http.request import HttpRequest
+
+JSON: Final = "application/json"
+
+_BEGINNINGS: Final = MappingProxyType(
+    {
+        status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+        "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Request-Id: "
+        for status in HTTPStatus
+    }
+)
+_SMALL_BYTES: Final = 65_536
+_BODILESS: Final = frozenset({204, 304})
+
+
+class _DateLine:
+    """The `Date` header, formatted once a second."""
+
+    def __init__(self) -> None:
+        self._second = -1
+        self._line = ""
+
+    def __call__(self) -> str:
+        second = int(time())
+        if second != self._second:
+            self._second = second
+            self._line = f"Date: {formatdate(second, usegmt=True)}\r\n"
+        return self._line
+
+
+_date_line: Final = _DateLine()
+
+
+class Answer:
+    """What a call is answered with.
+
+    `headers` are those beside the ones that every answer carries (DECISIONS.md, Routes, scopes, status codes).
+    """
+
+    __slots__ = ("body", "headers", "keep_alive", "media_type", "status")
+
+    def __init__(
+        self, status: int, body: bytes = b"", *, media_type: str = JSON, headers: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.media_type = media_type
+        self.headers = headers
+        self.keep_alive = True
+
+    def head(self, request: HttpRequest, length: int) -> bytes:
+        """Return the status line and every header; also settles whether the connection is kept."""
+        self.keep_alive = self.keep_alive and request.keep_alive
+        about_body = (
+            "" if self.status in _BODILESS else f"Content-Type: {self.media_type}\r\nContent-Length: {length}\r\n"
+        )
+        own = "".join([f"{name}: {value}\r\n" for name, value in self.headers]) if self.headers else ""
+        text = (
+            f"{_BEGINNINGS[self.status]}{request.request_id}\r\n{_date_line()}{about_body}{own}"
+            f"{cors_lines(request.origin)}{self._connection_line(request)}\r\n"
+        )
+        # Only an Origin or requested headers can hold other bytes than ASCII; they go back as they came.
+        return text.encode("utf-8", "surrogateescape")
+
+    def _connection_line(self, request: HttpRequest) -> str:
+        if not self.keep_alive:
+            return "Connection: close\r\n"
+        return "" if request.message.version >= HttpVersion11 else "Connection: keep-alive\r\n"
+
+    async def send(self, request: HttpRequest) -> None:
+        """Write the whole answer."""
+        head = self.head(request, len(self.body))
+        connection = request.connection
+        if len(self.body) > _SMALL_BYTES:
+            # One copy serves every caller of what is answered alike.
+            connection.write(head)
+            head = b""
+        connection.write(head if request.method == "HEAD" else head + self.body)
+        await connection.drain()
+        if not self.keep_alive and (request.body_pending or connection.broken):
+            await connection.linger()
+
+
+def refused(refusal: Refusal, request: HttpRequest) -> Answer:
+    """Return the answer with the error envelope. (SPEC.md, Envelope)."""
+    return Answer(refusal.status, envelope(refusal, request.request_id), headers=refusal.headers.items())

@@ -1,0 +1,40 @@
+"""What the edge shows outside the base: the machine-readable description, and the reference page made from it."""
+
+from functools import cached_property
+from typing import Final
+
+from edge.errors import Refusal
+from edge.http.request import HttpRequest
+from edge.http.response import Answer, refused
+
+_METHODS: Final = frozenset({"GET", "HEAD"})
+
+
+class Pages:
+    """The public pages; each is made when it is first asked for."""
+
+    def __init__(self, app_domain: str) -> None:
+        self._app_domain = app_domain
+
+    def answer(self, request: HttpRequest) -> Answer:
+        """Return the page at a path, or the refusal."""
+        request.give_up_body()
+        if request.path not in {"/openapi.json", "/docs"}:
+            return refused(Refusal("not_found"), request)
+        if request.method not in _METHODS:
+            return refused(Refusal("method_not_allowed", headers={"Allow": "GET, HEAD"}), request)
+        if request.path == "/openapi.json":
+            return Answer(200, self._description)
+        return Answer(200, self._reference, media_type="text/html; charset=utf-8")
+
+    @cached_property
+    def _description(self) -> bytes:
+        from edge.openapi import openapi_document
+
+        return openapi_document(self._app_domain)
+
+    @cached_property
+    def _reference(self) -> bytes:
+        from edge.openapi.docs_page import docs_page
+
+        return docs_page(self._app_domain)

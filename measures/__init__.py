@@ -1,5 +1,0 @@
-"""What a process counts of itself: plain numbers, for every part, without any library."""
-
-from measures.kinds import Counter, Described, Family, Gauge, Histogram, Level, Sample, Timed
-
-__all__ = ["Counter", "Described", "Family", "Gauge", "Histogram", "Level", "Sample", "Timed"]

@@ -1,0 +1,34 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.redaction import FileOutcome, RedactionEngine
+from backend.workflows import pii_policy
+
+SweepFile = Callable[..., tuple[FileOutcome, bytes | None]]
+
+
+def engine_of(**policy: Any) -> RedactionEngine:
+    return RedactionEngine(pii_policy.normalise({"mode": "redact", **policy}))
+
+
+@pytest.fixture
+def engine() -> RedactionEngine:
+    return engine_of()
+
+
+@pytest.fixture
+def sweep_file(tmp_path: Path) -> SweepFile:
+    """Sweeps bytes under a name; the outcome, and the bytes of the copy, or None where there is none."""
+
+    def sweep(engine: RedactionEngine, name: str, content: bytes) -> tuple[FileOutcome, bytes | None]:
+        source, target = tmp_path / "source", tmp_path / "target"
+        source.write_bytes(content)
+        target.unlink(missing_ok=True)
+        outcome = engine.sweep_file(source, target, name)
+        assert sorted(path.name for path in tmp_path.iterdir()) in (["source"], ["source", "target"])
+        return outcome, target.read_bytes() if target.exists() else None
+
+    return sweep

@@ -1,0 +1,142 @@
+import importlib
+import re
+
+import pytest
+import re2  # type: ignore[import-untyped]  # ships no types
+
+from backend.redaction.rules.labels import plain_label, telling
+from backend.redaction.rules.rule import ABOVE_REACH, REACH
+from backend.redaction.search.finder import RULES, Finder
+from backend.redaction.search.matching import find
+from backend.workflows.entity_types import ENTITY_TYPES
+from tests.unit.backend.redaction.values import SAMPLES
+
+_LONGEST_BESIDE = 64
+_PARSER = importlib.import_module("re._parser")
+
+
+@pytest.fixture(scope="module")
+def finder() -> Finder:
+    return Finder(ENTITY_TYPES, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("entity", "value"), [(entity, value) for entity, values in SAMPLES.items() for value in values]
+)
+def test_a_value_of_each_type_is_found_at_the_default_confidence(finder: Finder, entity: str, value: str) -> None:
+    found = finder.find(f"so ({value}), and")
+    assert [match.entity for match in found] == [entity]
+    assert found[0].end == len(f"so ({value}")
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u2009"])
+def test_odd_spaces_dashes_and_digits_hide_nothing(finder: Finder, space: str) -> None:
+    wide = "".join(chr(0xFEE0 + ord(digit)) for digit in "4111111111111111")
+    found = finder.find(f"4111{space}1111{space}1111{space}1111 123\u201145\u20116789 {wide}")
+    assert [match.entity for match in found] == ["CREDIT_CARD", "US_SSN", "CREDIT_CARD"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the quick brown fox, 12 of 345 and 3.14159",
+        "4111 1111 1111 1112",
+        "GB82 WEST 1234 5698 7654 33",
+        "version 1.2.3.4 of std::vector at 12:30:45.123",
+        "000-12-3456 and 666-12-3456",
+        "id=1700000000 req=8f14e45fceea167a5a36dedd4bea2543",
+        "call foo(1, 2) @ 3 pm, a@b, user@host",
+        "999.999.10.10",
+        "12345678A X1234567A S1234567A",
+        "2024-13-45 and 99/99/2024",
+    ],
+)
+def test_what_only_looks_alike_is_let_through(finder: Finder, text: str) -> None:
+    assert finder.find(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Regards,\nAnna Kowalska", "Anna Kowalska"),
+        ("See you.\r\n\r\nbest wishes,\r\n\r\nJ. Smith\r\n", "J. Smith"),
+        ("Mit freundlichen Grüßen\n\ni. A. Karl Weber\nExample GmbH", "Karl Weber"),
+        ("Cordialement,\nChloé Dupont, directrice", "Chloé Dupont"),
+        ("Z poważaniem,\nŁukasz Żak", "Łukasz Żak"),
+        ("Many thanks and kind regards\n  Dr. J. R. van der Berg - Sales", "J. R. van der Berg"),
+        ("> Thanks,\n> Tom\n", "Tom"),
+        ("-- \nAnna Kowalska | Example Ltd", "Anna Kowalska"),
+        ('"Dear all,\nyours sincerely,\nAnna"', "Anna"),
+    ],
+)
+def test_a_name_below_a_closing_signs(finder: Finder, text: str, name: str) -> None:
+    found = finder.find(text)
+    assert [(match.entity, text[match.start : match.end]) for match in found] == [("PERSON", name)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Best regards,\nThe Support Team",
+        "Sincerely,\nExample GmbH",
+        "Regards,\nplease find the file below",
+        "Regards,\n" + "\n" * 6 + "Anna Kowalska",
+        "with regards to the\nAnna Kowalska",
+        "Thanks\nBuild Status",
+        "Thanks,\nHowever, it failed",
+        "Thanks,\nPlease see below",
+        "--\nSelect Something",
+        "---\nTitle",
+        "The best\nParis",
+    ],
+)
+def test_what_stands_below_a_closing_and_signs_nothing_is_let_through(finder: Finder, text: str) -> None:
+    assert finder.find(text) == []
+
+
+def test_every_entity_type_has_a_rule_or_a_label() -> None:
+    by_label = {entity for entity, _ in telling("nationality")}
+    assert {rule.entity for rule in RULES} | by_label == ENTITY_TYPES
+
+
+def test_a_score_is_at_least_what_a_policy_can_ask() -> None:
+    assert all(0.5 <= rule.best_score <= 1 for rule in RULES)
+
+
+def test_a_rule_is_local() -> None:
+    for rule in RULES:
+        longest = _PARSER.parse(rule.pattern).getwidth()[1]
+        assert longest <= rule.longest, rule.pattern
+        assert rule.longest + 2 * _LONGEST_BESIDE < REACH, rule.pattern
+        assert re2.compile(rule.begins) is not None
+        assert rule.begins.encode("latin-1")
+
+
+def test_a_match_that_words_lift_begins_with_its_value() -> None:
+    assert not [rule.pattern for rule in RULES if rule.context and (rule.widen or re.compile(rule.pattern).groups)]
+
+
+def test_a_rule_reads_no_further_above_than_windows_keep() -> None:
+    for rule in RULES:
+        parsed = _PARSER.parse(rule.pattern)
+        value = next((at for at, (_, groups) in enumerate(parsed) if isinstance(groups, tuple) and groups[0] == 1), 0)
+        assert parsed[:value].getwidth()[1] < ABOVE_REACH, rule.pattern
+
+
+def test_no_value_crosses_a_line_break() -> None:
+    text = "\n".join(value for values in SAMPLES.values() for value in values)
+    for broken in (text, re.sub(r"(?<=\w)(?=[ .-])", "\n", text), re.sub("[ .-]", "\n", text)):
+        assert not [
+            broken[start:end]
+            for rule in RULES
+            for start, end, _, _ in find(rule, broken, 0.5)
+            if "\n" in broken[start:end]
+        ]
+
+
+def test_a_column_tells_what_no_pattern_can() -> None:
+    assert telling(plain_label("firstName")) == (("PERSON", 0.85),)
+    assert telling(plain_label("customer_full_name")) == (("PERSON", 0.85),)
+    assert telling(plain_label("Home-Address 2")) == (("LOCATION", 0.85),)
+    assert telling(plain_label("filename")) == ()
+    assert telling(plain_label("status")) == ()

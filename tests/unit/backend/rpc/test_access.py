@@ -1,0 +1,78 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from backend.rpc.access import Access
+from edge import usage
+from edge.admission import key_mirror
+from edge.services import METHODS
+from workflow_api.v1 import options_pb2
+
+ROOT = Path(__file__).parents[3]
+ACCESS = {rpc: method.GetOptions().Extensions[options_pb2.method].access for rpc, method in METHODS.items()}
+INTERNAL = {rpc for rpc, of in ACCESS.items() if of == options_pb2.ACCESS_INTERNAL}
+PUBLIC = {rpc for rpc, of in ACCESS.items() if of == options_pb2.ACCESS_PUBLIC}
+
+
+def given(*names: str) -> set[str]:
+    """The RPCs that an identity with these may call, in the name of a key or in none."""
+    access = Access(ACCESS, {"dns:a": names})
+    return {
+        rpc for rpc in METHODS if None in {access.refusal(["dns:a"], rpc, names_a_key=key) for key in (True, False)}
+    }
+
+
+def test_an_edge_may_call_what_its_routes_and_its_mirror_need() -> None:
+    own = {key_mirror._GET, key_mirror._WATCH, usage._RPC}
+    assert given("edge") == (set(METHODS) - INTERNAL) | own
+
+
+def test_an_edge_names_a_key_wherever_the_rpc_is_a_keys() -> None:
+    access = Access(ACCESS, {"dns:a": ["edge"]})
+    without = {rpc for rpc in METHODS if access.refusal(["dns:a"], rpc, names_a_key=False) is None}
+    assert without == PUBLIC | {key_mirror._GET, key_mirror._WATCH, usage._RPC}
+
+
+def test_administration_is_what_the_commands_call_and_nothing_of_an_edge() -> None:
+    sources = [path.read_text() for path in (ROOT / "deploy").rglob("*.py")]
+    called = {match for source in sources for match in re.findall(r"backend\.(\w+)\.([A-Z]\w+)", source)}
+    needed = {
+        f"/workflow_api.v1.{service.capitalize()}Service/{name}" for service, name in called - {("health", "Check")}
+    }
+    assert len(needed) > 20
+    assert needed <= given("administration")
+    assert given("administration") - needed <= INTERNAL
+    assert not given("administration") & {key_mirror._GET, key_mirror._WATCH, usage._RPC}
+
+
+def test_the_console_may_call_what_its_pages_call() -> None:
+    sources = [path.read_text() for path in (ROOT / "edge" / "console").rglob("*.py")]
+    called = {match for source in sources for match in re.findall(r'"(\w+Service/[A-Z]\w+)"', source)}
+    assert len(called) > 10
+    assert {f"/workflow_api.v1.{rpc}" for rpc in called} <= given("console")
+
+
+def test_the_console_may_read_what_its_pages_show_and_alone_hears_of_passwords() -> None:
+    own = {f"/workflow_api.v1.UsersService/{name}" for name in ("SignIn", "GetSession", "SignOut", "ChangePassword")}
+    console, administration = given("console"), given("administration")
+    assert not own & (administration | given("edge"))
+    assert own | administration <= console
+    assert all(re.search("/(Get|List|CancelRun$)", rpc) for rpc in console - administration - own)
+    assert not {rpc for rpc in console if re.search("/GetOutput", rpc)}
+    assert not console & {key_mirror._GET, key_mirror._WATCH, usage._RPC}
+
+
+def test_an_identity_has_what_any_of_its_names_was_given() -> None:
+    access = Access(ACCESS, {"dns:a": ["workflow_api.v1.RunsService"], "uri:b": ["act-for-keys"]})
+    get_run = "/workflow_api.v1.RunsService/GetRun"
+    assert access.refusal(["dns:a", "uri:b"], get_run, names_a_key=True) is None
+    assert access.refusal(["dns:a"], get_run, names_a_key=True) is not None
+    assert access.refusal(["uri:b"], get_run, names_a_key=True) is not None
+    assert access.refusal([], get_run, names_a_key=False) is not None
+
+
+@pytest.mark.parametrize("name", ["", "admin", "workflow_api.v1.RunService", "/workflow_api.v1.RunsService/*"])
+def test_what_does_not_exist_cannot_be_given(name: str) -> None:
+    with pytest.raises(ValueError, match="which is no service, RPC or role"):
+        Access(ACCESS, {"dns:a": [name]})

@@ -1,0 +1,38 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backend.sandbox import Sandbox
+from tests.unit.backend.sandbox.layers import LAYERS, NAMESPACED, opened
+from tests.unit.backend.sandbox.steps import Steps
+
+
+@pytest.fixture(scope="session", params=NAMESPACED)
+def namespaced(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    with opened(request.param) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="session")
+def bwrap() -> Iterator[Sandbox]:
+    with opened("bwrap") as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="session", params=LAYERS)
+def layer(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    with opened(request.param) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def isolated(namespaced: Sandbox, tmp_path: Path) -> Steps:
+    """Steps in namespaces: what they cannot have is not even there."""
+    return Steps(namespaced, tmp_path)
+
+
+@pytest.fixture
+def confined(layer: Sandbox, tmp_path: Path) -> Steps:
+    """Steps in any isolating layer."""
+    return Steps(layer, tmp_path)

@@ -1,0 +1,93 @@
+"""What a hostile step may try at the machine's disk."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from backend.runtime.agents import Limits, StepFailed
+from tests.unit.backend.sandbox.escapes.attempt import ATTEMPT
+from tests.unit.backend.sandbox.steps import Steps
+
+SMALL = Limits(memory_mb=256, timeout_seconds=60, workspace_mb=8)
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        "write('one', 40)",
+        "[write(f'many-{n}', 1) for n in range(40)]",
+        "[held.append(write(f'deleted-{n}', 1)) or os.unlink(f'{place}/deleted-{n}') for n in range(40)]",
+        "[open(f'{place}/tiny-{n}', 'w').close() for n in range(6000)]",
+        "[os.mkdir(f'{place}/folder-{n}') for n in range(6000)]",
+        "sparse('sparse', 40)",
+    ],
+    ids=["one file", "many files", "deleted files", "tiny files", "folders", "beyond the end"],
+)
+@pytest.mark.parametrize("folder", ["workspace", "outputs", "temporary"])
+def test_the_disk_is_bounded(confined: Steps, fill: str, folder: str) -> None:
+    """40 MiB at most are tried with 8 allowed; what has been written is gone with the step."""
+    with pytest.raises(StepFailed) as failed:
+        confined.run(
+            f"""
+            import os, tempfile, time
+            held = []
+            def write(name, count):
+                file = open(f"{{place}}/{{name}}", "wb", buffering=0)
+                for _ in range(count):
+                    file.write(bytes(1024 * 1024))
+                return file
+            def sparse(name, count):
+                with open(f"{{place}}/{{name}}", "wb") as file:
+                    file.truncate(count * 1024 * 1024)
+            def run(context):
+                global place
+                place = {{"temporary": tempfile.gettempdir()}}.get("{folder}") or getattr(context, "{folder}", None)
+                {fill}
+                time.sleep(20)
+            """,
+            limits=SMALL,
+        )
+    assert failed.value.type == "WorkspaceLimit"
+
+
+@pytest.mark.parametrize(("name", "depth"), [("d" * 200, 60), ("d", 1500)])
+def test_files_too_deep_to_be_named_count_and_go(
+    confined: Steps, name: str, depth: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The paths are longer than the kernel takes, or deeper than a recursive program goes."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    with pytest.raises(StepFailed) as failed:
+        confined.run(
+            """
+            import os, time
+            def run(context):
+                os.chdir(context.workspace)
+                for _ in range(context.parameters["depth"]):
+                    os.mkdir(context.parameters["name"])
+                    os.chdir(context.parameters["name"])
+                for n in range(20):
+                    with open(str(n), "wb") as file:
+                        file.write(bytes(1024 * 1024))
+                time.sleep(20)
+            """,
+            parameters={"name": name, "depth": depth},
+            limits=SMALL,
+        )
+    assert failed.value.type == "WorkspaceLimit"
+    assert list(scratch.iterdir()) == []
+
+
+def test_other_places_for_files_are_closed_or_count(confined: Steps) -> None:
+    written = confined.run(
+        ATTEMPT
+        + """
+def run(context):
+    places = ["/", "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run", "/home", "/usr/lib", "/inputs"]
+    return [p for p in [*places, str(context.inputs)] if os.path.isdir(p) and attempt(open, f"{p}/step", "x") is None]
+"""
+    )
+    allowed = {"/tmp", "/dev/shm"} if confined.sandbox.layer.name == "bwrap" else set()  # noqa: S108 - its own there
+    assert set(written) <= allowed

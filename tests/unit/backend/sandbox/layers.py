@@ -1,0 +1,42 @@
+"""Every way of isolating steps, for tests that must hold in each."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+
+from backend.sandbox import Sandbox, SandboxUnavailableError
+from backend.sandbox.bubblewrap import OWN_USER, Bubblewrap
+from backend.sandbox.landlock import Landlock
+from backend.sandbox.layer import Layer
+
+LAYERS: Mapping[str, Callable[[], Layer]] = {
+    "bwrap": Bubblewrap,
+    "bwrap, user namespace": lambda: Bubblewrap(own_user=False),
+    "landlock": Landlock,
+    "landlock, service's user": lambda: Landlock(own_user=False),
+    "landlock 3, service's user": lambda: Landlock(own_user=False, abi=3),
+}
+NAMESPACED = tuple(name for name in LAYERS if name.startswith("bwrap"))
+
+
+@contextmanager
+def opened(name: str) -> Iterator[Sandbox]:
+    """A sandbox of this layer; the test is left out, by name, where the machine has none."""
+    try:
+        layer = LAYERS[name]()
+        layer.check()
+    except SandboxUnavailableError as error:
+        wanted = "the package `bubblewrap`" if name in NAMESPACED else "a kernel with Landlock switched on"
+        pytest.skip(f"the sandbox layer `{name}` is needed ({error}): provide {wanted}")
+    sandbox = Sandbox(layer, warm=0)
+    yield sandbox
+    sandbox.close()
+
+
+def counts_processes(layer: Layer) -> bool:
+    """Whether the kernel itself bounds the step's processes here."""
+    if isinstance(layer, Bubblewrap):
+        return layer._user is OWN_USER or os.geteuid() != 0
+    return isinstance(layer, Landlock) and layer._users is not None

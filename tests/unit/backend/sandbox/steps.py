@@ -1,0 +1,99 @@
+"""Runs real steps for the tests of sandbox and agents."""
+
+import asyncio
+import itertools
+import os
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from backend.models.catalog import Models
+from backend.runtime.agents import AgentMeans, Limits, StepRequest, run_python_step
+from backend.sandbox import Sandbox
+from backend.secrets import Secrets
+from tests.support.answers import mismatch_of_answer, value_in_process
+
+LIMITS = Limits(memory_mb=1024, timeout_seconds=60, workspace_mb=16)
+
+
+@dataclass
+class Steps:
+    """Runs agents in one sandbox, each with an output folder of its own, and keeps their events."""
+
+    sandbox: Sandbox
+    root: Path
+    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    warning: dict[str, Any] | None = None
+    outputs: Path = Path()
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    @property
+    def means(self) -> AgentMeans:
+        return AgentMeans(self.sandbox, Models(Secrets(), {}), mismatch_of_answer, value_in_process)
+
+    def request(self, code: str, **fields: Any) -> StepRequest:
+        self.outputs = self.root / f"outputs-{next(self.numbers)}"
+        given: dict[str, Any] = {
+            "step": "count",
+            "agent": {"type": "python", "code": textwrap.dedent(code)},
+            "parameters": {},
+            "input_text": None,
+            "needs": {},
+            "inputs": None,
+            "files": {},
+            "outputs": self.outputs,
+            "connectors": {},
+            "limits": LIMITS,
+        }
+        return StepRequest(**{**given, **fields})
+
+    def on_progress(self, message: str, data: dict[str, Any]) -> None:
+        self.events.append((message, data))
+
+    def run(self, code: str, **fields: Any) -> Any:
+        return self.run_logged(code, **fields)[0]
+
+    def run_logged(self, code: str, **fields: Any) -> tuple[Any, bytes]:
+        result = asyncio.run(
+            run_python_step(self.sandbox, self.request(code, **fields), self.on_progress, value_in_process)
+        )
+        self.skipped = result.skipped
+        return result.value, result.log
+
+    def files(self) -> dict[str, bytes]:
+        return {
+            path.relative_to(self.outputs).as_posix(): path.read_bytes()
+            for path in self.outputs.rglob("*")
+            if path.is_file()
+        }
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 60) -> bool:
+    """Whether `holds` becomes true in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def running(marker: str) -> list[int]:
+    """The processes of the whole machine with this argument."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdecimal() and marker.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def marker() -> str:
+    """An argument for `sleep` that no other process has."""
+    return f"3600.{os.getpid()}{time.monotonic_ns()}"

@@ -1,0 +1,47 @@
+"""A launch that fails leaves nothing taken."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from backend.sandbox import Readable, SandboxUnavailableError
+from backend.sandbox.bubblewrap import Bubblewrap
+from backend.sandbox.landlock import Landlock
+from backend.sandbox.layer import Layer, scratch_layout
+from tests.unit.backend.sandbox.steps import LIMITS
+
+
+def _full(*_: object) -> None:
+    raise OSError("no space left on the disk")
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [(Landlock, "backend.sandbox.landlock.scratch_layout"), (Bubblewrap, "os.open")],
+)
+def test_a_launch_that_fails_gives_back_its_user_and_its_files(
+    make: Callable[[], Layer], fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        layer = make()
+    except SandboxUnavailableError as error:
+        pytest.skip(f"a sandbox layer is needed ({error}): provide bubblewrap and Landlock")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with monkeypatch.context() as full:
+        full.setattr(fault, _full)
+        for _ in range(3):
+            with pytest.raises(OSError, match="no space"):
+                layer.launch(["true"], LIMITS, Readable(), (), 0)
+    assert not layer._users or not layer._users._taken  # type: ignore[attr-defined]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_step_folder_that_cannot_be_made_whole_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "chown", _full)
+    with pytest.raises(OSError, match="no space"):
+        scratch_layout(Readable(), 2**30)
+    assert list(tmp_path.iterdir()) == []

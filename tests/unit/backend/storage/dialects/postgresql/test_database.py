@@ -1,0 +1,304 @@
+"""A database on a server: what a caller was told is on its disk, whatever happens to connections."""
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from backend.errors import ApiError
+from backend.storage.database import ClaimedError, DatabaseAwayError, OutcomeUnknownError, Tx
+from backend.storage.dialects.postgresql.database import PostgresqlDatabase
+from backend.storage.shared_clock import SharedClock
+from tests.support.poll import until
+from tests.support.postgresql import end_sessions
+from tests.unit.backend.storage.notes import ADD, ADD_AT_ONCE, ALL, END_SESSION, SET, Held, add, notes, waits
+from workflow_api.v1 import errors_pb2
+
+
+def test_work_that_raises_leaves_nothing(database: PostgresqlDatabase) -> None:
+    def change(tx: Tx) -> None:
+        tx.run(ADD, number=1, text="text")
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        database.write(change)
+    assert notes(database) == {}
+
+
+def test_work_that_returns_an_error_keeps_what_it_wrote_and_the_error_is_raised(database: PostgresqlDatabase) -> None:
+    def change(tx: Tx) -> ApiError:
+        tx.run(ADD, number=1, text="text")
+        return ApiError(errors_pb2.ERROR_REASON_QUOTA_EXCEEDED)
+
+    with pytest.raises(ApiError):
+        database.write(change)
+    assert notes(database) == {1: "text"}
+
+
+def test_actions_run_after_the_commit_and_only_for_work_that_holds(
+    database: PostgresqlDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[dict[int, str]] = []
+
+    def change(tx: Tx, *, fails: bool) -> None:
+        tx.after_commit(lambda: seen.append(notes(database)))
+        tx.after_commit(lambda: 1 / 0)  # type: ignore[arg-type]
+        tx.run(ADD, number=1, text="text")
+        if fails:
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        database.write(lambda tx: change(tx, fails=True))
+    with caplog.at_level(logging.CRITICAL):
+        database.write(lambda tx: change(tx, fails=False))
+    assert seen == [{1: "text"}]
+
+
+@pytest.mark.parametrize("text", ["", "\0", "a\0b\0", "\ufffe", "\ufffe0", "\ufffe1\0\ufffe", "é\U0001f600%s", "\\0"])
+def test_any_text_comes_back_as_it_was(database: PostgresqlDatabase, text: str) -> None:
+    add(database, 1, text)
+    database.write(lambda tx: tx.many(ADD, [{"number": 2, "text": text}]))
+    assert notes(database) == {1: text, 2: text}
+
+
+def test_a_snapshot_does_not_see_what_is_committed_meanwhile(database: PostgresqlDatabase) -> None:
+    def look(tx: Tx) -> tuple[int, int]:
+        before = len(tx.all(ALL))
+        add(database, 1)
+        return before, len(tx.all(ALL))
+
+    assert database.snapshot(look) == (0, 0)
+    assert notes(database) == {1: "text"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "together"),
+    [("run 1", "run 1", False), ("run 1", "run 2", True), ("run 1", None, False), (None, "run 1", False)],
+)
+def test_changes_wait_for_those_of_the_same_and_for_those_of_everything(
+    url: str, database: PostgresqlDatabase, first: str | None, second: str | None, together: bool
+) -> None:
+    other = PostgresqlDatabase(url, 1)
+    one = Held(lambda work: database.write(work, of=first))
+    until(lambda: one.begun, "the first change")
+    two = Held(lambda work: other.write(work, of=second))
+    until(lambda: two.begun or waits(url), "the second change to begin or to wait")
+    assert two.begun == together
+    one.end()
+    two.end()
+    other.close()
+
+
+def test_a_claim_is_had_by_one_change_of_any_process_at_a_time(url: str, database: PostgresqlDatabase) -> None:
+    other = PostgresqlDatabase(url, 1)
+    one = Held(lambda work: database.write(work, of="key 1", claim="start k"))
+    until(lambda: one.begun, "the first change")
+    for of in ("key 1", "key 2", None):
+        with pytest.raises(ClaimedError):
+            other.write(lambda tx: tx.all(ALL), of=of, claim="start k")
+    other.write(lambda tx: tx.all(ALL), of="key 2", claim="start other")
+    one.end()
+    other.write(lambda tx: tx.all(ALL), of="key 1", claim="start k")
+    other.close()
+
+
+def test_a_server_that_ended_every_session_is_not_noticed(url: str, database: PostgresqlDatabase) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: add(database, number), range(8)))
+    end_sessions(url)
+    assert len(notes(database)) == 8
+    end_sessions(url)
+    add(database, 8)
+    end_sessions(url)
+    assert database.snapshot(lambda tx: len(tx.all(ALL))) == 9
+    assert database.healthy()
+
+
+def test_a_change_whose_session_ends_is_made_once_all_the_same(database: PostgresqlDatabase) -> None:
+    tries = []
+
+    def change(tx: Tx) -> None:
+        tx.run(ADD, number=1, text="text")
+        tries.append(1)
+        if len(tries) == 1:
+            tx.one(END_SESSION)
+
+    database.write(change)
+    assert (len(tries), notes(database)) == (2, {1: "text"})
+
+
+def test_a_change_whose_session_ends_in_its_commit_is_not_made_twice(url: str, database: PostgresqlDatabase) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("""
+            CREATE FUNCTION end_session() RETURNS trigger LANGUAGE plpgsql AS
+                'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END';
+            CREATE CONSTRAINT TRIGGER end_session AFTER INSERT ON notes
+                DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION end_session();
+        """)
+    try:
+        with pytest.raises(OutcomeUnknownError):
+            add(database, 1)
+    finally:
+        with psycopg.connect(url) as connection:
+            connection.execute("DROP TRIGGER end_session ON notes; DROP FUNCTION end_session")
+    assert notes(database) == {}
+
+
+def test_changes_that_lock_each_other_out_are_made_one_after_the_other(database: PostgresqlDatabase) -> None:
+    add(database, 1, "")
+    add(database, 2, "")
+    both = threading.Barrier(2)
+    tries: list[str] = []
+
+    def change(tx: Tx, name: str, numbers: tuple[int, int]) -> None:
+        tries.append(name)
+        tx.run(SET, of_number=numbers[0], new_text=name)
+        if len(tries) <= 2:
+            both.wait(60)
+        tx.run(SET, of_number=numbers[1], new_text=name)
+
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(database.write, lambda tx: change(tx, "a", (1, 2)), of="a")
+        two = pool.submit(database.write, lambda tx: change(tx, "b", (2, 1)), of="b")
+        one.result(60)
+        two.result(60)
+    assert len(tries) >= 3, "one of them was undone"
+    assert notes(database) in ({1: "a", 2: "a"}, {1: "b", 2: "b"})
+
+
+def test_what_is_changed_at_once_has_the_locks_and_sees_what_was_committed_before(
+    url: str, database: PostgresqlDatabase
+) -> None:
+    other = PostgresqlDatabase(url, 1)
+    entered, release = threading.Event(), threading.Event()
+
+    def hold(tx: Tx) -> None:
+        tx.run(ADD, number=1, text="text")
+        entered.set()
+        assert release.wait(60)
+
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(other.write, hold, of="key 1")
+        assert entered.wait(60)
+        two = pool.submit(database.at_once, ADD_AT_ONCE, of="key 1", claim="k", number=1)
+        until(lambda: waits(url), "the second change to wait")
+        release.set()
+        one.result(60)
+        assert two.result(60) == (1, True)
+    assert notes(database) == {1: "text"}
+    other.close()
+
+
+def test_what_another_has_the_claim_of_is_not_changed_at_once(url: str, database: PostgresqlDatabase) -> None:
+    other = PostgresqlDatabase(url, 1)
+    one = Held(lambda work: other.write(work, of="else", claim="k"))
+    until(lambda: one.begun, "the first change")
+    with pytest.raises(ClaimedError):
+        database.at_once(ADD_AT_ONCE, of="key 1", claim="k", number=1)
+    one.end()
+    assert notes(database) == {}
+    database.at_once(ADD_AT_ONCE, of="key 1", claim="k", number=1)
+    assert notes(database) == {1: "text"}
+    other.close()
+
+
+def test_what_needs_no_answer_goes_in_its_turn(database: PostgresqlDatabase) -> None:
+    def change(tx: Tx) -> list[int]:
+        tx.later(ADD, number=1, text="text")
+        tx.many(ADD, [{"number": number, "text": "text"} for number in (2, 3)])
+        seen = [row.number for row in tx.all(ALL)]
+        tx.later(SET, of_number=1, new_text="changed")
+        return seen
+
+    assert database.write(change) == [1, 2, 3]
+    assert notes(database) == {1: "changed", 2: "text", 3: "text"}
+    database.write(lambda tx: tx.later(SET, of_number=2, new_text="changed too"))
+    assert notes(database)[2] == "changed too"
+
+
+def test_a_change_that_fails_with_the_commit_leaves_nothing_and_is_told(database: PostgresqlDatabase) -> None:
+    def change(tx: Tx) -> None:
+        tx.all(ALL)
+        tx.later(ADD, number=1, text="text")
+        tx.later(ADD, number=1, text="the same number")
+        tx.after_commit(lambda: pytest.fail("nothing was committed"))
+
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        database.write(change)
+    assert notes(database) == {}
+
+
+def test_a_server_that_is_not_there_is_told(url: str) -> None:
+    away = PostgresqlDatabase(psycopg.conninfo.make_conninfo(url, host="127.0.0.1", port=1), 1)
+    for use in (away.read, away.snapshot, away.write):
+        with pytest.raises(DatabaseAwayError):
+            use(lambda tx: tx.all(ALL))
+    assert not away.healthy()
+    away.close()
+
+
+def test_a_connection_that_never_comes_free_is_told(
+    database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database._pool, "_timeout", 0.01)
+    held = [Held(lambda work, number=number: database.write(work, of=f"run {number}")) for number in range(4)]  # type: ignore[misc]
+    until(lambda: all(one.begun for one in held), "every connection in use")
+    with pytest.raises(DatabaseAwayError):
+        notes(database)
+    for one in held:
+        one.end()
+
+
+def test_a_name_is_held_by_one_process_until_it_lets_go_or_ends(url: str, database: PostgresqlDatabase) -> None:
+    other = PostgresqlDatabase(url, 2)
+    with database.hold("upkeep") as mine, other.hold("upkeep") as theirs, other.hold("else") as another:
+        assert (mine, theirs, another) == (True, False, True)
+    with other.hold("upkeep") as theirs:
+        assert theirs
+        end_sessions(url)
+        with database.hold("upkeep") as mine:
+            assert mine
+    other.close()
+
+
+def test_the_time_is_the_servers(url: str, database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: 0)
+    before = database.now()
+    clock = SharedClock(database)
+    told = clock()
+    clock.stop()
+    # The two are compared over the wire, which takes its time.
+    assert before - 1_000 <= told <= database.now() + 1_000
+
+
+def test_who_waited_for_a_lock_sees_what_was_done_under_it_whatever_the_servers_default_is(
+    database: PostgresqlDatabase, url: str
+) -> None:
+    def add_unless_there_is_one(tx: Tx) -> None:
+        if not tx.all(ALL):
+            tx.run(ADD, number=2, text="second")
+
+    def hold_and_add(hold: Callable[[Tx], None]) -> None:
+        def change(tx: Tx) -> None:
+            hold(tx)
+            tx.run(ADD, number=1, text="first")
+
+        strict.write(change, of="key 1")
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        set_default = "ALTER DATABASE {} SET default_transaction_isolation = 'repeatable read'"
+        connection.execute(sql.SQL(set_default).format(sql.Identifier(connection.info.dbname)))
+    strict = PostgresqlDatabase(url, 2)
+    first = Held(hold_and_add)
+    with ThreadPoolExecutor(1) as pool:
+        until(lambda: first.begun, "the first change to begin")
+        second = pool.submit(strict.write, add_unless_there_is_one, of="key 1")
+        until(lambda: waits(url), "the second change to wait")
+        first.end()
+        second.result(60)
+    strict.close()
+    assert notes(database) == {1: "first"}

@@ -1,0 +1,259 @@
+"""The embedded database: what a caller was told is on the disk, and nobody is told before."""
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, create_engine, insert, select
+
+from backend.errors import ApiError
+from backend.storage.database import Tx
+from backend.storage.dialects.sqlite.database import SqliteDatabase
+from backend.storage.statements import prepare
+from tests.support.poll import until
+from workflow_api.v1 import errors_pb2
+
+CATALOGUE = MetaData()
+NOTES = Table("notes", CATALOGUE, Column("number", Integer, primary_key=True), Column("text", Text, nullable=False))
+ADD = prepare(insert(NOTES), ["number", "text"])
+GET = prepare(select(NOTES).where(NOTES.c.number == bindparam("number")))
+ALL = prepare(select(NOTES).order_by(NOTES.c.number))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "notes.sqlite3"
+    engine = create_engine(f"sqlite:///{file}")
+    CATALOGUE.create_all(engine)
+    engine.dispose()
+    return file
+
+
+@pytest.fixture
+def database(path: Path) -> Iterator[SqliteDatabase]:
+    database = SqliteDatabase(path)
+    yield database
+    database.close()
+
+
+def add(database: SqliteDatabase, number: int, text: str = "text") -> None:
+    database.write(lambda tx: tx.run(ADD, number=number, text=text))
+
+
+def numbers(database: SqliteDatabase) -> list[int]:
+    return [row.number for row in database.read(lambda tx: tx.all(ALL))]
+
+
+def test_a_change_is_readable_by_another_connection_once_it_returns(database: SqliteDatabase, path: Path) -> None:
+    add(database, 1)
+    other = sqlite3.connect(path)
+    assert other.execute("SELECT number FROM notes").fetchall() == [(1,)]
+    other.close()
+
+
+def test_work_that_raises_leaves_nothing_and_spares_the_others_of_its_commit(database: SqliteDatabase) -> None:
+    gate = threading.Event()
+    outcomes: dict[int, BaseException | None] = {}
+
+    def change(number: int) -> None:
+        def work(tx: Tx) -> None:
+            tx.run(ADD, number=number, text="kept unless odd")
+            if number % 2:
+                raise ValueError(number)
+
+        try:
+            database.write(work)
+            outcomes[number] = None
+        except ValueError as error:
+            outcomes[number] = error
+
+    holder = threading.Thread(target=lambda: database.write(lambda _tx: gate.wait(5)))
+    holder.start()
+    workers = [threading.Thread(target=change, args=(number,)) for number in range(10)]
+    for worker in workers:
+        worker.start()
+    gate.set()
+    for worker in (holder, *workers):
+        worker.join()
+    assert {number for number, error in outcomes.items() if error} == {1, 3, 5, 7, 9}
+    assert numbers(database) == [0, 2, 4, 6, 8]
+
+
+def test_work_that_returns_an_error_keeps_what_it_wrote_and_the_error_is_raised(database: SqliteDatabase) -> None:
+    def work(tx: Tx) -> ApiError:
+        tx.run(ADD, number=1, text="binding")
+        return ApiError(errors_pb2.ERROR_REASON_QUOTA_EXCEEDED)
+
+    with pytest.raises(ApiError):
+        database.write(work)
+    assert numbers(database) == [1]
+
+
+def test_nobody_is_told_ok_when_the_disk_fills_in_a_group_commit(database: SqliteDatabase, path: Path) -> None:
+    add(database, 0)
+    pages = sqlite3.connect(path).execute("PRAGMA page_count").fetchone()[0]
+    database.write(lambda tx: tx._connection.execute(f"PRAGMA max_page_count = {pages + 8}", ()))
+    gate = threading.Event()
+    told_ok: list[int] = []
+
+    def change(number: int) -> None:
+        try:
+            add(database, number, "x" * 3000)
+            told_ok.append(number)
+        except Exception:  # noqa: BLE001, S110 - any failure is an honest answer
+            pass
+
+    holder = threading.Thread(target=lambda: database.write(lambda _tx: gate.wait(5)))
+    holder.start()
+    workers = [threading.Thread(target=change, args=(number,)) for number in range(1, 41)]
+    for worker in workers:
+        worker.start()
+    gate.set()
+    for worker in (holder, *workers):
+        worker.join()
+    assert len(told_ok) < 40
+    assert set(told_ok) <= set(numbers(database))
+
+
+def test_a_statement_names_the_parameter_that_is_missing(database: SqliteDatabase) -> None:
+    with pytest.raises(KeyError, match="number"):
+        database.read(lambda tx: tx.one(GET))
+
+
+def test_null_is_a_value_and_not_a_missing_parameter(database: SqliteDatabase) -> None:
+    assert database.read(lambda tx: tx.one(GET, number=None)) is None
+
+
+def test_a_reader_cannot_write(database: SqliteDatabase) -> None:
+    with pytest.raises(sqlite3.OperationalError):
+        database.read(lambda tx: tx.run(ADD, number=1, text="text"))
+
+
+def test_actions_run_after_the_commit_and_only_for_work_that_holds(database: SqliteDatabase) -> None:
+    seen: list[list[int]] = []
+
+    def kept(tx: Tx) -> None:
+        tx.run(ADD, number=1, text="text")
+        tx.after_commit(lambda: seen.append(numbers(database)))
+
+    def lost(tx: Tx) -> None:
+        tx.after_commit(lambda: seen.append([-1]))
+        raise ValueError
+
+    database.write(kept)
+    with pytest.raises(ValueError):
+        database.write(lost)
+    assert seen == [[1]]
+
+
+def test_a_snapshot_does_not_see_what_is_committed_meanwhile(database: SqliteDatabase) -> None:
+    def look(tx: Tx) -> tuple[int, int]:
+        before = len(tx.all(ALL))
+        writer = threading.Thread(target=add, args=(database, 1))
+        writer.start()
+        writer.join()
+        return before, len(tx.all(ALL))
+
+    assert database.snapshot(look) == (0, 0)
+    assert numbers(database) == [1]
+
+
+def test_closing_commits_what_has_queued(path: Path) -> None:
+    database = SqliteDatabase(path)
+    begun, gate = threading.Event(), threading.Event()
+
+    def hold(_: Tx) -> None:
+        begun.set()
+        gate.wait(60)
+
+    holder = threading.Thread(target=lambda: database.write(hold))
+    holder.start()
+    assert begun.wait(60)
+    writer = threading.Thread(target=add, args=(database, 7))
+    writer.start()
+    until(lambda: not database._queue.empty(), "the change behind it")
+    gate.set()
+    database.close()
+    holder.join()
+    writer.join()
+    again = SqliteDatabase(path)
+    assert numbers(again) == [7]
+    again.close()
+
+
+def test_what_is_erased_without_trace_is_in_no_file(database: SqliteDatabase, path: Path) -> None:
+    secret = "a very private sentence"
+    for number in range(50):
+        add(database, number, f"{secret} {number} {'x' * 500}")
+
+    def erase(tx: Tx) -> None:
+        tx.leaves_no_trace = True
+        tx.run(prepare(NOTES.delete().where(NOTES.c.number < 40)))
+        tx.run(prepare(NOTES.update().values(text="gone")))
+
+    database.write(erase)
+    for file in path.parent.iterdir():
+        assert secret.encode() not in file.read_bytes(), file.name
+
+
+def test_a_reader_in_the_way_only_puts_off_the_emptying_of_the_log(database: SqliteDatabase, path: Path) -> None:
+    secret = b"a very private sentence"
+    add(database, 1, secret.decode())
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM notes").fetchone()
+
+    def erase(tx: Tx) -> None:
+        tx.leaves_no_trace = True
+        tx.run(prepare(NOTES.update().values(text="gone")))
+
+    database.write(erase)
+    reader.execute("COMMIT")
+    reader.close()
+    add(database, 2)
+    assert not [file.name for file in path.parent.iterdir() if secret in file.read_bytes()]
+
+
+def test_a_log_that_cannot_be_emptied_does_not_stop_the_writer(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def erase(tx: Tx) -> None:
+        tx.leaves_no_trace = True
+
+    with monkeypatch.context() as fault, caplog.at_level(logging.CRITICAL):
+        fault.setattr("backend.storage.dialects.sqlite.database._LOG_BUSY_MS", "no number, so the pragma is no SQL ;;")
+        database.write(erase)
+    add(database, 1)
+    assert numbers(database) == [1]
+    assert database.healthy()
+
+
+def test_a_database_whose_writer_ended_is_not_healthy(database: SqliteDatabase) -> None:
+    assert database.healthy()
+    database._queue.put(None)
+    database._writer.join()
+    assert not database.healthy()
+
+
+def test_an_action_that_fails_does_not_stop_the_writer(database: SqliteDatabase) -> None:
+    def fail() -> None:
+        raise ValueError
+
+    def change(tx: Tx) -> None:
+        tx.run(ADD, number=1, text="text")
+        tx.after_commit(fail)
+
+    database.write(change)
+    add(database, 2)
+    assert numbers(database) == [1, 2]
+
+
+def test_a_change_after_the_close_is_refused_at_once(path: Path) -> None:
+    database = SqliteDatabase(path)
+    database.close()
+    database.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        add(database, 1)

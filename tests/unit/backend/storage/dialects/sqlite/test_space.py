@@ -1,0 +1,156 @@
+"""The embedded database's file shrinks after deletions, between the changes of others."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, Table, Text, delete, insert, select
+
+from backend.storage.dialects.sqlite import space
+from backend.storage.dialects.sqlite.database import SqliteDatabase
+from backend.storage.factory import DataFolder
+from backend.storage.statements import prepare
+
+MEBIBYTE = 1024 * 1024
+NOTES = Table("notes", MetaData(), Column("number", Integer, primary_key=True), Column("text", Text, nullable=False))
+ADD = prepare(insert(NOTES), ["number", "text"])
+ALL = prepare(select(NOTES.c.number).order_by(NOTES.c.number))
+CLEAR = prepare(delete(NOTES).where(NOTES.c.number < 1_000))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "notes.sqlite3"
+
+
+@pytest.fixture
+def database(path: Path) -> Iterator[SqliteDatabase]:
+    space.prepare(path)
+    make_table(path)
+    database = SqliteDatabase(path)
+    yield database
+    database.close()
+
+
+def make_table(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE notes (number INTEGER PRIMARY KEY, text TEXT NOT NULL)")
+    connection.close()
+
+
+def fill(database: SqliteDatabase, mebibytes: int, first: int = 0) -> None:
+    rows = [{"number": first + n, "text": "x" * (MEBIBYTE // 4)} for n in range(4 * mebibytes)]
+    database.write(lambda tx: tx.many(ADD, rows))
+
+
+def clear(database: SqliteDatabase) -> None:
+    database.write(lambda tx: tx.run(CLEAR))
+
+
+def size_of(path: Path) -> int:
+    """Of the database with its log."""
+    return sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
+
+
+def is_sound(path: Path) -> bool:
+    connection = sqlite3.connect(path)
+    try:
+        return bool(connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)])
+    finally:
+        connection.close()
+
+
+def test_a_file_shrinks_to_what_it_holds_and_little_more(database: SqliteDatabase, path: Path) -> None:
+    fill(database, 8)
+    fill(database, 1, first=1_000)
+    clear(database)
+    assert path.stat().st_size > 9 * MEBIBYTE
+    database.reclaim_space(lambda: True)
+    assert size_of(path) < 3 * MEBIBYTE
+    assert len(database.read(lambda tx: tx.all(ALL))) == 4
+    assert is_sound(path)
+
+
+def test_changes_go_on_while_a_file_shrinks(database: SqliteDatabase, path: Path) -> None:
+    """A change gets its turn between any two steps."""
+    fill(database, 4)
+    clear(database)
+    turns: list[int] = []
+
+    def between() -> bool:
+        added = 1_000 + len(turns)
+        writer = threading.Thread(target=lambda: database.write(lambda tx: tx.run(ADD, number=added, text="small")))
+        writer.start()
+        writer.join()
+        turns.append(added)
+        return True
+
+    database.reclaim_space(between)
+    assert len(turns) > 4
+    assert [row.number for row in database.read(lambda tx: tx.all(ALL))] == turns
+    assert is_sound(path)
+
+
+def test_shrinking_ends_when_it_is_told_to_and_goes_on_later(database: SqliteDatabase, path: Path) -> None:
+    fill(database, 4)
+    clear(database)
+    database.reclaim_space(iter([True, False]).__next__)
+    assert path.stat().st_size > 3 * MEBIBYTE
+    database.reclaim_space(lambda: True)
+    assert size_of(path) < 2 * MEBIBYTE
+
+
+def test_an_open_reader_keeps_no_change_waiting_and_the_file_shrinks_after_it(
+    database: SqliteDatabase, path: Path
+) -> None:
+    fill(database, 4)
+    reader = sqlite3.connect(path)
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM notes").fetchone() == (16,)
+    clear(database)
+    database.reclaim_space(lambda: True)
+    assert reader.execute("SELECT count(*) FROM notes").fetchone() == (16,)
+    reader.close()
+    fill(database, 0)
+    assert size_of(path) < 3 * MEBIBYTE
+
+
+def test_a_file_of_an_earlier_release_is_rewritten_once_at_the_start(tmp_path: Path) -> None:
+    folder = DataFolder(tmp_path)
+    folder.open_database().close()
+    file = tmp_path / "workflow-api.sqlite3"
+    connection = sqlite3.connect(file)
+    connection.execute("PRAGMA auto_vacuum = 0")
+    connection.execute("VACUUM")
+    connection.close()
+    assert mode_of(file) == 0
+    folder.open_database().close()
+    assert mode_of(file) == 2
+    assert is_sound(file)
+    changed = file.stat().st_mtime_ns
+    space.prepare(file)
+    assert file.stat().st_mtime_ns == changed
+    folder.close()
+
+
+def test_a_large_file_is_not_rewritten_and_works(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_table(path)
+    monkeypatch.setattr(space, "LARGEST_CONVERTED_BYTES", 4096)
+    space.prepare(path)
+    assert mode_of(path) == 0
+    database = SqliteDatabase(path)
+    fill(database, 2)
+    clear(database)
+    database.reclaim_space(lambda: True)
+    assert path.stat().st_size > 2 * MEBIBYTE
+    database.close()
+
+
+def mode_of(path: Path) -> int:
+    connection = sqlite3.connect(path)
+    try:
+        return int(connection.execute("PRAGMA auto_vacuum").fetchone()[0])
+    finally:
+        connection.close()

@@ -1,0 +1,139 @@
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from deploy.config.certificates import CertificateFiles, CertificateUnusable
+from deploy.config.settings import ServerTls
+from tests.support.authority import Authority, Issued
+
+OURS = Authority()
+
+
+def tls(folder: Path) -> ServerTls:
+    return ServerTls(folder / "certificate.pem", folder / "key.pem", folder / "ca.pem")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return OURS.issue("backend.test").write(tmp_path, OURS.pem)
+
+
+def test_files_are_read_as_they_are(folder: Path) -> None:
+    first = CertificateFiles(tls(folder)).first
+    files = [(folder / name).read_bytes() for name in ("certificate.pem", "key.pem", "ca.pem")]
+    assert [first.certificate, first.key, first.ca] == files
+    assert "PRIVATE" not in repr(first)
+
+
+def test_nothing_is_new_until_a_file_changes(folder: Path) -> None:
+    files = CertificateFiles(tls(folder))
+    assert files.renewed() is None
+
+    other = OURS.issue("backend.test")
+    other.write(folder, OURS.pem)
+
+    renewed = files.renewed()
+    assert renewed is not None
+    assert (renewed.certificate, renewed.key) == (other.certificate, other.key)
+    assert files.renewed() is None
+
+
+def test_files_that_do_not_fit_yet_change_nothing(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files, other = CertificateFiles(tls(folder)), OURS.issue("backend.test")
+    caplog.set_level(logging.WARNING)
+
+    (folder / "certificate.pem").write_bytes(other.certificate)
+    assert files.renewed() is None
+    assert files.renewed() is None
+    (told,) = caplog.messages
+    assert told.startswith("The certificate in use stays: The key in")
+
+    (folder / "key.pem").write_bytes(other.key)
+    renewed = files.renewed()
+    assert renewed is not None
+    assert renewed.key == other.key
+
+
+def test_files_that_are_gone_change_nothing(folder: Path) -> None:
+    files = CertificateFiles(tls(folder))
+    (folder / "key.pem").unlink()
+    assert files.renewed() is None
+
+
+@pytest.mark.parametrize(
+    ("issued", "authority", "message"),
+    [
+        (Issued(b"", b""), OURS.pem, "certificate.pem holds no certificate in PEM"),
+        (OURS.issue("a"), b"-----BEGIN", "ca.pem holds no certificate in PEM"),
+        (Issued(OURS.issue("a").certificate, b"secret"), OURS.pem, "key.pem holds no private key in PEM"),
+        (OURS.issue("a", password="secret"), OURS.pem, "key.pem has a password: key_password says where it is"),
+        (Issued(OURS.issue("a").certificate, OURS.issue("a").key), OURS.pem, "is not that of the certificate"),
+        (OURS.issue("a", days=-1), OURS.pem, "expired at"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence(tmp_path: Path, issued: Issued, authority: bytes, message: str) -> None:
+    with pytest.raises(CertificateUnusable, match=message) as failed:
+        CertificateFiles(tls(issued.write(tmp_path, authority)))
+    assert "secret" not in failed.value.message
+
+
+def test_a_file_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(CertificateUnusable, match=r"certificate\.pem cannot be read: No such file"):
+        CertificateFiles(tls(tmp_path))
+
+
+def sealed(folder: Path, password: Path) -> ServerTls:
+    return replace(tls(folder), key_password=f"file:{password}")
+
+
+def test_a_key_with_a_password_is_opened_for_grpc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    OURS.issue("a", password="planted").write(tmp_path, OURS.pem)
+    (tmp_path / "password").write_text("planted\n")
+    opened = CertificateFiles(sealed(tmp_path, tmp_path / "password")).first
+    assert b"ENCRYPTED" in (tmp_path / "key.pem").read_bytes()
+    assert isinstance(load_pem_private_key(opened.key, password=None), ec.EllipticCurvePrivateKey)
+
+    monkeypatch.setenv("KEY_PASSWORD", "planted")
+    assert CertificateFiles(replace(tls(tmp_path), key_password="env:KEY_PASSWORD")).first == opened
+
+
+def test_a_key_and_its_password_may_be_replaced_one_by_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    password = tmp_path / "password"
+    password.write_text("planted")
+    OURS.issue("a", password="planted").write(tmp_path, OURS.pem)
+    files = CertificateFiles(sealed(tmp_path, password))
+
+    OURS.issue("a", password="planted anew").write(tmp_path, OURS.pem)
+    assert files.renewed() is None
+    password.write_text("planted anew")
+    assert files.renewed() is not None
+    assert "planted" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key_password", "message"),
+    [
+        ("wrong", r"key\.pem holds no private key in PEM that can be opened"),
+        ("", r"key\.pem cannot be opened: the secret 'key_password' is not set"),
+        (None, r"key\.pem cannot be opened: the secret 'key_password' cannot be read: No such file"),
+    ],
+)
+def test_a_password_that_does_not_open_the_key_is_one_sentence(
+    tmp_path: Path, key_password: str | None, message: str
+) -> None:
+    OURS.issue("a", password="planted").write(tmp_path, OURS.pem)
+    if key_password is not None:
+        (tmp_path / "password").write_text(key_password)
+    with pytest.raises(CertificateUnusable, match=message) as failed:
+        CertificateFiles(sealed(tmp_path, tmp_path / "password"))
+    assert "wrong" not in failed.value.message
+
+
+def test_a_password_for_a_key_that_has_none_is_one_sentence(folder: Path) -> None:
+    (folder / "password").write_text("planted")
+    with pytest.raises(CertificateUnusable, match=r"key\.pem has no password, but one is given"):
+        CertificateFiles(sealed(folder, folder / "password"))

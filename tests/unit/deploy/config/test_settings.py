@@ -1,0 +1,397 @@
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from backend.confined.frames import encode
+from backend.secrets import SecretError, Secrets
+from backend.settings import ModelProvider
+from deploy.cli.failures import CommandFailed
+from deploy.config.addresses import Address
+from deploy.config.redis_address import redis_address
+from deploy.config.settings import Settings, backend_settings, console_settings, edge_settings
+from deploy.config.source import TABLES, Setting, known_settings, read_settings
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "settings.md").read_text(encoding="utf-8")
+
+TLS = {f"WORKFLOW_API_BACKEND_TLS_{name}": "/f" for name in ("CERTIFICATE", "KEY", "CA")}
+
+
+def problems(
+    environment: dict[str, str], config: Path | None = None, given: dict[str, object] | None = None
+) -> dict[str, str]:
+    with pytest.raises(CommandFailed) as failed:
+        read_settings(environment, config=config, given=given)
+    return {problem["name"]: problem["reason"] for problem in failed.value.details}
+
+
+def test_nothing_given_is_the_defaults() -> None:
+    assert read_settings({}) == Settings()
+
+
+def test_later_places_win(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('log_level = "info"\n[edge]\nhttp = "127.0.0.1:1"\n[runtime]\nstep_slots = 1\n')
+    environment = {"WORKFLOW_API_EDGE_HTTP": "127.0.0.1:2", "WORKFLOW_API_RUNTIME_STEP_SLOTS": "2"}
+
+    settings = read_settings(environment, config=file, given={"edge.http": "127.0.0.1:3", "data": None})
+
+    assert settings.log_level == "info"
+    assert settings.runtime.step_slots == 2
+    assert settings.edge.http == Address("127.0.0.1", 3)
+    assert settings.data is None
+
+
+def test_the_file_may_be_named_by_the_variable(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('deployment_id = "plant-7"\n')
+    assert read_settings({"WORKFLOW_API_CONFIG": str(file)}).deployment_id == "plant-7"
+
+
+def test_unknown_names_are_told_all_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text('colour = "red"\n[edge]\nhtp = "127.0.0.1:1"\n[server]\nport = 1\n')
+
+    told = problems({"WORKFLOW_API_EDGE_HTPP": "x", "HOME": "/"}, file)
+
+    assert set(told) == {"colour", "edge.htp", "server.port", "WORKFLOW_API_EDGE_HTPP"}
+    assert told["edge.htp"] == "is no setting; did you mean edge.http?"
+    assert told["WORKFLOW_API_EDGE_HTPP"] == "is no setting; did you mean WORKFLOW_API_EDGE_HTTP?"
+
+
+@pytest.mark.parametrize("variable", ["WORKFLOW_API_GRPC", "WORKFLOW_API_TEST_POSTGRES"])
+def test_reserved_variables_are_no_settings(variable: str) -> None:
+    assert read_settings({variable: "x"}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "reason"),
+    [
+        ("EDGE_HTTP", "8080", "must be HOST:PORT"),
+        ("EDGE_HTTP", "localhost:65536", "must be HOST:PORT"),
+        ("BACKEND_GRPC", "unix:grpc.sock", "must be unix: and an absolute path"),
+        ("BACKEND_GRPC", f"unix:/{'a' * 107}", "must be unix: and an absolute path of at most 107 bytes"),
+        ("EDGE_BACKEND", "backend", "must be HOST:PORT"),
+        ("EDGE_BACKEND", "127.0.0.1:9090,backend:9090", "must be, where there are several, all IPv4 or all IPv6"),
+        ("EDGE_BACKEND", "127.0.0.1:9090,[::1]:9090", "must be, where there are several, all IPv4 or all IPv6"),
+        ("EDGE_BACKEND", "127.0.0.1:9090,", "must be HOST:PORT"),
+        ("EDGE_BACKEND_TLS_SERVER_NAME", "a/b", "must be a host's name"),
+        ("EDGE_CLIENT_ADDRESS", "header:", "must be peer, load_balancer or header:<Name>"),
+        ("EDGE_PROCESSES", "0", "must be from 1 to 64"),
+        ("EDGE_REDIS_URL", "localhost:6379", "must be redis://HOST:PORT"),
+        ("EDGE_REDIS_URL", "redis://:pass/word@localhost", "must be redis://HOST:PORT"),
+        ("EDGE_REDIS_URL", "redis://localhost/0?password=x", "must be redis://HOST:PORT"),
+        ("EDGE_REDIS_URL", "secret:a b", "must be redis://HOST:PORT"),
+        ("RUNTIME_SANDBOX", "off", "must be auto or bwrap or landlock or none"),
+        ("RUNTIME_NETWORK", "some", "must be none or full"),
+        ("RUNTIME_STEP_SLOTS", "0", "must be from 1 to 256"),
+        ("RUNTIME_STEP_SLOTS", "1.0", "must be a whole number"),
+        ("CONSOLE_HTTPS", "yes", "must be true or false"),
+        ("CONSOLE_LISTEN", "8081", "must be HOST:PORT"),
+        ("EDGE_DRAIN_SECONDS", "nan", "must be from 0 to 3600"),
+        ("DEPLOYMENT_ID", "a b", "must be 1 to 128 of"),
+        ("DATA", "", "must be a text that is not empty"),
+        ("OBJECTS_STORE", "gcs", "must be folder or s3"),
+        ("OBJECTS_BUCKET", "No", "must be 3 to 63 of"),
+        ("OBJECTS_PREFIX", "a", "must be a path that ends with a slash"),
+        ("OBJECTS_PREFIX", "/a/", "must be a path that ends with a slash"),
+        ("OBJECTS_ENDPOINT_URL", "localhost:9000", "must be an http or https address"),
+        ("OBJECTS_SSE", "kms", "must be none or AES256 or aws:kms"),
+        ("LOG_LEVEL", "loud", "must be debug or info or warning or error"),
+    ],
+)
+def test_a_value_that_is_not_allowed_names_what_is(variable: str, value: str, reason: str) -> None:
+    told = problems({f"WORKFLOW_API_{variable}": value})
+    assert told[f"WORKFLOW_API_{variable}"].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "reason"),
+    [
+        ({"BACKEND_GRPC": "0.0.0.0:9090"}, "backend.grpc", "must be on this machine"),
+        ({"BACKEND_GRPC": "10.0.0.1:9090"}, "backend.grpc", "must be on this machine"),
+        ({"EDGE_BACKEND": "backend.internal:9090"}, "edge.backend", "must be on this machine"),
+        ({"EDGE_BACKEND": "127.0.0.1:9090,192.0.2.1:9090"}, "edge.backend", "must be on this machine"),
+        ({"BACKEND_TLS_CERTIFICATE": "/c"}, "backend.tls.key", "must be given too"),
+        ({"EDGE_BACKEND_TLS_CERTIFICATE": "/c", "EDGE_BACKEND_TLS_KEY": "/k"}, "edge.backend_tls.ca", "must be given"),
+        ({"CONSOLE_BACKEND": "backend.internal:9090"}, "console.backend", "must be on this machine"),
+        ({"CONSOLE_BACKEND_TLS_CA": "/a"}, "console.backend_tls.certificate", "must be given too"),
+        ({"ADMIN_BACKEND_TLS_CA": "/a"}, "admin.backend_tls.certificate", "must be given too"),
+    ],
+)
+def test_grpc_leaves_this_machine_with_a_whole_certificate_only(given: dict[str, str], name: str, reason: str) -> None:
+    told = problems({f"WORKFLOW_API_{variable}": value for variable, value in given.items()})
+    assert told[name].startswith(reason)
+
+
+@pytest.fixture
+def identities(tmp_path: Path) -> Path:
+    file = tmp_path / "identities.toml"
+    file.write_text('[identities]\n"dns:edge.internal" = ["edge"]\n')
+    return file
+
+
+def test_a_socket_and_a_certificate_do_not_go_together(identities: Path) -> None:
+    assert list(problems({"WORKFLOW_API_BACKEND_GRPC": "unix:/run/grpc.sock", **TLS}, identities)) == ["backend.grpc"]
+
+
+def test_with_a_certificate_and_identities_grpc_may_listen_anywhere(identities: Path) -> None:
+    settings = read_settings({"WORKFLOW_API_BACKEND_GRPC": "0.0.0.0:9090", **TLS}, config=identities)
+    assert settings.backend.grpc == Address("0.0.0.0", 9090)
+    assert settings.identities == {"dns:edge.internal": ("edge",)}
+
+
+def test_a_certificate_without_identities_would_let_nobody_call() -> None:
+    assert list(problems(TLS)) == ["identities"]
+
+
+@pytest.mark.parametrize("line", ["step_slots = true", "step_slots = 1.0", "step_slots = []", "sandbox = 1"])
+def test_a_value_of_the_wrong_kind_is_refused(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(f"[runtime]\n{line}\n")
+    assert list(problems({}, file)) == [f"runtime.{line.split(maxsplit=1)[0]}"]
+
+
+def test_secrets_and_models_are_read_from_their_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "settings.toml"
+    (tmp_path / "key").write_text("from-the-file\n")
+    file.write_text(
+        f'[secrets]\nopenai = "env:PLANT_KEY"\ninbox = "file:{tmp_path}/key"\n'
+        '[models.openai]\napi_key = "openai"\nbase_url = "http://127.0.0.1:8000/v1"\n'
+    )
+    monkeypatch.setenv("PLANT_KEY", "from-the-variable")
+
+    backend = backend_settings(read_settings({}, config=file), tmp_path)
+
+    assert (backend.secrets.get("openai"), backend.secrets.get("inbox")) == ("from-the-variable", "from-the-file")
+    assert backend.models == {"openai": ModelProvider("openai", "http://127.0.0.1:8000/v1")}
+    assert "from-the" not in repr(backend)
+
+
+@pytest.mark.parametrize(
+    "value", ["postgresql://app@db.example.org:5432/runs?sslmode=verify-full", "postgres://app@db/runs", "env:DATABASE"]
+)
+def test_the_database_is_an_address_without_a_password_or_where_that_is_kept(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE", "postgresql://app:planted@db/runs")
+    told = backend_settings(read_settings({"WORKFLOW_API_BACKEND_DATABASE": value}), tmp_path)
+    assert told.database == ("postgresql://app:planted@db/runs" if value == "env:DATABASE" else value)
+    assert "planted" not in repr(told)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "postgresql://app:planted@db/runs",
+        "postgresql://app@db/runs?sslmode=require&password=planted",
+        "postgresql://app@db/runs?sslpassword=planted",
+        "postgresql://app:pla/nted@db/runs",
+        "mysql://app@db/runs",
+        "postgresql://app@db",
+        "file:relative",
+        "runs",
+    ],
+)
+def test_another_database_is_refused_and_its_password_not_told(value: str) -> None:
+    told = problems({"WORKFLOW_API_BACKEND_DATABASE": value})
+    assert list(told) == ["WORKFLOW_API_BACKEND_DATABASE"]
+    assert "planted" not in str(told)
+
+
+@pytest.mark.parametrize(
+    "password", ["planted@", "pla/nted", "pla:nted", "pla nted", "pla#nted", "pla?nted", "planted@db:9/"]
+)
+def test_an_address_that_the_driver_would_tell_in_pieces_is_refused(
+    password: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE", f"postgresql://app:{password}@db/runs")
+    settings = read_settings({"WORKFLOW_API_BACKEND_DATABASE": "env:DATABASE"})
+    with pytest.raises(SecretError, match=r"what backend\.database refers to must be an address") as failed:
+        backend_settings(settings, tmp_path)
+    assert "pla" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    "rest", ["db/runs", "/runs", "db1:5432,db2:5433/runs", "[::1]:5432/runs", "%2Frun%2Fpostgresql/runs"]
+)
+def test_any_address_of_libpq_is_taken(rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE", f"postgresql://app:p%40ss@{rest}?application_name=a")
+    settings = read_settings({"WORKFLOW_API_BACKEND_DATABASE": "env:DATABASE"})
+    assert backend_settings(settings, tmp_path).database == f"postgresql://app:p%40ss@{rest}?application_name=a"
+
+
+@pytest.mark.parametrize(
+    ("entry", "name", "reason"),
+    [
+        ('[secrets]\na = "sk-1234"', "secrets.a", "must be env:VARIABLE or file:/path"),
+        ('[secrets]\na = "file:key"', "secrets.a", "must be env:VARIABLE or file:/path"),
+        ('[secrets]\na = "env:A B"', "secrets.a", "must be env:VARIABLE or file:/path"),
+        ("[secrets]\na.b = 1", "secrets.a", "must be env:VARIABLE or file:/path"),
+        ('[secrets]\n"a b" = "env:A"', "secrets.a b", "must have a name of"),
+        ("secrets = 1", "secrets", "must be a table: [secrets]"),
+        ('[identities]\n"edge" = ["edge"]', "identities.edge", "must be named dns:<name in lower case> or uri:<URI>"),
+        ('[identities]\n"dns:Edge" = ["edge"]', "identities.dns:Edge", "must be named dns:<name in lower case>"),
+        ('[identities]\n"uri:" = ["edge"]', "identities.uri:", "must be named"),
+        ('[identities]\n"dns:edge" = "edge"', "identities.dns:edge", "must be a list of what it may call"),
+        ('[identities]\n"dns:edge" = [1]', "identities.dns:edge", "must be a list of what it may call"),
+        ('[identities]\n"dns:edge" = ["edge"]', "identities", "must not be given without backend.tls"),
+        ('[models]\nopenai = "openai"', "models.openai", "must be a table of api_key and base_url"),
+        ('[models.openai]\nkey = "openai"', "models.openai", "must be a table of api_key and base_url"),
+        ('[models.openai]\nbase_url = "localhost"', "models.openai", "must have as base_url an http"),
+        ('[models.openai]\napi_key = "sk-1234"', "models.openai", "must have as api_key a name that [secrets] holds"),
+        ('[backend.tls]\nkey_password = "sk-1234"', "backend.tls.key_password", "must be env:VARIABLE or file:/path"),
+        ('[edge]\nredis_url = "secret:a"', "edge.redis_url", "must name a secret that [secrets] holds; 'a' is none"),
+        ("[edge]\nprocesses = 2", "edge.processes", "must be 1, or edge.redis_url must name a Redis"),
+        ('[models.Open]\napi_key = "a"', "models.Open", "must be named as models name their provider"),
+    ],
+)
+def test_an_entry_of_a_table_that_is_not_allowed_is_named(tmp_path: Path, entry: str, name: str, reason: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(f"{entry}\n")
+    told = problems({}, file)
+    assert list(told) == [name]
+    assert told[name].startswith(reason)
+    assert "sk-1234" not in str(told)
+
+
+@pytest.mark.parametrize("url", ["redis://localhost", "rediss://plant@redis.example.org:6380/12", "redis://[::1]:6379"])
+def test_the_address_of_redis_holds_no_password(url: str) -> None:
+    assert read_settings({"WORKFLOW_API_EDGE_REDIS_URL": url}).edge.redis_url == url
+    told = problems({"WORKFLOW_API_EDGE_REDIS_URL": url.replace("//", "//plant:open-sesame@").replace("@plant", "")})
+    assert "open-sesame" not in str(told)
+
+
+@pytest.mark.parametrize("setting", ["secret:redis", "file:{}/redis", "env:REDIS"])
+def test_the_address_of_redis_may_be_kept_elsewhere(tmp_path: Path, setting: str) -> None:
+    given = setting.format(tmp_path)
+    (tmp_path / "redis").write_text("rediss://:open-sesame@localhost\n")
+    secrets = Secrets({"redis": f"file:{tmp_path}/redis"}, {"REDIS": "rediss://:open-sesame@localhost"})
+    file = tmp_path / "settings.toml"
+    file.write_text(f'[secrets]\nredis = "env:REDIS"\n[edge]\nredis_url = "{given}"\n')
+    assert read_settings({}, config=file).edge.redis_url == given
+    assert redis_address(given, secrets) == "rediss://:open-sesame@localhost"
+
+
+@pytest.mark.parametrize(("setting", "name"), [("secret:other", "other"), ("env:OTHER", "edge.redis_url")])
+def test_what_is_no_address_of_redis_is_not_told(setting: str, name: str) -> None:
+    secrets = Secrets({"other": "env:OTHER"}, {"OTHER": "open-sesame"})
+    with pytest.raises(SecretError, match=f"'{name}' is no redis:// or rediss:// address") as failed:
+        redis_address(setting, secrets)
+    assert "open-sesame" not in str(failed.value)
+
+
+def test_tables_cannot_be_given_by_variables() -> None:
+    assert list(problems({"WORKFLOW_API_SECRETS_A": "env:A"})) == ["WORKFLOW_API_SECRETS_A"]
+
+
+def test_an_option_is_named_as_the_option() -> None:
+    assert list(problems({}, given={"edge.http": "nowhere"})) == ["--http"]
+
+
+@pytest.mark.parametrize("content", ["[edge", "\udcff"])
+def test_a_file_that_is_not_toml_is_told(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(content, errors="surrogateescape")
+    with pytest.raises(CommandFailed, match="is not TOML"):
+        read_settings({}, config=file)
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="cannot be read: No such file"):
+        read_settings({}, config=tmp_path / "missing.toml")
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1:8080", "[::1]:0", "localhost:9090"])
+def test_an_address_is_written_as_it_is_read(text: str) -> None:
+    assert str(read_settings({"WORKFLOW_API_EDGE_HTTP": text}).edge.http) == text
+
+
+def test_every_part_gets_its_settings(tmp_path: Path) -> None:
+    settings = read_settings(
+        {
+            "WORKFLOW_API_EDGE_HTTP": "[::1]:8081",
+            "WORKFLOW_API_EDGE_CLIENT_ADDRESS": "load_balancer",
+            "WORKFLOW_API_EDGE_DRAIN_SECONDS": "3",
+            "WORKFLOW_API_RUNTIME_SANDBOX": "none",
+            "WORKFLOW_API_OBJECTS_STORE": "s3",
+            "WORKFLOW_API_OBJECTS_BUCKET": "kept",
+            "WORKFLOW_API_OBJECTS_PREFIX": "plant-7/",
+        }
+    )
+
+    edge, backend = edge_settings(settings), backend_settings(settings, tmp_path)
+
+    assert (edge.host, edge.port, edge.client_address, edge.drain_seconds) == ("::1", 8081, "load_balancer", 3.0)
+    assert (backend.data, backend.sandbox, backend.deployment_id) == (tmp_path, "none", "local")
+    assert (backend.objects.store, backend.objects.bucket, backend.objects.prefix) == ("s3", "kept", "plant-7/")
+
+
+@pytest.mark.parametrize(
+    ("listen", "given", "https"),
+    [
+        ("127.0.0.1:8081", {}, False),
+        ("[::1]:8081", {}, False),
+        ("0.0.0.0:8081", {}, True),
+        ("10.0.0.1:8081", {}, True),
+        ("127.0.0.1:8081", {"WORKFLOW_API_CONSOLE_HTTPS": "true"}, True),
+        ("0.0.0.0:8081", {"WORKFLOW_API_CONSOLE_HTTPS": "false"}, False),
+    ],
+)
+def test_a_console_off_loopback_is_reached_over_https_unless_it_is_said(
+    listen: str, given: dict[str, str], https: bool
+) -> None:
+    settings = read_settings({"WORKFLOW_API_CONSOLE_LISTEN": listen, **given})
+    assert settings.console.listen is not None
+    assert console_settings(settings, settings.console.listen).https is https
+
+
+def test_several_processes_share_their_port() -> None:
+    settings = read_settings({"WORKFLOW_API_EDGE_PROCESSES": "2", "WORKFLOW_API_EDGE_REDIS_URL": "redis://localhost"})
+    assert edge_settings(settings).shared_port
+    assert not edge_settings(Settings()).shared_port
+
+
+def test_defaults_are_those_of_the_parts() -> None:
+    """What the parts state as their defaults is not stated a second time."""
+    settings = Settings()
+    assert dataclasses.asdict(edge_settings(settings)) == dataclasses.asdict(type(edge_settings(settings))())
+    folder = Path("/folder")
+    assert backend_settings(settings, folder) == type(backend_settings(settings, folder))(data=folder)
+
+
+@pytest.mark.parametrize("setting", list(known_settings()), ids=lambda setting: setting.name)
+def test_every_setting_is_documented(setting: Setting) -> None:
+    name, variable, default = setting.name, setting.variable, setting.default
+    shown = "see below" if default is None else f"`{default}`"
+    assert f"| `{name}` | `{variable}` | {shown} |" in DOCUMENT
+
+
+def test_every_documented_setting_exists() -> None:
+    known = {setting.name for setting in known_settings()}
+    documented = {line.split("`")[1] for line in DOCUMENT.splitlines() if line.startswith("| `")}
+    of_tables = {name for name in documented if name.partition(".")[0] in TABLES}
+    assert documented - of_tables == known
+    assert {name.partition(".")[0] for name in of_tables} == set(TABLES)
+
+
+def test_a_relative_data_folder_is_told_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert backend_settings(Settings(), Path("data")).data == tmp_path / "data"
+
+
+def test_the_hosts_of_a_console_are_names_without_ports() -> None:
+    settings = read_settings({"WORKFLOW_API_CONSOLE_HOSTS": "Console.Example.org, ::1"})
+    assert console_settings(settings, Address("127.0.0.1", 1)).hosts == ("console.example.org", "::1")
+    for wrong in ("console.example.org:443", "a,,b", "https://a", "*", "a b"):
+        assert list(problems({"WORKFLOW_API_CONSOLE_HOSTS": wrong})) == ["WORKFLOW_API_CONSOLE_HOSTS"]
+
+
+@pytest.mark.parametrize(("name", "most"), [("result_bytes", 31_457_280), ("output_files", 30_000)])
+def test_what_is_handed_to_a_confined_process_has_a_bound_that_fits_its_frame(name: str, most: int) -> None:
+    spelling = f"WORKFLOW_API_RUNTIME_{name.upper()}"
+    assert getattr(read_settings({spelling: str(most)}).runtime, name) == most
+    assert set(problems({spelling: str(most + 1)})) == {spelling}
+    # The most that quoting adds: a value whose text is quoted once more, and names of 1,024 bytes, all quotes.
+    largest = {"value": '"' * most} if name == "result_bytes" else {"names": ['"' * 1_024] * most}
+    assert encode({"operation": "judge", "arguments": largest})

@@ -1,0 +1,133 @@
+"""What a serving process writes to standard error."""
+
+import errno
+import json
+import logging
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from deploy.serve.logs import LineFormatter, told
+from edge.errors import Refusal
+
+EVERYWHERE = """
+import asyncio, gc, logging, sys, threading, warnings
+from deploy.logs import log_to_stderr
+
+log_to_stderr(sys.argv[1])
+ours, theirs = logging.getLogger("edge.server"), logging.getLogger("botocore.endpoint")
+for level in ("debug", "info", "warning", "error"):
+    getattr(ours, level)("run %s", "run_1")
+    getattr(theirs, level)("Authorization: %s", "planted")
+theirs.warning("planted", extra={"planted": "planted"})
+logging.getLogger("openai").setLevel("DEBUG")
+logging.getLogger("openai").debug("planted")
+
+from dbos._logger import dbos_logger, init_logger
+init_logger()
+dbos_logger.error("planted")
+warnings.warn("planted")
+ours.info("%d", "planted")
+
+def broken():
+    raise ValueError("planted")
+
+thread = threading.Thread(target=broken)
+thread.start()
+thread.join()
+
+class Dying:
+    def __del__(self):
+        broken()
+Dying()
+
+async def forgotten():
+    async def task():
+        broken()
+    asyncio.ensure_future(task())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    gc.collect()
+asyncio.run(forgotten())
+try:
+    broken()
+except ValueError:
+    ours.exception("request %s failed", "req_1")
+broken()
+"""
+
+
+def written(level: str) -> list[dict[str, Any]]:
+    """The lines of a process in which everything breaks that can."""
+    ended = subprocess.run(
+        [sys.executable, "-c", EVERYWHERE, level], capture_output=True, encoding="utf-8", check=False, timeout=60
+    )
+    assert ended.returncode == 1
+    assert "planted" not in ended.stderr
+    return [json.loads(line) for line in ended.stderr.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[dict[str, Any]]:
+    return written("debug")
+
+
+def test_lines_of_ours_are_told_from_the_level_on(lines: list[dict[str, Any]]) -> None:
+    ours = [line["level"] for line in lines if line["message"] == "run run_1"]
+    assert ours == ["debug", "info", "warning", "error"]
+    quiet = [line["level"] for line in written("error") if line["message"] == "run run_1"]
+    assert quiet == ["error"]
+
+
+def test_of_libraries_only_the_place_is_told_and_no_less_than_a_warning(lines: list[dict[str, Any]]) -> None:
+    theirs = [line for line in lines if line["logger"] in {"botocore.endpoint", "openai", "dbos"}]
+    assert [line["level"] for line in theirs] == ["warning", "error", "warning", "error"]
+    assert all(line["message"].startswith("said at ") for line in theirs)
+    assert all(set(line) == {"level", "logger", "timestamp", "message"} for line in theirs)
+
+
+def test_whatever_breaks_is_told_by_kind_and_place(lines: list[dict[str, Any]]) -> None:
+    broken = {line["message"].partition(":")[0]: line["exception"] for line in lines if "exception" in line}
+    assert {"A thread broke", "An exception was ignored", "request req_1 failed", "The process broke"} <= set(broken)
+    assert len(broken) == 5  # and the task that nobody waited for
+    for exception in broken.values():
+        assert exception.startswith("builtins.ValueError\n  ")
+        assert exception.endswith(" broken")
+
+
+def record(message: str, *args: object, error: BaseException | None = None, logger: str = "edge.usage") -> Any:
+    exc_info = None if error is None else (type(error), error, error.__traceback__)
+    made = logging.LogRecord(logger, logging.WARNING, "/x.py", 7, message, args, exc_info)
+    return json.loads(LineFormatter().format(made))
+
+
+def test_of_an_exception_in_a_line_of_ours_only_ours_speak() -> None:
+    refusal = Refusal("runtime_unreachable")
+    assert record("they wait: %s", refusal)["message"] == f"they wait: {refusal}"
+    assert record("they wait: %s, %d", ValueError("planted"), 5)["message"] == "they wait: ValueError, 5"
+
+
+def test_an_exception_is_told_with_what_led_to_it() -> None:
+    error = OSError(errno.ENOSPC, "planted", "planted")
+    error.__cause__ = KeyError("planted")
+    exception = record("a line", error=error)["exception"].splitlines()
+    assert exception == ["builtins.OSError ENOSPC", "from builtins.KeyError"]
+
+
+def test_of_a_group_every_exception_is_told() -> None:
+    group = ExceptionGroup("planted", [ValueError("planted"), ExceptionGroup("planted", [KeyError("planted")])])
+    assert list(told(group)) == [
+        "builtins.ExceptionGroup",
+        "  builtins.ValueError",
+        "  builtins.ExceptionGroup",
+        "    builtins.KeyError",
+    ]
+
+
+@pytest.mark.parametrize(("code", "shown"), [("NoSuchKey", " NoSuchKey"), ("planted text", ""), (None, "")])
+def test_the_code_of_a_store_is_told_where_it_is_one(code: str | None, shown: str) -> None:
+    error = ClientError({"Error": {"Code": code, "Message": "planted"}}, "GetObject")  # type: ignore[typeddict-item]
+    assert list(told(error)) == [f"botocore.exceptions.ClientError{shown}"]

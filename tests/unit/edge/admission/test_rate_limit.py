@@ -1,0 +1,31 @@
+import asyncio
+
+from edge.admission.rate_limit import LocalRateLimiter, Window
+
+MINUTE = 29_833_333 * 60_000
+
+
+def count(limiter: LocalRateLimiter, at_ms: int, key_id: str = "ak_a") -> Window:
+    return asyncio.run(limiter.count(key_id, 2, at_ms))
+
+
+def test_the_call_after_the_limit_is_one_too_many() -> None:
+    limiter = LocalRateLimiter()
+    assert [count(limiter, MINUTE).full for _ in range(4)] == [False, False, True, True]
+
+
+def test_the_count_starts_again_with_the_utc_minute() -> None:
+    limiter = LocalRateLimiter()
+    assert [count(limiter, MINUTE + 59_999).used for _ in range(3)] == [1, 2, 3]
+    assert count(limiter, MINUTE + 60_000) == Window(limit=2, used=1, reset_seconds=60)
+
+
+def test_keys_do_not_share_a_limit() -> None:
+    limiter = LocalRateLimiter()
+    assert [count(limiter, MINUTE, key_id).used for key_id in ("ak_a", "ak_b", "ak_a")] == [1, 1, 2]
+
+
+def test_the_wait_reaches_into_the_next_minute_and_is_never_zero() -> None:
+    limiter = LocalRateLimiter()
+    waits = {0: 60, 1: 60, 1000: 59, 58_999: 2, 59_000: 1, 59_999: 1}
+    assert {at: count(limiter, MINUTE + at).reset_seconds for at in waits} == waits

@@ -1,0 +1,58 @@
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from edge.console.charts import Bar, bar_chart, scale_top
+
+KINDS = ("answered", "refused")
+
+
+def heights(svg: str) -> list[float]:
+    return [float(height) for height in re.findall(r'<rect [^>]*height="([0-9.]+)"', svg)]
+
+
+def test_the_highest_bar_is_as_high_as_the_chart_when_it_meets_the_scale() -> None:
+    low, high = heights(bar_chart([Bar("a", (5, 0)), Bar("b", (10, 0))], KINDS, "calls"))
+    assert (low, high) == (80, 160)
+
+
+def test_the_parts_of_a_bar_stand_on_one_another() -> None:
+    svg = bar_chart([Bar("a", (5, 5))], KINDS, "calls")
+    answered, refused = (
+        (float(y), float(tall)) for y, tall in re.findall(r' y="([0-9.]+)" width="[0-9.]+" height="([0-9.]+)"', svg)
+    )
+    assert refused[0] + refused[1] == answered[0]
+
+
+@pytest.mark.parametrize("bars", [[], [Bar("a", (0, 0))]])
+def test_a_chart_of_nothing_has_no_bars_and_is_whole(bars: list[Bar]) -> None:
+    svg = bar_chart(bars, KINDS, "calls")
+    assert heights(svg) == []
+    ET.fromstring(svg)  # noqa: S314 - made here
+
+
+def test_a_chart_says_what_it_shows_to_who_does_not_see_it() -> None:
+    svg = bar_chart([Bar("10:00", (1200, 3))], KINDS, "1,203 calls")
+    assert 'role="img" aria-label="1,203 calls"' in svg
+    assert "<title>10:00: 1,200 answered, 3 refused</title>" in svg
+
+
+def test_words_in_a_chart_are_escaped() -> None:
+    svg = bar_chart([Bar("<script>", (1, 0))], KINDS, '"><script>')
+    assert "<script>" not in svg
+    ET.fromstring(svg)  # noqa: S314 - made here
+
+
+def test_a_chart_has_no_inline_style() -> None:
+    assert "style" not in bar_chart([Bar("a", (1, 2))], KINDS, "calls")
+
+
+@pytest.mark.parametrize(("most", "top"), [(0, 1), (1, 1), (2, 2), (3, 5), (9, 10), (11, 20), (200, 200), (201, 500)])
+def test_the_scale_ends_at_a_round_number_above_every_bar(most: int, top: int) -> None:
+    assert scale_top(most) == top
+
+
+@pytest.mark.parametrize(("calls", "end"), [(7, "10"), (700, "1k"), (15_000, "20k"), (2_000_000, "2M")])
+def test_the_end_of_the_scale_is_short_enough_for_its_margin(calls: int, end: str) -> None:
+    assert f">{end}</text>" in bar_chart([Bar("a", (calls, 0))], KINDS, "calls")

@@ -1,0 +1,40 @@
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from edge.console.key_details import key_sheet, state_of
+from tests.unit.edge.console.recorded_services import key_record
+from workflow_api.v1.keys_pb2 import AllowedHours
+
+MADE = 1_000_000_000_000
+LATER = MADE + 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("state", "now", "text"),
+    [
+        ("active", MADE + 59_999, "Not yet active"),
+        ("active", MADE + 60_000, "Active"),
+        ("rotating", LATER, "Rotating until 2001-09-10 01:46:40 UTC"),
+        ("revoked", LATER, "Revoked"),
+        ("revoked", MADE, "Revoked"),
+        ("expired", LATER, "Expired"),
+    ],
+)
+def test_a_state_is_named_as_the_administrator_knows_it(state: str, now: int, text: str) -> None:
+    record = key_record(state=state, rotating_until=Timestamp(seconds=1_000_000_000 + 86_400))
+    assert state_of(record, now).text == text
+
+
+def test_what_does_not_limit_a_key_is_said_in_words() -> None:
+    sheet = key_sheet(key_record(), LATER)
+    assert (sheet.workflows, sheet.source_allow_list, sheet.allowed_hours, sheet.used_ms) == (
+        "all active workflows",
+        "any address",
+        "any hour",
+        None,
+    )
+
+
+def test_allowed_hours_are_said_as_times_of_the_day() -> None:
+    record = key_record(allowed_hours=AllowedHours(start_hour=22, end_hour=6))
+    assert key_sheet(record, LATER).allowed_hours == "22:00 to 06:00 UTC"

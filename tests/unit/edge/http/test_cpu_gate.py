@@ -1,0 +1,80 @@
+import asyncio
+
+import pytest
+
+from edge.errors import Refusal
+from edge.http.cpu_gate import Turns
+
+
+def test_one_works_at_a_time_in_the_order_of_coming() -> None:
+    async def attempt() -> list[str]:
+        turns, done = Turns(), []
+
+        async def work(name: str) -> None:
+            async with turns:
+                done.append(f"{name} begins")
+                await asyncio.sleep(0)
+                done.append(f"{name} ends")
+
+        await asyncio.gather(*(work(name) for name in "abc"))
+        return done
+
+    assert asyncio.run(attempt()) == [f"{name} {what}" for name in "abc" for what in ("begins", "ends")]
+
+
+def test_a_turn_leaves_others_three_times_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 100.0
+    rests: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        rests.append(seconds)
+
+    async def attempt() -> None:
+        nonlocal clock
+        turns = Turns()
+        async with turns:
+            clock += 2.0
+        clock += 1.0
+        async with turns:
+            pass
+
+    monkeypatch.setattr("edge.http.cpu_gate.monotonic", lambda: clock)
+    monkeypatch.setattr("edge.http.cpu_gate.asyncio.sleep", sleep)
+    asyncio.run(attempt())
+    assert rests == [0.0, 5.0]
+
+
+def test_too_many_that_wait_are_refused() -> None:
+    async def attempt() -> list[str]:
+        turns, let_go = Turns(), asyncio.Event()
+
+        async def work() -> str:
+            try:
+                async with turns:
+                    await let_go.wait()
+            except Refusal as refusal:
+                return refusal.code
+            return "done"
+
+        working = [asyncio.create_task(work()) for _ in range(40)]
+        await asyncio.sleep(0)
+        let_go.set()
+        return await asyncio.gather(*working)
+
+    assert asyncio.run(attempt()) == ["done"] * 32 + ["runtime_unreachable"] * 8
+
+
+def test_work_that_fails_or_is_given_up_leaves_the_turn_to_the_next() -> None:
+    async def attempt() -> None:
+        turns = Turns()
+        with pytest.raises(ValueError, match="broken"):
+            async with turns:
+                raise ValueError("broken")
+        async with turns:
+            waiting = asyncio.create_task(turns.__aenter__())
+            await asyncio.sleep(0)
+            waiting.cancel()
+        async with asyncio.timeout(30), turns:
+            pass
+
+    asyncio.run(attempt())

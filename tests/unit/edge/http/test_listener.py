@@ -1,0 +1,115 @@
+import asyncio
+import errno
+import socket
+from contextlib import ExitStack
+
+import pytest
+import uvloop
+
+from edge.http.listener import Listener
+
+CALLERS = 200
+
+
+class Made(asyncio.Protocol):
+    """Remembers every connection."""
+
+    transports: list[asyncio.BaseTransport]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transports.append(transport)
+
+
+def made() -> type[Made]:
+    return type("Made", (Made,), {"transports": []})
+
+
+async def rounds(number: int) -> None:
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+def test_many_callers_are_taken_in_few_rounds_of_the_loop() -> None:
+    async def attempt() -> int:
+        protocol = made()
+        listener = Listener(protocol, "127.0.0.1", 0)
+        with ExitStack() as stack:
+            for _ in range(CALLERS):
+                stack.enter_context(socket.create_connection(("127.0.0.1", listener.port)))
+            await rounds(20)
+            taken = len(protocol.transports)
+            for transport in protocol.transports:
+                transport.close()
+            await listener.close()
+        return taken
+
+    assert uvloop.run(attempt()) == CALLERS
+
+
+def test_who_waits_at_the_door_is_taken_before_it_closes() -> None:
+    async def attempt() -> int:
+        protocol = made()
+        listener = Listener(protocol, "127.0.0.1", 0)
+        with ExitStack() as stack:
+            for _ in range(CALLERS):
+                stack.enter_context(socket.create_connection(("127.0.0.1", listener.port)))
+            await listener.close()
+            for transport in protocol.transports:
+                transport.close()
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", listener.port))
+        return len(protocol.transports)
+
+    assert uvloop.run(attempt()) == CALLERS
+
+
+def test_an_address_in_use_is_an_error() -> None:
+    async def attempt() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            for shared in (False, True):
+                with pytest.raises(OSError, match="in use") as failed:
+                    Listener(made(), "127.0.0.1", taken.getsockname()[1], shared=shared)
+                assert failed.value.errno == errno.EADDRINUSE
+
+    uvloop.run(attempt())
+
+
+def test_a_port_may_be_shared_and_a_name_may_have_several_addresses() -> None:
+    async def attempt() -> None:
+        one = Listener(made(), "localhost", 0, shared=True)
+        other = Listener(made(), "localhost", one.port, shared=True)
+        socket.create_connection(("localhost", one.port)).close()
+        assert other.port == one.port
+        await one.close()
+        await other.close()
+
+    uvloop.run(attempt())
+
+
+def test_a_door_that_cannot_be_gone_through_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    accept = socket.socket.accept
+    failures = 3
+
+    def failing(self: socket.socket) -> object:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise OSError(errno.EMFILE, "too many open files")
+        return accept(self)
+
+    async def attempt() -> None:
+        monkeypatch.setattr(socket.socket, "accept", failing)
+        monkeypatch.setattr("edge.http.listener._PAUSE_SECONDS", 0.01)
+        protocol = made()
+        listener = Listener(protocol, "127.0.0.1", 0)
+        with socket.create_connection(("127.0.0.1", listener.port)):
+            async with asyncio.timeout(30):
+                while not protocol.transports:  # noqa: ASYNC110 - a state of the loop itself
+                    await asyncio.sleep(0.01)
+            protocol.transports[0].close()
+            await listener.close()
+
+    uvloop.run(attempt())
+    assert "no caller can be taken" in caplog.text
