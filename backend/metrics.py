@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from backend.runs.status import CANCELLED, COMPLETED, FAILED
+from backend.run_status import CANCELLED, COMPLETED, FAILED
 from telemetry import Counter, Family, Gauge, Histogram, Level, Timed
 
 # Those of backend.runs, which counts like everybody else and so cannot be asked.

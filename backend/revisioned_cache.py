@@ -16,7 +16,7 @@ class _Entry:
     size: int
 
 
-class Kept:
+class RevisionedCache:
     """Values by name, each of one revision of the data; those used last stay, up to `most` in the sum of their sizes.
 
     One for each database, as names and revisions are its own.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from backend.clock import Clock
 from backend.cursors import Cursors
 from backend.release import RELEASE
-from backend.revisioned_cache import Kept
+from backend.revisioned_cache import RevisionedCache
 from backend.schemas.judge import SchemaJudge
 from backend.secrets import Secrets
 from backend.storage.database import Database
@@ -24,6 +24,6 @@ class Services:
     cursors: Cursors
     release: str = RELEASE
     secrets: Secrets = field(default_factory=Secrets)
-    kept: Kept = field(default_factory=Kept)
+    cache: RevisionedCache = field(default_factory=RevisionedCache)
     model_providers: frozenset[str] = frozenset()
     schemas: SchemaJudge = field(default_factory=SchemaJudge)

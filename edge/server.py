@@ -8,7 +8,7 @@ from time import perf_counter, time
 from typing import Final
 
 from edge import metrics
-from edge.admission.checks import Call, Means, PreflightAnswered, admit
+from edge.admission.checks import AdmissionDeps, Call, PreflightAnswered, admit
 from edge.admission.key_mirror import KeyMirrorFollower
 from edge.admission.keyring import Keyring
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter
@@ -17,7 +17,7 @@ from edge.channel import Channel
 from edge.dispatch import Dispatcher
 from edge.errors import Refusal
 from edge.http.api_connections import Room
-from edge.http.cpu_gate import Turns
+from edge.http.cpu_gate import CpuGate
 from edge.http.listener import Listener
 from edge.http.request import HttpRequest
 from edge.http.response import Answer, refused
@@ -56,13 +56,13 @@ class Edge:
         self._follower = KeyMirrorFollower(channel, keyring, settings)
         self._usage = UsageRecorder(channel, settings)
         self._dispatcher = Dispatcher(channel, keyring, settings)
-        self._means = Means(
+        self._deps = AdmissionDeps(
             routes=RouteTable(),
             keyring=keyring,
             limiter=limiter or LocalRateLimiter(),
             address_of=address_reader(settings.client_address),
             body_seconds=settings.body_seconds,
-            turns=Turns(),
+            cpu_gate=CpuGate(),
         )
         self._pages = Pages(settings.app_domain)
         self._http: HttpServer | None = None
@@ -98,8 +98,8 @@ class Edge:
     def measured(self) -> list[Family]:
         """Return what tells of its state, and what all edges of this process have counted; from any thread."""
         families = metrics.counted()
-        families += [metrics.KEYS_AGE.now(self._means.keyring.age), *self._usage.measured()]
-        families += self._means.limiter.measured()
+        families += [metrics.KEYS_AGE.now(self._deps.keyring.age), *self._usage.measured()]
+        families += self._deps.limiter.measured()
         if self._http is not None:
             families += self._http.measured()
         return families
@@ -109,7 +109,7 @@ class Edge:
         if not (request.path == BASE or request.path.startswith(_UNDER_BASE)):
             return self._pages.answer(request)
         began = perf_counter()
-        call = Call(request, self._means, self._clock())
+        call = Call(request, self._deps, self._clock())
         reason = ""
         try:
             await admit(call)

@@ -34,7 +34,7 @@ def record(
 
     `action` is a noun and a past participle, as `key.rotated`; `details` never hold a secret or content of a run.
     """
-    tx.later(
+    tx.enqueue(
         _INSERT,
         audit_id=new_id("aud"),
         at=at,

@@ -36,7 +36,7 @@ def ensure(tx: Tx, deployment_id: str) -> Any:
     """The deployment's row; a fresh one is governed, enabled and licensed (DECISIONS.md, 2)."""
     row = tx.one(_SELECT)
     if row is None:
-        tx.later(
+        tx.enqueue(
             _INSERT,
             deployment_id=deployment_id,
             governed=1,
@@ -62,15 +62,15 @@ def get(tx: Tx) -> Any:
 def change(tx: Tx, changes: dict[str, object]) -> Any:
     """Writes the given columns and returns the row as it is then."""
     row = tx.one(_SELECT)
-    tx.later(_UPDATE, **{f"new_{name}": changes.get(name, getattr(row, name)) for name in _CHANGEABLE})
+    tx.enqueue(_UPDATE, **{f"new_{name}": changes.get(name, getattr(row, name)) for name in _CHANGEABLE})
     return tx.one(_SELECT)
 
 
 def touch(tx: Tx) -> None:
     """Raises the revision, so that every edge hears of a change of a key."""
-    tx.later(_TOUCH)
+    tx.enqueue(_TOUCH)
 
 
 def note_first_key(tx: Tx) -> None:
     """Keeps that a key was made once, whatever becomes of it."""
-    tx.later(_FIRST_KEY)
+    tx.enqueue(_FIRST_KEY)

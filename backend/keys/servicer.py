@@ -109,7 +109,7 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
     ) -> keys_pb2.RecordUsageResponse:
         """Keeps a batch of usage records."""
         batch_id = request.batch_id or new_id("use")
-        self._services.database.write(lambda tx: usage_sql.keep(tx, batch_id, request.records), of="usage")
+        self._services.database.write(lambda tx: usage_sql.keep(tx, batch_id, request.records), lock_key="usage")
         return keys_pb2.RecordUsageResponse()
 
     def ListUsage(

@@ -4,7 +4,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from backend.runs.status import IN_FLIGHT
+from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
 from backend.storage.statements import prepare
 from backend.storage.tables.keys import api_keys, daily_usage
@@ -79,18 +79,18 @@ def mirror(tx: Tx) -> list[Any]:
 
 def add(tx: Tx, columns: dict[str, object]) -> None:
     """Writes a new key."""
-    tx.later(_INSERT, **columns)
+    tx.enqueue(_INSERT, **columns)
 
 
 def edit(tx: Tx, row: Any, changes: dict[str, object]) -> None:
     """Writes the changed columns of a key that was read as `row` in the same transaction."""
     values = {f"new_{name}": changes.get(name, getattr(row, name)) for name in _COLUMNS}
-    tx.later(_EDIT, of_key_id=row.key_id, **values)
+    tx.enqueue(_EDIT, of_key_id=row.key_id, **values)
 
 
 def remove(tx: Tx, key_id: str) -> None:
     """Removes a key with its counters; runs, usage records and the audit trail stay."""
-    tx.later(_DELETE, key_id=key_id)
+    tx.enqueue(_DELETE, key_id=key_id)
 
 
 def access(tx: Tx, key_id: str) -> Any:

@@ -68,7 +68,7 @@ def keep(tx: Tx, batch_id: str, records: Sequence[keys_pb2.UsageRecord]) -> None
     for values, calls in hours.items():
         of_hour = dict(zip(_COUNTED, values, strict=True))
         if not tx.run(_MORE, more=calls, **{f"of_{name}": value for name, value in of_hour.items()}):
-            tx.later(_FIRST_OF_HOUR, calls=calls, **of_hour)
+            tx.enqueue(_FIRST_OF_HOUR, calls=calls, **of_hour)
 
 
 def newest(tx: Tx, *, key_id: str | None, since: int, limit: int) -> list[Any]:

@@ -92,7 +92,7 @@ class Approvals:
             tx.after_commit(self._runtime.wake)
             return row
 
-        row = self._services.database.write(work, of=run_of(found.run_id))
+        row = self._services.database.write(work, lock_key=run_of(found.run_id))
         return runs_pb2.DecideApprovalResponse(
             approval_id=row.approval_id, run_id=row.run_id, status=messages.run_status(row.status)
         )

@@ -62,7 +62,7 @@ def find(tx: Tx, approval_id: str) -> Any:
 
 def decide(tx: Tx, approval_id: str, *, state: str, actor: str, comment: str | None, at: int) -> None:
     """Writes the decision on an approval that waits for one."""
-    tx.later(_DECIDE, of_approval_id=approval_id, new_state=state, actor=actor, new_comment=comment, at_ms=at)
+    tx.enqueue(_DECIDE, of_approval_id=approval_id, new_state=state, actor=actor, new_comment=comment, at_ms=at)
 
 
 def finish_step(
@@ -70,7 +70,7 @@ def finish_step(
 ) -> None:
     """Writes what a decision made of its step, with code and message of an error, and the run's counters with it."""
     code, message = error or (None, None)
-    tx.later(
+    tx.enqueue(
         _FINISH_STEP,
         of_run_id=run_id,
         of_step=step,
@@ -80,4 +80,4 @@ def finish_step(
         new_error_message=message,
         at_ms=at,
     )
-    tx.later(_COUNT[status == "completed"], of_run_id=run_id)
+    tx.enqueue(_COUNT[status == "completed"], of_run_id=run_id)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from backend.audit import sql as audit
 from backend.errors import ApiError
 from backend.rpc.interceptors import Caller
+from backend.run_status import CANCELLED, RUNNING, TERMINAL
 from backend.runs import lifecycle, lifecycle_sql
 from backend.runs.run_lookup import find_state
 from backend.runs.runtime_port import Runtime
-from backend.runs.status import CANCELLED, RUNNING, TERMINAL
 from backend.services import Services
 from backend.storage.database import Tx, run_of
 from workflow_api.v1 import errors_pb2
@@ -43,4 +43,4 @@ def cancel_run(services: Services, runtime: Runtime, run_id: str, caller: Caller
         lifecycle.close_run(tx, run_id, CANCELLED, at)
         return Cancellation(CANCELLED, at)
 
-    return services.database.write(work, of=run_of(run_id))
+    return services.database.write(work, lock_key=run_of(run_id))

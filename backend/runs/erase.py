@@ -38,7 +38,7 @@ def erase_run(services: Services, runtime: Runtime, run_id: str, caller: Caller,
         erase(tx, runtime, run, at=at, actor=caller.audit_name, details={"reason": reason} if reason else {})
         return at
 
-    return services.database.write(work, of=run_of(run_id))
+    return services.database.write(work, lock_key=run_of(run_id))
 
 
 def erase(tx: Tx, runtime: Runtime, run: Any, *, at: int, actor: str, details: Mapping[str, object]) -> None:

@@ -70,10 +70,10 @@ _REMOVED = prepare(
 def clear(tx: Tx, run_id: str, *, warnings: str, pii_redaction: str | None, at: int) -> None:
     """Clears every content-bearing value of a run and orders the removal of its objects; nothing stays readable."""
     tx.leaves_no_trace = True
-    tx.later(_CLEAR, of_run_id=run_id, new_warnings=warnings, new_pii_redaction=pii_redaction, at_ms=at)
+    tx.enqueue(_CLEAR, of_run_id=run_id, new_warnings=warnings, new_pii_redaction=pii_redaction, at_ms=at)
     for deletion in _DELETIONS:
-        tx.later(deletion, of_run_id=run_id)
-    tx.later(_ORDER_REMOVAL, run_id=run_id, requested_at=at)
+        tx.enqueue(deletion, of_run_id=run_id)
+    tx.enqueue(_ORDER_REMOVAL, run_id=run_id, requested_at=at)
 
 
 def finished_before(tx: Tx, before: int, most: int) -> list[Any]:
@@ -94,4 +94,4 @@ def ordered_removals(tx: Tx) -> list[Any]:
 
 def removed(tx: Tx, run_id: str, ordered_at: int) -> None:
     """A run's objects are gone, as it was ordered then; what was ordered since stays to be done."""
-    tx.later(_REMOVED, of_run_id=run_id, ordered_at=ordered_at)
+    tx.enqueue(_REMOVED, of_run_id=run_id, ordered_at=ordered_at)

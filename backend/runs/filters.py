@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from backend.errors import ApiError
-from backend.runs.status import TRANSITIONS
+from backend.run_status import TRANSITIONS
 from workflow_api.v1 import errors_pb2, runs_pb2
 
 _DATE_TIME: Final = re.compile(

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from backend import json_text, metrics
 from backend.ids import new_id
+from backend.run_status import CANCELLED, COMPLETED, FAILED, TERMINAL
 from backend.runs import lifecycle_sql, promotion_sql
-from backend.runs.status import CANCELLED, COMPLETED, FAILED, TERMINAL
 from backend.storage.database import Tx
 
 EVENT_OF_STATUS: Final = {COMPLETED: "run.completed", FAILED: "run.failed", CANCELLED: "run.cancelled"}
@@ -21,7 +21,7 @@ class SegmentEndedError(Exception):
     """The segment does not run (any more), so nothing may be recorded for it."""
 
 
-class Held(NamedTuple):
+class SegmentLease(NamedTuple):
     """A segment, and the process that runs it."""
 
     segment_id: str
@@ -186,7 +186,7 @@ def close_run(
     *,
     error_code: str | None = None,
     error_message: str | None = None,
-    held: Held | None = None,
+    lease: SegmentLease | None = None,
     result: RunResult | None = None,
     warnings: Sequence[str] = (),
     promoted: bool | None = None,
@@ -200,7 +200,7 @@ def close_run(
     """
     if status not in TERMINAL:
         raise ValueError(f"{status} is not a final status")
-    if held is not None and not lifecycle_sql.owns(tx, held.segment_id, held.owner):
+    if lease is not None and not lifecycle_sql.owns(tx, lease.segment_id, lease.owner):
         return False
     result = result or RunResult()
     if promoted is None:

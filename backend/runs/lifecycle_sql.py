@@ -16,8 +16,8 @@ from sqlalchemy import (
     update,
 )
 
+from backend.run_status import RUNNING, TERMINAL, WAITING, before
 from backend.runs.promotion_sql import OUTPUTS_COUNT
-from backend.runs.status import RUNNING, TERMINAL, WAITING, before
 from backend.storage.database import Tx
 from backend.storage.statements import Statement, prepare
 from backend.storage.tables.runs import approvals, events, runs, segments, status_in, steps
@@ -197,7 +197,7 @@ def open_segments(tx: Tx, run_id: str) -> list[Any]:
 
 def add_segment(tx: Tx, segment_id: str, run_id: str, at: int) -> None:
     """Writes a queued segment with the run's next ordinal."""
-    tx.later(_ADD_SEGMENT, of_segment_id=segment_id, of_run_id=run_id, at_ms=at)
+    tx.enqueue(_ADD_SEGMENT, of_segment_id=segment_id, of_run_id=run_id, at_ms=at)
 
 
 def take_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
@@ -207,17 +207,17 @@ def take_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
 
 def set_running(tx: Tx, segment_id: str, at: int) -> None:
     """Sets the segment's run running, and when it first began."""
-    tx.later(_SET_RUNNING, of_segment_id=segment_id, at_ms=at)
+    tx.enqueue(_SET_RUNNING, of_segment_id=segment_id, at_ms=at)
 
 
 def request_cancel(tx: Tx, run_id: str, at: int, reason: str | None) -> None:
     """Keeps that the end of a run was asked for, and why."""
-    tx.later(_REQUEST_CANCEL, of_run_id=run_id, at_ms=at, new_reason=reason)
+    tx.enqueue(_REQUEST_CANCEL, of_run_id=run_id, at_ms=at, new_reason=reason)
 
 
 def set_waiting(tx: Tx, run_id: str) -> None:
     """Parks a running run."""
-    tx.later(_SET_WAITING, of_run_id=run_id)
+    tx.enqueue(_SET_WAITING, of_run_id=run_id)
 
 
 def owns(tx: Tx, segment_id: str, owner: str) -> bool:
@@ -237,17 +237,17 @@ def has_begun(tx: Tx, run_id: str) -> bool:
 
 def start_closing_segment(tx: Tx, segment_id: str, at: int) -> None:
     """Opens a segment that only holds a run's last events; it has no owner."""
-    tx.later(_START_CLOSING_SEGMENT, of_segment_id=segment_id, at_ms=at)
+    tx.enqueue(_START_CLOSING_SEGMENT, of_segment_id=segment_id, at_ms=at)
 
 
 def end_segment(tx: Tx, segment_id: str, at: int) -> None:
     """Ends one segment."""
-    tx.later(_END_SEGMENT, of_segment_id=segment_id, at_ms=at)
+    tx.enqueue(_END_SEGMENT, of_segment_id=segment_id, at_ms=at)
 
 
 def end_segments(tx: Tx, run_id: str, at: int) -> None:
     """Ends every open segment of a run."""
-    tx.later(_END_SEGMENTS, of_run_id=run_id, at_ms=at)
+    tx.enqueue(_END_SEGMENTS, of_run_id=run_id, at_ms=at)
 
 
 def has_decisions_to_continue(tx: Tx, run_id: str) -> bool:
@@ -257,7 +257,7 @@ def has_decisions_to_continue(tx: Tx, run_id: str) -> bool:
 
 def continue_decisions(tx: Tx, run_id: str, segment_id: str) -> None:
     """Lets a segment go on from the decisions that no segment goes on from yet."""
-    tx.later(_CONTINUE, of_run_id=run_id, of_segment_id=segment_id)
+    tx.enqueue(_CONTINUE, of_run_id=run_id, of_segment_id=segment_id)
 
 
 def untold_decisions(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
@@ -277,12 +277,12 @@ def close(tx: Tx, run_id: str, status: str, **columns: object) -> bool:
 
 def withdraw_approvals(tx: Tx, run_id: str, at: int) -> None:
     """Takes back what still waits for a person."""
-    tx.later(_WITHDRAW, of_run_id=run_id, at_ms=at)
+    tx.enqueue(_WITHDRAW, of_run_id=run_id, at_ms=at)
 
 
 def cancel_steps(tx: Tx, run_id: str, at: int) -> None:
     """Cancels every step that has not finished."""
-    tx.later(_CANCEL_STEPS, of_run_id=run_id, at_ms=at)
+    tx.enqueue(_CANCEL_STEPS, of_run_id=run_id, at_ms=at)
 
 
 def is_unswept(tx: Tx, run_id: str) -> bool:

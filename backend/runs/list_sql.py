@@ -25,8 +25,8 @@ from sqlalchemy import (
     union_all,
 )
 
+from backend.run_status import FINISHED, IN_FLIGHT, TRANSITIONS
 from backend.runs.filters import RunFilters
-from backend.runs.status import FINISHED, IN_FLIGHT, TRANSITIONS
 from backend.storage.database import Tx
 from backend.storage.statements import Statement, prepare
 from backend.storage.tables.runs import runs, status_in
@@ -184,12 +184,12 @@ def _distinct(column: str, known: tuple[str, ...], in_flight: bool) -> Statement
     """A skip scan: the distinct values of the column that follows the known ones in an index, one probe for each."""
     index = _IN_FLIGHT if in_flight else _BY_REFERENCE if known else None
     columns = (*known, column)
-    of = [bindparam(name, type_=Text) for name in known]
+    known_values = [bindparam(name, type_=Text) for name in known]
 
     def next_value(*above: ColumnElement[bool]) -> Select[Any]:
         query = select(runs.c[column].label("value")).where(*above)
         if known:
-            query = query.where(tuple_(*_columns(known)) <= tuple_(*of))
+            query = query.where(tuple_(*_columns(known)) <= tuple_(*known_values))
             # What SQLite reads the index by: from a tuple it would walk all that equal it.
             query = query.where(*(runs.c[name].is_not_distinct_from(bindparam(name)) for name in known))
         if index is None:
@@ -198,9 +198,9 @@ def _distinct(column: str, known: tuple[str, ...], in_flight: bool) -> Statement
         return ordered.limit(literal_column("1")).with_hint(runs, f"INDEXED BY {index.name}", "sqlite")
 
     position = tuple_(*_columns(columns))
-    first = next_value(position >= tuple_(*of, literal_column("''")))
+    first = next_value(position >= tuple_(*known_values, literal_column("''")))
     values = select(first.scalar_subquery().label("value")).cte("found", recursive=True)
-    above = (position > tuple_(*of, values.c.value), runs.c[column] > values.c.value)
+    above = (position > tuple_(*known_values, values.c.value), runs.c[column] > values.c.value)
     following = next_value(*above[0 if known else 1 :]).scalar_subquery()
     values = values.union_all(select(following).where(values.c.value.is_not(None)))
     return prepare(select(values.c.value).where(values.c.value.is_not(None)))

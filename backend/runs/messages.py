@@ -6,7 +6,7 @@ import orjson
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.clock import to_timestamp
-from backend.runs.status import COMPLETED, FAILED
+from backend.run_status import COMPLETED, FAILED
 from workflow_api.v1 import runs_pb2
 
 _STATUS: Final = {name.removeprefix("RUN_STATUS_").lower(): number for name, number in runs_pb2.RunStatus.items()}

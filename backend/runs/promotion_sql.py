@@ -33,9 +33,9 @@ def has_promoted(tx: Tx, run_id: str) -> bool:
 
 def count_outputs(tx: Tx, run_id: str) -> None:
     """Sets how many promoted outputs the run has: all that it has now."""
-    tx.later(_COUNT_OUTPUTS, of_run_id=run_id)
+    tx.enqueue(_COUNT_OUTPUTS, of_run_id=run_id)
 
 
 def stamp_outputs(tx: Tx, run_id: str, at: int) -> None:
     """Sets when the run's outputs were promoted."""
-    tx.later(_STAMP_OUTPUTS, of_run_id=run_id, at_ms=at)
+    tx.enqueue(_STAMP_OUTPUTS, of_run_id=run_id, at_ms=at)

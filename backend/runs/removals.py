@@ -40,7 +40,7 @@ class Removals:
 
     def _remove(self, run_id: str, ordered_at: int) -> None:
         self._objects.delete_prefix(run_prefix(run_id))
-        self._database.write(lambda tx: erase_sql.removed(tx, run_id, ordered_at), of=run_of(run_id))
+        self._database.write(lambda tx: erase_sql.removed(tx, run_id, ordered_at), lock_key=run_of(run_id))
 
     def _done(self, what: Callable[[str], None], run_ids: list[str]) -> list[str]:
         """The runs for which it could be done."""

@@ -3,8 +3,8 @@
 from typing import Any
 
 from backend.errors import ApiError
+from backend.run_status import TERMINAL
 from backend.runs import sql
-from backend.runs.status import TERMINAL
 from backend.storage.database import Tx
 from workflow_api.v1 import errors_pb2
 

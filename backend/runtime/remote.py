@@ -74,7 +74,7 @@ class RemoteRuntime:
         if not database.read(is_there):
             return
         with database.hold("queue purge") as mine:
-            while mine and database.write(lambda tx: purge(tx, before, _PURGED_AT_ONCE), of="queue purge"):
+            while mine and database.write(lambda tx: purge(tx, before, _PURGED_AT_ONCE), lock_key="queue purge"):
                 pass
 
     def _most(self) -> int:

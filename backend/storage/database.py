@@ -93,7 +93,7 @@ class Tx:
         text, arguments = statement.prepare(self._dialect, params)
         return int(self._execute(text, arguments).rowcount)
 
-    def later(self, statement: Statement, **params: object) -> None:
+    def enqueue(self, statement: Statement, **params: object) -> None:
         """Runs a change of which nothing is to be told: in its turn, and at the latest with the commit."""
         self.run(statement, **params)
 
@@ -116,10 +116,10 @@ class Tx:
         return actions
 
 
-class AtOnce(Protocol):
+class SingleRoundTrip(Protocol):
     """Makes a change of one statement in one round trip."""
 
-    def __call__(self, statement: Statement, *, of: str, claim: str, **params: object) -> Any:
+    def __call__(self, statement: Statement, *, lock_key: str, claim: str, **params: object) -> Any:
         """Runs a statement as a change of its own, and returns its row after that is durable.
 
         It must change nothing unless `has_locks()`, and nothing where it was carried out before: it is sent anew where
@@ -140,7 +140,7 @@ class Database(Protocol):
     """A database that stores read from and write to."""
 
     @property
-    def at_once(self) -> AtOnce | None:
+    def single_round_trip(self) -> SingleRoundTrip | None:
         """For a change that would be several round trips; None where there are none to be saved."""
 
     @property
@@ -153,7 +153,7 @@ class Database(Protocol):
     def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Runs reads that must agree with one another in one read transaction."""
 
-    def write(self, work: Callable[[Tx], T | ApiError], *, of: str | None = None, claim: str | None = None) -> T:
+    def write(self, work: Callable[[Tx], T | ApiError], *, lock_key: str | None = None, claim: str | None = None) -> T:
         """Runs changes in a transaction and returns after they are durable.
 
         Work that returns an ApiError keeps what it wrote, and the error is raised here; work that raises leaves
@@ -161,7 +161,7 @@ class Database(Protocol):
 
         Args:
             work: The changes.
-            of: What alone they are of, as `run_of(run_id)`: they may then go on beside changes of something else.
+            lock_key: What alone they are of, as `run_of(run_id)`: they may then go on beside changes of something else.
                 Without it nothing is changed beside them, from the first statement of `work` on.
             claim: A name that one transaction at a time may have; it too is asked for with the first statement.
 

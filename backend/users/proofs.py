@@ -46,7 +46,7 @@ class Proofs:
         limits = _limits(name, address)
         self._services.database.read(lambda tx: self._refuse_waiting(tx, limits))
         with self._passwords.turn():
-            row, waits = self._services.database.write(lambda tx: self._count(tx, name, limits), of=sql.OF_USERS)
+            row, waits = self._services.database.write(lambda tx: self._count(tx, name, limits), lock_key=sql.OF_USERS)
             # Made by the first try of this process, whatever its name.
             nobodys = self._passwords.nobodys_hash
             kept = nobodys if row is None else row.password_hash
@@ -61,7 +61,7 @@ class Proofs:
             if matches:
                 details["disabled"] = True
         target = None if row is None else name
-        self._services.database.write(lambda tx: self._audit(tx, target, actor, details), of=sql.OF_USERS)
+        self._services.database.write(lambda tx: self._audit(tx, target, actor, details), lock_key=sql.OF_USERS)
         return None
 
     @staticmethod

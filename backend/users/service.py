@@ -42,7 +42,7 @@ class UserAdministration:
             audit.record(tx, at=now, actor=actor, action="user.added", target=name, details=details)
             return sql.get(tx, name)
 
-        return self._services.database.write(work, of=sql.OF_USERS), password
+        return self._services.database.write(work, lock_key=sql.OF_USERS), password
 
     def disable(self, name: str, actor: str) -> Any:
         """Has a person's sessions end, and nobody sign in by that name; disabling again changes nothing."""
@@ -79,7 +79,7 @@ class UserAdministration:
                 audit.record(tx, at=self._services.clock(), actor=actor, action=action, target=name)
             return sql.get(tx, name)
 
-        return self._services.database.write(work, of=sql.OF_USERS)
+        return self._services.database.write(work, lock_key=sql.OF_USERS)
 
     def _refuse_addition(self, tx: Tx, name: str) -> None:
         row = sql.get(tx, name)

@@ -50,7 +50,7 @@ class SignIns:
             audit.record(tx, at=now, actor=actor, action="user.signed_in", target=name, details=details)
             return sql.get(tx, name)
 
-        return Opened(token, self._services.database.write(work, of=sql.OF_USERS), now)
+        return Opened(token, self._services.database.write(work, lock_key=sql.OF_USERS), now)
 
     def session(self, token: str) -> Any:
         """The session of a token, with the columns of its person, and notes that it was used.
@@ -61,7 +61,7 @@ class SignIns:
         token_sha256, now = rules.sha256_hex(token), self._services.clock()
         session = self._services.database.read(lambda tx: self._lasting(tx, token_sha256))
         if rules.use_is_news(session.used_at, now):
-            self._services.database.write(lambda tx: sql.use_session(tx, token_sha256, now), of=sql.OF_USERS)
+            self._services.database.write(lambda tx: sql.use_session(tx, token_sha256, now), lock_key=sql.OF_USERS)
         return session
 
     def sign_out(self, token: str, actor: str) -> None:
@@ -74,7 +74,7 @@ class SignIns:
                 sql.end_session(tx, token_sha256)
                 audit.record(tx, at=self._services.clock(), actor=actor, action="user.signed_out", target=session.name)
 
-        self._services.database.write(work, of=sql.OF_USERS)
+        self._services.database.write(work, lock_key=sql.OF_USERS)
 
     def change_password(self, token: str, password: str, new: str, address: str, actor: str) -> Any:
         """Changes the password of a session's person, ends their other sessions, and returns the person.
@@ -103,7 +103,7 @@ class SignIns:
             audit.record(tx, at=self._services.clock(), actor=actor, action="user.password_changed", target=name)
             return sql.get(tx, name)
 
-        return self._services.database.write(work, of=sql.OF_USERS)
+        return self._services.database.write(work, lock_key=sql.OF_USERS)
 
     def _lasting(self, tx: Tx, token_sha256: str) -> Any:
         session = sql.session(tx, token_sha256)

@@ -68,19 +68,19 @@ def enabled(tx: Tx) -> int:
 
 def add(tx: Tx, columns: dict[str, object]) -> None:
     """Writes a new person."""
-    tx.later(_INSERT, **columns)
+    tx.enqueue(_INSERT, **columns)
 
 
 def edit(tx: Tx, row: Any, changes: dict[str, object]) -> None:
     """Writes the changed columns of a person who was read as `row` in the same transaction."""
     values = {f"new_{name}": changes.get(name, getattr(row, name)) for name in _COLUMNS if name != "name"}
-    tx.later(_EDIT, of_name=row.name, **values)
+    tx.enqueue(_EDIT, of_name=row.name, **values)
 
 
 def open_session(tx: Tx, *, token_sha256: str, name: str, now: int, most: int) -> None:
     """Writes a session, and removes the oldest of that person above `most`."""
-    tx.later(_OPEN, token_sha256=token_sha256, name=name, created_at=now, used_at=now)
-    tx.later(_END_OLDER, of_name=name, name=name, most=most)
+    tx.enqueue(_OPEN, token_sha256=token_sha256, name=name, created_at=now, used_at=now)
+    tx.enqueue(_END_OLDER, of_name=name, name=name, most=most)
 
 
 def session(tx: Tx, token_sha256: str) -> Any:
@@ -90,14 +90,14 @@ def session(tx: Tx, token_sha256: str) -> Any:
 
 def use_session(tx: Tx, token_sha256: str, now: int) -> None:
     """Notes when a session was last used."""
-    tx.later(_USE, of_token_sha256=token_sha256, new_used_at=now)
+    tx.enqueue(_USE, of_token_sha256=token_sha256, new_used_at=now)
 
 
 def end_session(tx: Tx, token_sha256: str) -> None:
     """Removes a session."""
-    tx.later(_END, token_sha256=token_sha256)
+    tx.enqueue(_END, token_sha256=token_sha256)
 
 
 def end_sessions(tx: Tx, name: str, *, but: str = "") -> None:
     """Removes every session of a person, or every other than one."""
-    tx.later(_END_OTHERS, of_name=name, kept=but)
+    tx.enqueue(_END_OTHERS, of_name=name, kept=but)

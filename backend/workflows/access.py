@@ -9,7 +9,7 @@ from backend.storage.database import Tx
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class WorkflowAccess:
     """The workflows within reach: those of a fixed list, or all when `listed` is None.
 
     `active_only` holds for a key with `all_active`: it may neither start nor read a draft or inactive workflow, while
@@ -24,23 +24,23 @@ class Reach:
         return self.listed is None or workflow_id in self.listed
 
 
-EVERYTHING: Final = Reach(listed=None, active_only=False)
+EVERYTHING: Final = WorkflowAccess(listed=None, active_only=False)
 
 
-def reach_of(tx: Tx, key_id: str | None) -> Reach:
+def access_of(tx: Tx, key_id: str | None) -> WorkflowAccess:
     """The reach of a key; a key that is gone reaches nothing, and an internal caller everything."""
     if key_id is None:
         return EVERYTHING
     row = keys_sql.access(tx, key_id)
     if row is None:
-        return Reach(listed=frozenset(), active_only=True)
-    return read_reach(row.access_mode, row.access_workflow_ids)
+        return WorkflowAccess(listed=frozenset(), active_only=True)
+    return read_access(row.access_mode, row.access_workflow_ids)
 
 
-def read_reach(mode: str | None, workflow_ids: str | None) -> Reach:
+def read_access(mode: str | None, workflow_ids: str | None) -> WorkflowAccess:
     """What a key's stored access says, the ids as JSON text; no mode is an internal caller's."""
     if mode is None:
         return EVERYTHING
     if mode == "all_active":
-        return Reach(listed=None, active_only=True)
-    return Reach(listed=frozenset(json.loads(workflow_ids or "[]")), active_only=False)
+        return WorkflowAccess(listed=None, active_only=True)
+    return WorkflowAccess(listed=frozenset(json.loads(workflow_ids or "[]")), active_only=False)

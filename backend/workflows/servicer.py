@@ -16,7 +16,7 @@ from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.workflows import sql, versions_sql
-from backend.workflows.access import reach_of
+from backend.workflows.access import access_of
 from backend.workflows.graph_queries import answer, knowledge_graph_message
 from backend.workflows.manifests.loader import load_manifests
 from backend.workflows.messages import STATUSES, parameter_message, version_resource_message, workflow_message
@@ -48,7 +48,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         start = request.q.casefold()
 
         def work(tx: Tx) -> tuple[list[workflows_pb2.Workflow], list[Any]]:
-            reach = reach_of(tx, caller.key_id)
+            reach = access_of(tx, caller.key_id)
             rows = [
                 row
                 for row in sql.all_workflows(tx)
@@ -192,7 +192,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         key_id = caller_of(context).key_id
 
         def work(tx: Tx) -> tuple[Any, WorkflowTerms]:
-            reach = reach_of(tx, key_id)
+            reach = access_of(tx, key_id)
             row = _found(sql.get(tx, workflow_id) if reach.holds(workflow_id) else None)
             if reach.active_only and row.status != "active":
                 raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_ACTIVE)
@@ -201,7 +201,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         return self._services.database.snapshot(work)
 
     def _terms(self, tx: Tx, row: Any) -> WorkflowTerms:
-        terms = load_terms(self._services.kept, tx, self._services.model_providers, row.workflow_id)
+        terms = load_terms(self._services.cache, tx, self._services.model_providers, row.workflow_id)
         assert terms is not None, "the row was read in the same transaction"
         return terms
 

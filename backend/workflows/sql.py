@@ -121,7 +121,7 @@ def all_workflows(tx: Tx) -> list[Any]:
 def add_workflow(tx: Tx, *, name: str, description: str, status: str, now: int) -> str:
     """Writes a new workflow, whose version 1 is still to be added, and returns its id."""
     workflow_id = new_id("wf")
-    tx.later(
+    tx.enqueue(
         _ADD_WORKFLOW,
         workflow_id=workflow_id,
         name=name,
@@ -145,7 +145,7 @@ def change_workflow(
     A workflow that was never active has no active version yet.
     """
     newest = row.newest_version if newest_version is None else newest_version
-    tx.later(
+    tx.enqueue(
         _CHANGE_WORKFLOW,
         of_workflow_id=row.workflow_id,
         new_description=row.description if description is None else description,
@@ -175,7 +175,7 @@ def resource_counts(tx: Tx) -> dict[str, int]:
 def add_resource(tx: Tx, *, kind: str, name: str, definition: str, now: int) -> str:
     """Writes a new resource with its version 1 and returns its id."""
     resource_id = new_id(_ID_PREFIXES[kind])
-    tx.later(
+    tx.enqueue(
         _ADD_RESOURCE,
         resource_id=resource_id,
         kind=kind,
@@ -185,7 +185,7 @@ def add_resource(tx: Tx, *, kind: str, name: str, definition: str, now: int) -> 
         created_at=now,
         updated_at=now,
     )
-    tx.later(_ADD_RESOURCE_VERSION, resource_id=resource_id, version=1, definition=definition, created_at=now)
+    tx.enqueue(_ADD_RESOURCE_VERSION, resource_id=resource_id, version=1, definition=definition, created_at=now)
     _touch(tx)
     return resource_id
 
@@ -193,14 +193,16 @@ def add_resource(tx: Tx, *, kind: str, name: str, definition: str, now: int) -> 
 def change_resource(tx: Tx, row: Any, definition: str, now: int) -> None:
     """Writes the next version of a resource."""
     version = row.version + 1
-    tx.later(
+    tx.enqueue(
         _CHANGE_RESOURCE,
         of_resource_id=row.resource_id,
         new_version=version,
         new_definition=definition,
         new_updated_at=now,
     )
-    tx.later(_ADD_RESOURCE_VERSION, resource_id=row.resource_id, version=version, definition=definition, created_at=now)
+    tx.enqueue(
+        _ADD_RESOURCE_VERSION, resource_id=row.resource_id, version=version, definition=definition, created_at=now
+    )
     _touch(tx)
 
 
@@ -215,7 +217,7 @@ def record_test(tx: Tx, *, connector_id: str, version: int, passed: bool, messag
         new_tested_at=now,
     )
     if not changed:
-        tx.later(
+        tx.enqueue(
             _ADD_TEST,
             connector_id=connector_id,
             version=version,
@@ -253,4 +255,4 @@ def _touch(tx: Tx) -> None:
     """Raises the revision, by chance: a number that a rollback took back is not met again with other content."""
     step = 1 + secrets.randbits(20)
     if not tx.run(_NEXT_REVISION, step=step):
-        tx.later(_FIRST_REVISION, only=1, revision=step)
+        tx.enqueue(_FIRST_REVISION, only=1, revision=step)

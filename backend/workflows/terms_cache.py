@@ -3,7 +3,7 @@
 import json
 from collections.abc import Set as AbstractSet
 
-from backend.revisioned_cache import Kept
+from backend.revisioned_cache import RevisionedCache
 from backend.storage.database import Tx
 from backend.workflows import sql
 from backend.workflows.pins import resources_of_version
@@ -12,7 +12,7 @@ from backend.workflows.versions_sql import definition_text
 
 
 def load_terms(
-    kept: Kept,
+    cache: RevisionedCache,
     tx: Tx,
     providers: AbstractSet[str],
     workflow_id: str,
@@ -28,7 +28,7 @@ def load_terms(
     """
     if revision is None:
         revision = sql.revision(tx)
-    terms: WorkflowTerms | None = kept.get((workflow_id, version), revision)
+    terms: WorkflowTerms | None = cache.get((workflow_id, version), revision)
     if terms is not None:
         return terms
     row = sql.get(tx, workflow_id)
@@ -42,14 +42,14 @@ def load_terms(
     found = resources_of_version(tx, workflow_id, wanted, definition)
     terms = resolve(workflow_id, row.name, row.status, wanted, definition, found, providers)
     size = len(text) + sum(resource.size for resource in found.values())
-    kept.put((workflow_id, version), revision, terms, size)
+    cache.put((workflow_id, version), revision, terms, size)
     return terms
 
 
-def foreseen_terms(
-    kept: Kept, workflow_id: str, version: int | None, revision: int | None = None
+def cached_terms(
+    cache: RevisionedCache, workflow_id: str, version: int | None, revision: int | None = None
 ) -> WorkflowTerms | None:
     """What `load_terms` gives at this revision, or unless something was changed; None where it is not known."""
     name = (workflow_id, version)
-    terms: WorkflowTerms | None = kept.newest(name) if revision is None else kept.get(name, revision)
+    terms: WorkflowTerms | None = cache.newest(name) if revision is None else cache.get(name, revision)
     return terms

@@ -117,9 +117,9 @@ def add_version(
 ) -> None:
     """Writes a version; without a definition it shares that of the version before."""
     if definition is None:
-        tx.later(_ADD_SHARING, of_workflow_id=workflow_id, of_version=version - 1, created_at=now)
+        tx.enqueue(_ADD_SHARING, of_workflow_id=workflow_id, of_version=version - 1, created_at=now)
     else:
-        tx.later(
+        tx.enqueue(
             _ADD,
             workflow_id=workflow_id,
             version=version,

@@ -9,7 +9,7 @@ from edge.admission.source_address import AddressReader
 from edge.codec.json_body import parse_json_body
 from edge.errors import Refusal
 from edge.http.cors import preflight_headers
-from edge.http.cpu_gate import Turns
+from edge.http.cpu_gate import CpuGate
 from edge.http.request import HttpRequest
 from edge.http.response import Answer
 from edge.routes import Match, RouteTable
@@ -19,7 +19,7 @@ _LIGHT_BYTES: Final = 16_384
 """A longer body may take the time of many calls to parse: it waits its turn."""
 
 
-class Means(NamedTuple):
+class AdmissionDeps(NamedTuple):
     """What the checks look things up in."""
 
     routes: RouteTable
@@ -27,19 +27,19 @@ class Means(NamedTuple):
     limiter: RateLimiter
     address_of: AddressReader
     body_seconds: float
-    turns: Turns
+    cpu_gate: CpuGate
 
 
 class Call:
     """One call on its way through the checks, which leave here what they find out."""
 
-    __slots__ = ("_key", "_match", "address", "body", "means", "now_ms", "raw_body", "request", "window")
+    __slots__ = ("_key", "_match", "address", "body", "deps", "now_ms", "raw_body", "request", "window")
 
-    def __init__(self, request: HttpRequest, means: Means, now_ms: int) -> None:
+    def __init__(self, request: HttpRequest, deps: AdmissionDeps, now_ms: int) -> None:
         self.request = request
-        self.means = means
+        self.deps = deps
         self.now_ms = now_ms
-        self.address = means.address_of(request)
+        self.address = deps.address_of(request)
         self.raw_body: bytes | None = None
         self.body: Any = None
         self.window: Window | None = None
@@ -98,7 +98,7 @@ def is_no_preflight(call: Call) -> None:
 
 def path_and_method_exist(call: Call) -> None:
     """Find the route by the raw path."""
-    call._match = call.means.routes.match(call.request.method, call.request.path)  # noqa: SLF001 - the checks fill it
+    call._match = call.deps.routes.match(call.request.method, call.request.path)  # noqa: SLF001 - the checks fill it
 
 
 def body_is_json(call: Call) -> Awaitable[None] | None:
@@ -108,7 +108,7 @@ def body_is_json(call: Call) -> Awaitable[None] | None:
 
 def keys_are_served(call: Call) -> None:
     """Refuse every key while the deployment takes none."""
-    reason = call.means.keyring.closed_because()
+    reason = call.deps.keyring.closed_because()
     if reason is not None:
         raise Refusal("deployment_updating", details={"reason": reason})
 
@@ -116,7 +116,7 @@ def keys_are_served(call: Call) -> None:
 def credentials_are_right(call: Call) -> None:
     """Identify the key; a 401 never says what was wrong."""
     header_values = call.request.header_values
-    key = call.means.keyring.identify(
+    key = call.deps.keyring.identify(
         header_values("Authorization"), header_values("X-Service-Key-External-Id"), call.now_ms
     )
     if key is None:
@@ -141,7 +141,7 @@ def hour_is_allowed(call: Call) -> None:
 async def minute_is_not_full(call: Call) -> None:
     """Count the call, and refuse it when the key's minute is full."""
     key = call.key
-    window = call.window = await call.means.limiter.count(key.key_id, key.rate_limit, call.now_ms)
+    window = call.window = await call.deps.limiter.count(key.key_id, key.rate_limit, call.now_ms)
     if window.full:
         wait = window.reset_seconds
         seconds = "1 second" if wait == 1 else f"{wait} seconds"
@@ -204,7 +204,7 @@ async def admit(call: Call) -> None:
 
 
 async def _read_body(call: Call) -> None:
-    call.raw_body = await call.request.read_body(call.means.body_seconds)
+    call.raw_body = await call.request.read_body(call.deps.body_seconds)
 
 
 async def _parse_body(call: Call) -> None:
@@ -215,5 +215,5 @@ async def _parse_body(call: Call) -> None:
     if len(body) <= _LIGHT_BYTES:
         call.body = parse_json_body(body)
         return
-    async with call.means.turns:
+    async with call.deps.cpu_gate:
         call.body = parse_json_body(body)

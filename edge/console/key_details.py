@@ -23,7 +23,7 @@ class State(NamedTuple):
     kind: str
 
 
-class KeySheet(NamedTuple):
+class KeyDetails(NamedTuple):
     """A key in words; times in milliseconds since the epoch, None for what never was or is not known."""
 
     key_id: str
@@ -44,10 +44,10 @@ class KeySheet(NamedTuple):
     used_ms: int | None
 
 
-def key_sheet(record: KeyRecord, now_ms: int, used_ms: int | None = None) -> KeySheet:
+def key_details(record: KeyRecord, now_ms: int, used_ms: int | None = None) -> KeyDetails:
     """Return a key in words."""
     key = record.key
-    return KeySheet(
+    return KeyDetails(
         key_id=key.key_id,
         name=key.name,
         description=record.description,

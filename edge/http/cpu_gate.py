@@ -12,7 +12,7 @@ _SHARE: Final = 0.25
 _MOST_WAITING: Final = 32
 
 
-class Turns:
+class CpuGate:
     """A queue for such work, as `async with turns:` around what does not wait for anything."""
 
     def __init__(self) -> None:

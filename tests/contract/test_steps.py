@@ -89,5 +89,5 @@ def test_no_more_steps_run_at_once_than_the_workflow_allows(resident: Caller, fl
     steps = board(resident, run["run_id"])
     assert steps["a"]["finished_at"] <= steps["e"]["started_at"]
     spans = [(step["started_at"], step["finished_at"]) for step in steps.values()]
-    at_once = [sum(first <= start < last for first, last in spans) for start, _ in spans]
-    assert max(at_once) == 2
+    single_round_trip = [sum(first <= start < last for first, last in spans) for start, _ in spans]
+    assert max(single_round_trip) == 2

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, cast
 
-from backend.runs.start.parsed_start import read_attempt
+from backend.runs.start.parsed_start import parse_start
 from backend.validation import validate
 from edge.codec.findings import MOST_PROBLEMS
 from edge.codec.json_body import parse_json_body
@@ -79,7 +79,7 @@ def _check_reason(match: Any, value: Any) -> None:
 
 
 def _check_start(message: runs_pb2.StartRunRequest, value: dict[str, Any]) -> None:
-    attempt = read_attempt(message, "ak_1", 0)
+    attempt = parse_start(message, "ak_1", 0)
     given = {name: member for name, member in value.items() if member is not None}
     assert attempt.input_text == given.get("input_text")
     assert attempt.client_reference == given.get("client_reference")
@@ -89,7 +89,7 @@ def _check_start(message: runs_pb2.StartRunRequest, value: dict[str, Any]) -> No
     assert attempt.version == (min(given["version"], 2**63 - 1) if "version" in given else None)
     other_spelling = json.dumps(dict(reversed(value.items())), separators=("\t,", " :\n")).encode()
     again = _decoded(_START, parse_json_body(other_spelling), [])
-    assert read_attempt(again, "ak_1", 0).fingerprint == attempt.fingerprint
+    assert parse_start(again, "ak_1", 0).fingerprint == attempt.fingerprint
 
 
 def _reason_problems(body: Any) -> Iterator[str]:

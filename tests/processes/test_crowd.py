@@ -56,7 +56,7 @@ class Crowd:
         with ExitStack() as stack:
             yield [stack.enter_context(self._client(number, key_id)) for number in range(CLIENTS)]
 
-    def at_once(self, key_id: str, work: Callable[["Client"], Any]) -> list[Any]:
+    def single_round_trip(self, key_id: str, work: Callable[["Client"], Any]) -> list[Any]:
         """What each client's work gives; all begin together."""
         barrier = threading.Barrier(CLIENTS)
 
@@ -173,7 +173,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory, postgresql_server: Postgresq
 def test_equal_starts_make_one_run(crowd: Crowd) -> None:
     key_id = crowd.new_key()
     for number in range(8):
-        answers = crowd.at_once(key_id, methodcaller("start", f"round {number}"))
+        answers = crowd.single_round_trip(key_id, methodcaller("start", f"round {number}"))
         outcomes = Counter(answer.outcome for answer in answers)
         assert outcomes["started"] == 1, outcomes
         assert outcomes.keys() <= {"started", "replayed", "idempotency_conflict"}
@@ -184,7 +184,9 @@ def test_equal_starts_make_one_run(crowd: Crowd) -> None:
 
 def test_of_unequal_starts_with_one_idempotency_key_one_holds(crowd: Crowd) -> None:
     key_id = crowd.new_key()
-    answers = crowd.at_once(key_id, lambda client: (client.number % 3, client.start("k", f"body {client.number % 3}")))
+    answers = crowd.single_round_trip(
+        key_id, lambda client: (client.number % 3, client.start("k", f"body {client.number % 3}"))
+    )
     ((body, run_id),) = [(body, answer.run_id) for body, answer in answers if answer.outcome == "started"]
     for other, answer in answers:
         if other == body:
@@ -211,13 +213,13 @@ def test_no_more_runs_than_slots_are_in_flight_however_they_are_freed(crowd: Cro
         return outcomes
 
     with crowd.watched(key_id) as most:
-        answers = crowd.at_once(key_id, fill)
+        answers = crowd.single_round_trip(key_id, fill)
         assert Counter(answer.outcome for answer in answers) == {"started": 7, "too_many_active_runs": CLIENTS - 7}
         started = [answer.run_id for answer in answers if answer.run_id]
         with crowd.clients(key_id) as (client, *_):
             for run_id in started:
                 client.cancel(run_id)
-        outcomes = Counter(outcome for each in crowd.at_once(key_id, churn) for outcome in each)
+        outcomes = Counter(outcome for each in crowd.single_round_trip(key_id, churn) for outcome in each)
     assert most == [7]
     assert outcomes.keys() == {"started", "too_many_active_runs"}
     assert crowd.runs(key_id, IN_FLIGHT) == 0
@@ -226,7 +228,7 @@ def test_no_more_runs_than_slots_are_in_flight_however_they_are_freed(crowd: Cro
 
 def test_the_quota_is_charged_once_for_each_run(crowd: Crowd) -> None:
     key_id = crowd.new_key(daily_run_quota=75)
-    pairs = crowd.at_once(key_id, lambda client: [client.start(), client.start()])
+    pairs = crowd.single_round_trip(key_id, lambda client: [client.start(), client.start()])
     outcomes = Counter(answer.outcome for pair in pairs for answer in pair)
     assert outcomes == {"started": 75, "quota_exceeded": 2 * CLIENTS - 75}
     assert (crowd.runs(key_id), crowd.charged(key_id)) == (75, 75)
@@ -245,7 +247,7 @@ def test_a_backend_that_dies_amid_starts_loses_and_doubles_nothing(crowd: Crowd)
         return [*answers, client.start_surely(f"{client.number} after")]
 
     try:
-        answers = [answer for pair in crowd.at_once(key_id, starts) for answer in pair]
+        answers = [answer for pair in crowd.single_round_trip(key_id, starts) for answer in pair]
     finally:
         assert killed.is_set()
         crowd.backends[1].start()

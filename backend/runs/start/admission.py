@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 
 from backend.clock import seconds_to_next_utc_day
 from backend.errors import ApiError
-from backend.runs.start.parsed_start import Attempt
-from backend.workflows.access import read_reach
+from backend.runs.start.parsed_start import ParsedStart
+from backend.workflows.access import read_access
 from backend.workflows.parameters import effective_parameters
 from backend.workflows.pii_policy import Policy, apply_override
 from backend.workflows.terms import WorkflowTerms
@@ -27,28 +27,28 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class StartContext:
     """All that a start is judged by; `facts` is the row of `start_store.facts`."""
 
-    attempt: Attempt
+    parsed_start: ParsedStart
     facts: Any
     terms: WorkflowTerms | None
     inputs: Inputs | None
 
 
-def judge_inputs(attempt: Attempt, terms: WorkflowTerms, providers: AbstractSet[str]) -> Inputs:
+def judge_inputs(parsed_start: ParsedStart, terms: WorkflowTerms, providers: AbstractSet[str]) -> Inputs:
     """Judges parameters and policy: the costly part, which needs no transaction. `providers` as `apply_override`."""
     return Inputs(
         terms,
-        _outcome(lambda: effective_parameters(terms.parameters, attempt.parameters)),
-        _outcome(lambda: apply_override(terms.pii_policy or {}, attempt.policy_override, providers)),
+        _outcome(lambda: effective_parameters(terms.parameters, parsed_start.parameters)),
+        _outcome(lambda: apply_override(terms.pii_policy or {}, parsed_start.policy_override, providers)),
     )
 
 
-def first_refusal(case: Case) -> ApiError | None:
+def first_refusal(start_context: StartContext) -> ApiError | None:
     """Why the start is refused, or None."""
     for check in CHECKS:
-        refusal = check(case)
+        refusal = check(start_context)
         if refusal is not None:
             return refusal
     return None
@@ -62,21 +62,21 @@ def with_one_left(facts: Any) -> Any:
     return facts._replace(active_runs=facts.max_concurrent_runs - 1, runs_started=facts.daily_run_quota - 1)
 
 
-def _in_reach(case: Case) -> ApiError | None:
-    reach = read_reach(case.facts.access_mode, case.facts.access_workflow_ids)
-    if case.terms is None or not reach.holds(case.attempt.workflow_id):
+def _in_reach(start_context: StartContext) -> ApiError | None:
+    reach = read_access(start_context.facts.access_mode, start_context.facts.access_workflow_ids)
+    if start_context.terms is None or not reach.holds(start_context.parsed_start.workflow_id):
         return ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
     return None
 
 
-def _startable(case: Case) -> ApiError | None:
+def _startable(start_context: StartContext) -> ApiError | None:
     """Active, of an existing version, and ready, in this order."""
-    assert case.terms is not None
-    return case.terms.refusal()
+    assert start_context.terms is not None
+    return start_context.terms.refusal()
 
 
-def _licensed(case: Case) -> ApiError | None:
-    facts = case.facts
+def _licensed(start_context: StartContext) -> ApiError | None:
+    facts = start_context.facts
     if facts.licence_state == "active":
         return None
     details = {
@@ -91,18 +91,18 @@ def _licensed(case: Case) -> ApiError | None:
     )
 
 
-def _parameters_fit(case: Case) -> ApiError | None:
-    assert case.inputs is not None
-    return case.inputs.parameters if isinstance(case.inputs.parameters, ApiError) else None
+def _parameters_fit(start_context: StartContext) -> ApiError | None:
+    assert start_context.inputs is not None
+    return start_context.inputs.parameters if isinstance(start_context.inputs.parameters, ApiError) else None
 
 
-def _policy_tightens(case: Case) -> ApiError | None:
-    assert case.inputs is not None
-    return case.inputs.policy if isinstance(case.inputs.policy, ApiError) else None
+def _policy_tightens(start_context: StartContext) -> ApiError | None:
+    assert start_context.inputs is not None
+    return start_context.inputs.policy if isinstance(start_context.inputs.policy, ApiError) else None
 
 
-def _slot_free(case: Case) -> ApiError | None:
-    active, most = case.facts.active_runs, case.facts.max_concurrent_runs
+def _slot_free(start_context: StartContext) -> ApiError | None:
+    active, most = start_context.facts.active_runs, start_context.facts.max_concurrent_runs
     if most is None or active < most:
         return None
     # They differ where the limit was lowered below what was in flight.
@@ -111,18 +111,18 @@ def _slot_free(case: Case) -> ApiError | None:
     return ApiError(errors_pb2.ERROR_REASON_TOO_MANY_ACTIVE_RUNS, message)
 
 
-def _quota_left(case: Case) -> ApiError | None:
-    quota = case.facts.daily_run_quota
-    if quota is None or (case.facts.runs_started or 0) < quota:
+def _quota_left(start_context: StartContext) -> ApiError | None:
+    quota = start_context.facts.daily_run_quota
+    if quota is None or (start_context.facts.runs_started or 0) < quota:
         return None
     return ApiError(
         errors_pb2.ERROR_REASON_QUOTA_EXCEEDED,
         f"The daily quota of {quota} runs is used up; it resets at 00:00 UTC.",
-        retry_after=seconds_to_next_utc_day(case.attempt.at),
+        retry_after=seconds_to_next_utc_day(start_context.parsed_start.at),
     )
 
 
-CHECKS: Final[tuple[Callable[[Case], ApiError | None], ...]] = (
+CHECKS: Final[tuple[Callable[[StartContext], ApiError | None], ...]] = (
     _in_reach,
     _startable,
     _licensed,

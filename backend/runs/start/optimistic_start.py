@@ -9,7 +9,7 @@ from backend.runs.start.admission import with_one_left
 _MOST: Final = 10_000
 
 
-class Foresight:
+class OptimisticStart:
     """Facts by key; those met last stay, of up to `most` keys. Only the database knows whether they still hold."""
 
     def __init__(self, most: int = _MOST) -> None:
@@ -30,6 +30,6 @@ class Foresight:
         met = self._met.get(key_id)
         if met is None or met.key_id is None:
             return None
-        foreseen = with_one_left(met)
-        full = met.active_runs > foreseen.active_runs or (met.runs_started or 0) > foreseen.runs_started
-        return None if full else foreseen
+        facts = with_one_left(met)
+        full = met.active_runs > facts.active_runs or (met.runs_started or 0) > facts.runs_started
+        return None if full else facts

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, Insert, insert
 
 from backend.runs.start import sql
 from backend.runs.start.new_run import NewRun
-from backend.storage.database import AtOnce, has_locks
+from backend.storage.database import SingleRoundTrip, has_locks
 from backend.storage.statements import prepare
 from backend.storage.tables.keys import daily_usage
 from backend.storage.tables.runs import idempotency_records, runs, segments, steps
@@ -71,19 +71,26 @@ _START = prepare(
 
 
 def start(
-    at_once: AtOnce, foreseen: Any, new: NewRun, record: Mapping[str, Any], day: int, *, of: str, claim: str
+    single_round_trip: SingleRoundTrip,
+    facts: Any,
+    new: NewRun,
+    record: Mapping[str, Any],
+    day: int,
+    *,
+    lock_key: str,
+    claim: str,
 ) -> Any:
     """Starts a run where the facts are as foreseen: gives those that it met, and `fits`, which is then true.
 
     Raises as `AtOnce`, whose are `of` and `claim`.
     """
     usage = {"key_id": record["key_id"], "day": day, "runs_started": 1}
-    rows = {"foreseen": foreseen._asdict(), "record": record, "run": new.run, "segment": new.segment, "usage": usage}
+    rows = {"foreseen": facts._asdict(), "record": record, "run": new.run, "segment": new.segment, "usage": usage}
     given = {f"{prefix}_{name}": value for prefix, row in rows.items() for name, value in row.items()}
     given |= {f"step_{name}": [step[name] for step in new.board] for name in _STEP_COLUMNS}
-    return at_once(
+    return single_round_trip(
         _START,
-        of=of,
+        lock_key=lock_key,
         claim=claim,
         of_key_id=record["key_id"],
         of_idempotency_key=record["idempotency_key"],

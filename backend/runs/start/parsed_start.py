@@ -11,7 +11,7 @@ from workflow_api.v1 import runs_pb2
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ParsedStart:
     """One call to start a run; `key_id` is empty for an internal caller.
 
     `fingerprint` stands for workflow id and canonical body: two bodies that hold the same are the same, however they
@@ -32,7 +32,7 @@ class Attempt:
     at: int
 
 
-def read_attempt(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) -> Attempt:
+def parse_start(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) -> ParsedStart:
     """Parses a request.
 
     Raises:
@@ -50,7 +50,7 @@ def read_attempt(request: runs_pb2.StartRunRequest, key_id: str | None, at: int)
             raise invalid(name, "must be JSON") from None
     whole = json_text.canonical([request.workflow_id, spelled])
     trigger = "api_key" if key_id else messages.trigger_name(request.triggered_by or runs_pb2.TRIGGERED_BY_CONSOLE)
-    return Attempt(
+    return ParsedStart(
         key_id=key_id or "",
         workflow_id=request.workflow_id,
         idempotency_key=request.idempotency_key,

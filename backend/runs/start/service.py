@@ -12,14 +12,14 @@ from backend.runs import messages
 from backend.runs.run_lookup import find_run
 from backend.runs.runtime_port import Runtime
 from backend.runs.start import optimistic_start_sql, sql
-from backend.runs.start.admission import Case, Inputs, first_refusal, judge_inputs
+from backend.runs.start.admission import Inputs, StartContext, first_refusal, judge_inputs
 from backend.runs.start.new_run import Row, binding, new_run
-from backend.runs.start.optimistic_start import Foresight
-from backend.runs.start.parsed_start import Attempt, read_attempt
+from backend.runs.start.optimistic_start import OptimisticStart
+from backend.runs.start.parsed_start import ParsedStart, parse_start
 from backend.services import Services
 from backend.storage.database import ClaimedError, Tx, key_of
 from backend.workflows.terms import WorkflowTerms
-from backend.workflows.terms_cache import foreseen_terms, load_terms
+from backend.workflows.terms_cache import cached_terms, load_terms
 from workflow_api.v1 import errors_pb2, runs_pb2
 
 RECORD_LIFE_MS: Final = DAY_MS
@@ -40,10 +40,10 @@ class Starts:
     def __init__(self, services: Services, runtime: Runtime) -> None:
         self._database = services.database
         self._clock = services.clock
-        self._kept = services.kept
+        self._cache = services.cache
         self._providers = services.model_providers
         self._runtime = runtime
-        self._foresight = Foresight()
+        self._optimistic_start = OptimisticStart()
 
     def start(self, request: runs_pb2.StartRunRequest, caller: Caller) -> runs_pb2.StartRunResponse:
         """Starts a run, or answers the run that the same start made before.
@@ -51,54 +51,56 @@ class Starts:
         Raises:
             ApiError: a refusal of `admission.CHECKS`, `idempotency_conflict`, or `unauthorized` for a key that is gone.
         """
-        attempt = read_attempt(request, caller.key_id, self._clock())
-        inputs = self._inputs(attempt)
+        parsed_start = parse_start(request, caller.key_id, self._clock())
+        inputs = self._inputs(parsed_start)
         try:
-            decided = self._start_as_foreseen(attempt, inputs) or self._database.write(
-                lambda tx: self._decide(tx, attempt, inputs),
-                of=key_of(attempt.key_id),
-                claim=claim_of(attempt.key_id, attempt.idempotency_key),
+            decided = self._start_optimistically(parsed_start, inputs) or self._database.write(
+                lambda tx: self._decide(tx, parsed_start, inputs),
+                lock_key=key_of(parsed_start.key_id),
+                claim=claim_of(parsed_start.key_id, parsed_start.idempotency_key),
             )
         except ClaimedError:
-            return self._while_being_decided(attempt)
+            return self._while_being_decided(parsed_start)
         if decided.new is None:
             return self._replay(decided.run_id)
         return runs_pb2.StartRunResponse(run=messages.detail(SimpleNamespace(**decided.new)))
 
-    def _inputs(self, attempt: Attempt) -> Inputs | None:
+    def _inputs(self, parsed_start: ParsedStart) -> Inputs | None:
         """Judges the inputs before the transaction, which judges anew only where the terms changed meanwhile."""
-        terms = foreseen_terms(self._kept, attempt.workflow_id, attempt.version)
+        terms = cached_terms(self._cache, parsed_start.workflow_id, parsed_start.version)
         if terms is None:
-            terms = self._database.snapshot(lambda tx: self._terms(tx, attempt))
+            terms = self._database.snapshot(lambda tx: self._terms(tx, parsed_start))
         if terms is None or terms.refusal() is not None:
             return None
-        return judge_inputs(attempt, terms, self._providers)
+        return judge_inputs(parsed_start, terms, self._providers)
 
-    def _terms(self, tx: Tx, attempt: Attempt, revision: int | None = None) -> WorkflowTerms | None:
-        return load_terms(self._kept, tx, self._providers, attempt.workflow_id, attempt.version, revision=revision)
+    def _terms(self, tx: Tx, parsed_start: ParsedStart, revision: int | None = None) -> WorkflowTerms | None:
+        return load_terms(
+            self._cache, tx, self._providers, parsed_start.workflow_id, parsed_start.version, revision=revision
+        )
 
-    def _start_as_foreseen(self, attempt: Attempt, inputs: Inputs | None) -> _Decided | None:
+    def _start_optimistically(self, parsed_start: ParsedStart, inputs: Inputs | None) -> _Decided | None:
         """Starts a run in one round trip where all is as the last start of the key met it; None where it is not.
 
         It is judged by the same checks as any other, by facts that the database then finds to hold.
         """
-        at_once, foreseen = self._database.at_once, self._foresight.of(attempt.key_id)
-        if at_once is None or foreseen is None or inputs is None:
+        single_round_trip, facts = self._database.single_round_trip, self._optimistic_start.of(parsed_start.key_id)
+        if single_round_trip is None or facts is None or inputs is None:
             return None
-        known = foreseen_terms(self._kept, attempt.workflow_id, attempt.version, foreseen.resource_revision)
-        if known is not inputs.terms or first_refusal(Case(attempt, foreseen, known, inputs)) is not None:
+        known = cached_terms(self._cache, parsed_start.workflow_id, parsed_start.version, facts.resource_revision)
+        if known is not inputs.terms or first_refusal(StartContext(parsed_start, facts, known, inputs)) is not None:
             return None
-        new = new_run(attempt, inputs)
+        new = new_run(parsed_start, inputs)
         facts = optimistic_start_sql.start(
-            at_once,
-            foreseen,
+            single_round_trip,
+            facts,
             new,
-            binding(attempt, new.run_id, attempt.at),
-            utc_day(attempt.at),
-            of=key_of(attempt.key_id),
-            claim=claim_of(attempt.key_id, attempt.idempotency_key),
+            binding(parsed_start, new.run_id, parsed_start.at),
+            utc_day(parsed_start.at),
+            lock_key=key_of(parsed_start.key_id),
+            claim=claim_of(parsed_start.key_id, parsed_start.idempotency_key),
         )
-        self._foresight.met(attempt.key_id, facts)
+        self._optimistic_start.met(parsed_start.key_id, facts)
         # Its own run it meets where the connection was lost after it was started.
         if not facts.fits and facts.run_id != new.run_id:
             return None
@@ -106,46 +108,46 @@ class Starts:
         self._runtime.wake()
         return _Decided(new.run_id, new.run)
 
-    def _decide(self, tx: Tx, attempt: Attempt, inputs: Inputs | None) -> _Decided | ApiError:
+    def _decide(self, tx: Tx, parsed_start: ParsedStart, inputs: Inputs | None) -> _Decided | ApiError:
         """Records a new run, or finds the one that exists.
 
         A refusal is returned, not raised, so that the binding of the idempotency key stays.
         """
-        day = utc_day(attempt.at)
-        facts = sql.facts(tx, attempt.key_id, attempt.idempotency_key, day)
-        if attempt.key_id and facts.key_id is None:
+        day = utc_day(parsed_start.at)
+        facts = sql.facts(tx, parsed_start.key_id, parsed_start.idempotency_key, day)
+        if parsed_start.key_id and facts.key_id is None:
             raise ApiError(errors_pb2.ERROR_REASON_UNAUTHORIZED)
-        if self._database.at_once is not None:
-            self._foresight.met(attempt.key_id, facts)
-        bound = _is_bound(facts, attempt.at)
-        if bound and facts.fingerprint != attempt.fingerprint:
+        if self._database.single_round_trip is not None:
+            self._optimistic_start.met(parsed_start.key_id, facts)
+        bound = _is_bound(facts, parsed_start.at)
+        if bound and facts.fingerprint != parsed_start.fingerprint:
             return ApiError(errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT)
         if bound and facts.run_id is not None:
             return _Decided(facts.run_id)
-        terms = self._terms(tx, attempt, facts.resource_revision)
+        terms = self._terms(tx, parsed_start, facts.resource_revision)
         if terms is not None and terms.refusal() is None and (inputs is None or inputs.terms is not terms):
-            inputs = judge_inputs(attempt, terms, self._providers)
-        refusal = first_refusal(Case(attempt, facts, terms, inputs))
-        first_used_at = facts.first_used_at if bound else attempt.at
+            inputs = judge_inputs(parsed_start, terms, self._providers)
+        refusal = first_refusal(StartContext(parsed_start, facts, terms, inputs))
+        first_used_at = facts.first_used_at if bound else parsed_start.at
         exists = facts.fingerprint is not None
         if refusal is not None:
             if not bound:
-                sql.bind(tx, binding(attempt, None, first_used_at), exists=exists)
+                sql.bind(tx, binding(parsed_start, None, first_used_at), exists=exists)
             return refusal
         assert inputs is not None
-        new = new_run(attempt, inputs)
-        sql.bind(tx, binding(attempt, new.run_id, first_used_at), exists=exists)
+        new = new_run(parsed_start, inputs)
+        sql.bind(tx, binding(parsed_start, new.run_id, first_used_at), exists=exists)
         sql.add_run(tx, new.run, new.board, new.segment)
-        if attempt.key_id:
-            sql.count_start(tx, attempt.key_id, day, first=facts.runs_started is None)
+        if parsed_start.key_id:
+            sql.count_start(tx, parsed_start.key_id, day, first=facts.runs_started is None)
         tx.after_commit(metrics.RUNS_STARTED.add)
         tx.after_commit(self._runtime.wake)
         return _Decided(new.run_id, new.run)
 
-    def _while_being_decided(self, attempt: Attempt) -> runs_pb2.StartRunResponse:
-        record = self._database.read(lambda tx: sql.record(tx, attempt.key_id, attempt.idempotency_key))
-        if record is not None and _is_bound(record, attempt.at):
-            if record.fingerprint != attempt.fingerprint:
+    def _while_being_decided(self, parsed_start: ParsedStart) -> runs_pb2.StartRunResponse:
+        record = self._database.read(lambda tx: sql.record(tx, parsed_start.key_id, parsed_start.idempotency_key))
+        if record is not None and _is_bound(record, parsed_start.at):
+            if record.fingerprint != parsed_start.fingerprint:
                 raise ApiError(errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT)
             if record.run_id is not None:
                 return self._replay(record.run_id)

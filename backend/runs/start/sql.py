@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_column, select, update
 
-from backend.runs.status import IN_FLIGHT
+from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
 from backend.storage.statements import prepare
 from backend.storage.tables.deployment import deployments
@@ -88,9 +88,9 @@ def record(tx: Tx, key_id: str, idempotency_key: str) -> Any:
 def bind(tx: Tx, record: Mapping[str, object], *, exists: bool) -> None:
     """Writes the idempotency record."""
     if not exists:
-        tx.later(_ADD_RECORD, **record)
+        tx.enqueue(_ADD_RECORD, **record)
         return
-    tx.later(
+    tx.enqueue(
         _CHANGE_RECORD,
         of_key_id=record["key_id"],
         of_idempotency_key=record["idempotency_key"],
@@ -102,14 +102,14 @@ def add_run(
     tx: Tx, run: Mapping[str, object], board: Iterable[Mapping[str, object]], segment: Mapping[str, object]
 ) -> None:
     """Writes a run, its board, and its first segment, which is the outbox of the launcher."""
-    tx.later(_ADD_RUN, **run)
+    tx.enqueue(_ADD_RUN, **run)
     tx.many(_ADD_STEP, board)
-    tx.later(_ADD_SEGMENT, **segment)
+    tx.enqueue(_ADD_SEGMENT, **segment)
 
 
 def count_start(tx: Tx, key_id: str, day: int, *, first: bool) -> None:
     """Takes one unit of the key's quota of that UTC day."""
     if first:
-        tx.later(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=1)
+        tx.enqueue(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=1)
     else:
-        tx.later(_ONE_MORE, of_key_id=key_id, of_day=day)
+        tx.enqueue(_ONE_MORE, of_key_id=key_id, of_day=day)

@@ -1,13 +1,13 @@
 """Runs the agent of one step and answers with its result (DECISIONS.md §9)."""
 
-from backend.runtime.agents.base import AgentMeans, AgentRunner, OnProgress, StepFailed, StepRequest, StepResult
+from backend.runtime.agents.base import AgentDeps, AgentRunner, OnProgress, StepFailed, StepRequest, StepResult
 from backend.runtime.agents.llm_agent import run_llm_step
 from backend.runtime.agents.python_agent import run_python_step
 from backend.runtime.agents.registry import run_step
 from backend.sandbox import Limits
 
 __all__ = [
-    "AgentMeans",
+    "AgentDeps",
     "AgentRunner",
     "Limits",
     "OnProgress",

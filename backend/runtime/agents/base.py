@@ -96,7 +96,7 @@ ValueReader = Callable[[str], Awaitable[JsonText]]
 
 
 @dataclass(frozen=True)
-class AgentMeans:
+class AgentDeps:
     """What the runners of agents work with."""
 
     sandbox: Sandbox
@@ -105,5 +105,5 @@ class AgentMeans:
     read_value: ValueReader
 
 
-AgentRunner = Callable[[AgentMeans, StepRequest, OnProgress], Awaitable[StepResult]]
+AgentRunner = Callable[[AgentDeps, StepRequest, OnProgress], Awaitable[StepResult]]
 """Runs a step of one agent type; raises StepFailed."""

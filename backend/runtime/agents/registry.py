@@ -2,20 +2,18 @@
 
 from collections.abc import Mapping
 
-from backend.runtime.agents.base import AgentMeans, AgentRunner, OnProgress, StepFailed, StepRequest, StepResult
+from backend.runtime.agents.base import AgentDeps, AgentRunner, OnProgress, StepFailed, StepRequest, StepResult
 from backend.runtime.agents.llm_agent import run_llm_step
 from backend.runtime.agents.python_agent import run_python_step
 
 RUNNERS: Mapping[str, AgentRunner] = {
-    "python": lambda means, request, on_progress: run_python_step(
-        means.sandbox, request, on_progress, means.read_value
-    ),
-    "llm": lambda means, request, on_progress: run_llm_step(means.models, means.check_answer, request, on_progress),
+    "python": lambda deps, request, on_progress: run_python_step(deps.sandbox, request, on_progress, deps.read_value),
+    "llm": lambda deps, request, on_progress: run_llm_step(deps.models, deps.check_answer, request, on_progress),
 }
 """Every agent type of this release with what runs it."""
 
 
-async def run_step(means: AgentMeans, request: StepRequest, on_progress: OnProgress) -> StepResult:
+async def run_step(deps: AgentDeps, request: StepRequest, on_progress: OnProgress) -> StepResult:
     """Run a step by the runner of its agent's type; raises StepFailed, also for a type that has none."""
     agent_type = request.agent["type"]
     runner = RUNNERS.get(agent_type)
@@ -23,4 +21,4 @@ async def run_step(means: AgentMeans, request: StepRequest, on_progress: OnProgr
         raise StepFailed(
             "AgentUnavailable", f"agents of type {agent_type} are not available in this release", final=True
         )
-    return await runner(means, request, on_progress)
+    return await runner(deps, request, on_progress)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import uvloop
 
 from backend.runtime.execution.segment import Segment
-from backend.runtime.execution.segment_context import Means
+from backend.runtime.execution.segment_context import SegmentContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class LocalEngine:
     A lock guards which segments there are and whether more are taken. Tasks belong to the loop's thread alone.
     """
 
-    def __init__(self, means: Means, on_free: Callable[[], None]) -> None:
-        self._means = means
+    def __init__(self, context: SegmentContext, on_free: Callable[[], None]) -> None:
+        self._context = context
         self._on_free = on_free
         self._loop = uvloop.new_event_loop()
         self._lock = threading.Lock()
@@ -110,7 +110,7 @@ class LocalEngine:
             raise RuntimeError("the engine was stopped")
         entry = self._segments.get(segment_id)
         if entry is None:
-            entry = self._segments[segment_id] = _Entry(Segment(self._means, segment_id))
+            entry = self._segments[segment_id] = _Entry(Segment(self._context, segment_id))
             self._loop.call_soon_threadsafe(self._begin, segment_id, entry.segment)
         return entry
 

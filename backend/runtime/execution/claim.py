@@ -9,15 +9,15 @@ from backend.runs import lifecycle, redaction_manifest
 from backend.runtime.execution import sql
 from backend.runtime.execution.outcomes import LICENSE_UNAVAILABLE
 from backend.runtime.execution.run_redaction import RunRedaction
-from backend.runtime.execution.segment_context import Means
-from backend.runtime.execution.step_states import Board
+from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.execution.step_states import StepStates
 from backend.storage.database import Tx, run_of
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import load_terms
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class ClaimedSegment:
     """A segment that is this process's to execute; `first` where it is its run's first.
 
     `redaction` is None where the run's PII policy is off. `decisions` are the decided approvals that it goes on from
@@ -30,12 +30,12 @@ class Begun:
     parameters: dict[str, Any]
     input_text: str | None
     terms: WorkflowTerms
-    board: Board
+    step_states: StepStates
     redaction: RunRedaction | None
     decisions: list[Any]
 
 
-def begin(means: Means, segment_id: str) -> Begun | None:
+def begin(context: SegmentContext, segment_id: str) -> ClaimedSegment | None:
     """Takes a queued segment; None when it is not to be executed: somebody else took it, or its run is over.
 
     Handing a segment over twice is harmless for that reason. A launch that meets a licence on hold fails its run.
@@ -46,40 +46,40 @@ def begin(means: Means, segment_id: str) -> Begun | None:
         terms = (
             None
             if run is None
-            else load_terms(means.kept, tx, means.models.callable_providers, run.workflow_id, run.version)
+            else load_terms(context.cache, tx, context.models.callable_providers, run.workflow_id, run.version)
         )
         return None if terms is None else (run.run_id, terms)
 
-    found = means.database.snapshot(read)
+    found = context.database.snapshot(read)
     if found is None:
         return None
     run_id, terms = found
-    at = means.clock()
+    at = context.clock()
 
-    def take(tx: Tx) -> Begun | None:
-        if not lifecycle.begin_segment(tx, segment_id, means.owner, at):
+    def take(tx: Tx) -> ClaimedSegment | None:
+        if not lifecycle.begin_segment(tx, segment_id, context.owner, at):
             return None
         run = sql.run_of_segment(tx, segment_id)
         if run.ordinal == 1 and deployment_sql.get(tx).licence_state != "active":
             LICENSE_UNAVAILABLE.close(tx, run.run_id, at)
             return None
-        return Begun(
+        return ClaimedSegment(
             run_id=run.run_id,
             key_id=run.key_id,
             first=run.ordinal == 1,
             parameters=json_text.parse(run.parameters or "{}"),
             input_text=run.input_text,
             terms=terms,
-            board=Board(terms.steps, run.run_id, segment_id, sql.steps_of(tx, run.run_id)),
-            redaction=_redaction(means, run),
+            step_states=StepStates(terms.steps, run.run_id, segment_id, sql.steps_of(tx, run.run_id)),
+            redaction=_redaction(context, run),
             decisions=[] if run.ordinal == 1 else lifecycle.untold_decisions(tx, run.run_id, segment_id),
         )
 
-    return means.database.write(take, of=run_of(run_id))
+    return context.database.write(take, lock_key=run_of(run_id))
 
 
-def _redaction(means: Means, run: Any) -> RunRedaction | None:
+def _redaction(context: SegmentContext, run: Any) -> RunRedaction | None:
     policy = json_text.parse(run.pii_policy)
     if policy["mode"] == "off":
         return None
-    return RunRedaction(means.redactor, policy, redaction_manifest.model_calls(run.pii_redaction), run.key_id)
+    return RunRedaction(context.redactor, policy, redaction_manifest.model_calls(run.pii_redaction), run.key_id)

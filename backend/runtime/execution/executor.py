@@ -13,7 +13,7 @@ from backend.models.catalog import Models
 from backend.redaction.process.redactor import Redactor
 from backend.runtime.execution.limits import DEFAULT_LIMITS
 from backend.runtime.execution.memory import default_memory_mb
-from backend.runtime.execution.segment_context import Means
+from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.session import WorkerSession
 from backend.runtime.execution.slots import StepSlots
 from backend.runtime.execution.step_files import remove_leftovers
@@ -99,7 +99,7 @@ class Execution:
             self._sandbox = choose_sandbox(self._settings.sandbox)
             self._sandbox.prepare(DEFAULT_LIMITS)
             session = self._begin(self._sandbox)
-            self._refuse_company(session)
+            self._refuse_other_worker_host(session)
             self._publisher.start()
             for ticker in (self._sweeping, self._opening, self._tidying, self._replacing):
                 ticker.start()
@@ -161,11 +161,11 @@ class Execution:
         self._sweeps.forget(run_id)
         shutil.rmtree(self._work / run_id, ignore_errors=True)
 
-    def _refuse_company(self, session: WorkerSession) -> None:
+    def _refuse_other_worker_host(self, session: WorkerSession) -> None:
         objects = self._settings.objects
         if objects.store != "folder" or objects.folder is not None:
             return
-        host = session.company()
+        host = session.other_worker_host()
         if host is not None:
             raise ObjectStoreError(
                 f"Another process, on {host}, executes runs of the same database, and the objects of this one rest in "
@@ -188,11 +188,11 @@ class Execution:
             DatabaseAwayError: the database cannot be reached.
         """
         settings, services = self._settings, self._services
-        means = Means(
+        context = SegmentContext(
             database=services.database,
             clock=services.clock,
             objects=self._objects,
-            kept=services.kept,
+            cache=services.cache,
             owner=new_id("proc"),
             work=self._work,
             sandbox=sandbox,
@@ -208,7 +208,7 @@ class Execution:
             redactor=self._redactor,
             schemas=services.schemas,
         )
-        session = WorkerSession(settings, means, self._on_free, self._replacing.wake)
+        session = WorkerSession(settings, context, self._on_free, self._replacing.wake)
         session.start()
         self._session = session
         return session

@@ -18,7 +18,7 @@ from backend.storage.database import Database
 _LOG = logging.getLogger(__name__)
 
 SECONDS: Final = 20.0
-_COMPANY_SECONDS: Final = 6.0
+_OTHER_WORKER_HOST_SECONDS: Final = 6.0
 _RENEWED_EVERY_SECONDS: Final = 5.0
 _WATCHED_EVERY_SECONDS: Final = 0.5
 _GIVEN_UP_AFTER_SECONDS: Final = 15.0
@@ -64,17 +64,17 @@ class Lease:
                 now=now,
                 until=now + round(SECONDS * 1000),
             ),
-            of=f"worker {self._owner}",
+            lock_key=f"worker {self._owner}",
         )
         for thread in self._threads:
             thread.start()
 
-    def company(self) -> str | None:
+    def other_worker_host(self) -> str | None:
         """The host of another process that executes runs of this database, if any: one that renews its lease.
 
         What an earlier process left is not renewed; where there is a lease, that takes six seconds to see.
         """
-        end = time.monotonic() + _COMPANY_SECONDS
+        end = time.monotonic() + _OTHER_WORKER_HOST_SECONDS
         first = self._others()
         while first and time.monotonic() < end and not self._ended.wait(_WATCHED_EVERY_SECONDS):
             for owner, (host, until) in self._others().items():
@@ -98,7 +98,7 @@ class Lease:
             if thread.is_alive():
                 thread.join()
         try:
-            self._database.write(lambda tx: workers_sql.remove(tx, self._owner), of=f"worker {self._owner}")
+            self._database.write(lambda tx: workers_sql.remove(tx, self._owner), lock_key=f"worker {self._owner}")
         except Exception:  # noqa: BLE001 - unrenewed, the lease ends by itself
             _LOG.warning("The lease of %s could not be given back", self._owner, exc_info=True)
 
@@ -123,7 +123,7 @@ class Lease:
             try:
                 stands = self._database.write(
                     lambda tx: workers_sql.renew(tx, self._owner, until, draining=self._draining),
-                    of=f"worker {self._owner}",
+                    lock_key=f"worker {self._owner}",
                 )
             except Exception:  # noqa: BLE001 - whatever it was may pass before the lease ends
                 metrics.LEASE_RENEWALS.add("failed")

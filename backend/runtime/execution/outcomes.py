@@ -4,21 +4,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from backend.clock import HOUR_MS
+from backend.run_status import CANCELLED, FAILED
 from backend.runs import failure_codes
-from backend.runs.lifecycle import Held, close_run
-from backend.runs.status import CANCELLED, FAILED
+from backend.runs.lifecycle import SegmentLease, close_run
 from backend.storage.database import Tx
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class Outcome:
     """A final status, with failure code and message where the run failed."""
 
     status: str
     code: str | None = None
     message: str | None = None
 
-    def close(self, tx: Tx, run_id: str, at: int, held: Held | None = None) -> bool:
+    def close(self, tx: Tx, run_id: str, at: int, lease: SegmentLease | None = None) -> bool:
         """Closes the run, once; see `close_run`."""
         return close_run(
             tx,
@@ -27,27 +27,27 @@ class Ending:
             at,
             error_code=self.code,
             error_message=self.message,
-            held=held,
+            lease=lease,
         )
 
 
-CANCEL: Final = Ending(CANCELLED)
-ORPHANED: Final = Ending(FAILED, failure_codes.ORPHANED, "The runtime was interrupted while the run was going.")
-LAUNCH_FAILED: Final = Ending(FAILED, failure_codes.LAUNCH_FAILED, "The run was not taken up by the runtime in time.")
-LICENSE_UNAVAILABLE: Final = Ending(
+CANCEL: Final = Outcome(CANCELLED)
+ORPHANED: Final = Outcome(FAILED, failure_codes.ORPHANED, "The runtime was interrupted while the run was going.")
+LAUNCH_FAILED: Final = Outcome(FAILED, failure_codes.LAUNCH_FAILED, "The run was not taken up by the runtime in time.")
+LICENSE_UNAVAILABLE: Final = Outcome(
     FAILED,
     failure_codes.LICENSE_UNAVAILABLE,
     "The runtime refused the launch because the deployment's licence is on hold.",
 )
 
 
-def time_limit(max_run_hours: float) -> Ending:
+def time_limit(max_run_hours: float) -> Outcome:
     """A run that reached its time limit, approvals included."""
     message = f"The run reached its time limit of {max_run_hours:g} hours."
-    return Ending(FAILED, failure_codes.WALL_CLOCK_LIMIT_REACHED, message)
+    return Outcome(FAILED, failure_codes.WALL_CLOCK_LIMIT_REACHED, message)
 
 
-def reason_to_stop(run: Any, now: int) -> Ending | None:
+def reason_to_stop(run: Any, now: int) -> Outcome | None:
     """Why a run that has begun should end now, by its row; None where nothing says so."""
     if run.cancel_requested_at is not None:
         return CANCEL

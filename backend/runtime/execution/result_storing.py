@@ -5,14 +5,16 @@ import asyncio
 from backend import json_text
 from backend.json_text import JsonText
 from backend.retry import patiently
-from backend.runtime.execution.claim import Begun
+from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.promotion import discard
 from backend.runtime.execution.result import SUMMARY, StoredResult, carried_summary, make_result, may_carry_summary
-from backend.runtime.execution.segment_context import Means
+from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.stopping import StoppedError, Stopping
 
 
-async def store_result(means: Means, begun: Begun, stopping: Stopping, value: str) -> StoredResult:
+async def store_result(
+    context: SegmentContext, claimed: ClaimedSegment, stopping: Stopping, value: str
+) -> StoredResult:
     """Judges and stores a result, JSON text.
 
     Raises:
@@ -20,7 +22,7 @@ async def store_result(means: Means, begun: Begun, stopping: Stopping, value: st
         JudgeUnavailableError: it could not be judged.
         OSError: the store could not take it.
     """
-    storing = asyncio.create_task(_judge_and_store(means, begun, value))
+    storing = asyncio.create_task(_judge_and_store(context, claimed, value))
     try:
         return await stopping.or_result(storing)
     except StoppedError:
@@ -30,32 +32,34 @@ async def store_result(means: Means, begun: Begun, stopping: Stopping, value: st
         raise
 
 
-async def _judge_and_store(means: Means, begun: Begun, value: str) -> StoredResult:
-    schema, mismatch = begun.terms.result_schema, None
+async def _judge_and_store(context: SegmentContext, claimed: ClaimedSegment, value: str) -> StoredResult:
+    schema, mismatch = claimed.terms.result_schema, None
     if schema is not None:
         mismatch = await patiently(
-            lambda: means.halted_with(
-                lambda halt: means.schemas.mismatch(schema, value, "result", owner=begun.key_id, halt=halt)
+            lambda: context.halted_with(
+                lambda halt: context.schemas.mismatch(schema, value, "result", owner=claimed.key_id, halt=halt)
             ),
-            f"Judging the result of run {begun.run_id}",
+            f"Judging the result of run {claimed.run_id}",
         )
-    summary = await _summary(means, begun, value)
+    summary = await _summary(context, claimed, value)
     return await patiently(
-        lambda: means.halted_with(
-            lambda _: make_result(means.objects, begun.run_id, value, mismatch, summary),
-            undo=lambda made: discard(means.objects, [made.output]),
+        lambda: context.halted_with(
+            lambda _: make_result(context.objects, claimed.run_id, value, mismatch, summary),
+            undo=lambda made: discard(context.objects, [made.output]),
         ),
-        f"The result of run {begun.run_id}",
+        f"The result of run {claimed.run_id}",
     )
 
 
-async def _summary(means: Means, begun: Begun, value: str) -> str | None:
+async def _summary(context: SegmentContext, claimed: ClaimedSegment, value: str) -> str | None:
     if not may_carry_summary(value):
         return None
     parsed = json_text.shared(value)
     if not isinstance(parsed, JsonText):
         return carried_summary(parsed)
     return await patiently(
-        lambda: means.halted_with(lambda halt: means.schemas.member(value, SUMMARY, owner=begun.key_id, halt=halt)),
-        f"Reading the result of run {begun.run_id}",
+        lambda: context.halted_with(
+            lambda halt: context.schemas.member(value, SUMMARY, owner=claimed.key_id, halt=halt)
+        ),
+        f"Reading the result of run {claimed.run_id}",
     )

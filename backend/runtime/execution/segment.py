@@ -9,17 +9,17 @@ import logging
 from functools import partial
 from typing import Any
 
+from backend.run_status import FAILED
 from backend.runs.failure_codes import INVARIANT_BLOCKED
 from backend.runs.lifecycle import RunResult, SegmentEndedError, complete_run, park_run, promote_outputs
-from backend.runs.status import FAILED
 from backend.runtime.execution import dag, sql
-from backend.runtime.execution.claim import Begun, begin
+from backend.runtime.execution.claim import ClaimedSegment, begin
 from backend.runtime.execution.limits import memory_of
-from backend.runtime.execution.outcomes import Ending, reason_to_stop
-from backend.runtime.execution.preparation import Seen, inputs_folder, prepare, remove_folder
+from backend.runtime.execution.outcomes import Outcome, reason_to_stop
+from backend.runtime.execution.preparation import StepInputs, inputs_folder, prepare, remove_folder
 from backend.runtime.execution.result_storing import store_result
-from backend.runtime.execution.segment_context import Means
-from backend.runtime.execution.segment_journal import Recording
+from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.execution.segment_journal import SegmentJournal
 from backend.runtime.execution.step_files import drop_files
 from backend.runtime.execution.step_retry import wait_seconds
 from backend.runtime.execution.steps import Completed, Failed, StepWork
@@ -29,14 +29,14 @@ from backend.schemas.judge import JudgeUnavailableError
 
 _LOG = logging.getLogger(__name__)
 
-Outcome = Completed | Failed
+StepOutcome = Completed | Failed
 
 
 class Segment:
     """One segment; lives on the engine's loop, and `stop` is called there too."""
 
-    def __init__(self, means: Means, segment_id: str) -> None:
-        self._means = means
+    def __init__(self, context: SegmentContext, segment_id: str) -> None:
+        self._context = context
         self._segment_id = segment_id
         self._stop = asyncio.Event()
 
@@ -50,88 +50,88 @@ class Segment:
             # It stays queued: what would begin now would only be ended.
             return
         try:
-            begun = await self._means.in_thread(lambda: begin(self._means, self._segment_id))
+            claimed = await self._context.in_thread(lambda: begin(self._context, self._segment_id))
         except Exception:  # noqa: BLE001 - logged; other segments go on
             # It stays queued, and the sweeper's launch time-out fails it.
             _LOG.exception("Segment %s could not begin", self._segment_id)
             return
-        if begun is not None:
-            await _Execution(self._means, self._segment_id, begun, self._stop).run()
+        if claimed is not None:
+            await _Execution(self._context, self._segment_id, claimed, self._stop).run()
 
 
 class _Execution:
     """A segment that has begun."""
 
-    def __init__(self, means: Means, segment_id: str, begun: Begun, stop: asyncio.Event) -> None:
-        self._means = means
+    def __init__(self, context: SegmentContext, segment_id: str, claimed: ClaimedSegment, stop: asyncio.Event) -> None:
+        self._context = context
         self._segment_id = segment_id
-        self._begun = begun
-        self._board = begun.board
-        self._recording = Recording(means, segment_id, begun)
+        self._claimed = claimed
+        self._step_states = claimed.step_states
+        self._journal = SegmentJournal(context, segment_id, claimed)
         self._stopping = Stopping(stop)
         self._slots: dict[str, asyncio.Future[None]] = {}
         self._holding: set[str] = set()
         self._beginning: list[str] = []
-        self._tasks: dict[asyncio.Task[Outcome], str] = {}
+        self._tasks: dict[asyncio.Task[StepOutcome], str] = {}
         self._backoffs: dict[str, asyncio.Task[None]] = {}
         self._parked = False
-        self._seen = Seen(begun.parameters, begun.input_text)
+        self._step_inputs = StepInputs(claimed.parameters, claimed.input_text)
 
     async def run(self) -> None:
         try:
-            seen = await prepare(self._means, self._begun, self._recording, self._stopping)
-            if seen is not None:
-                self._seen = seen
+            step_inputs = await prepare(self._context, self._claimed, self._journal, self._stopping)
+            if step_inputs is not None:
+                self._step_inputs = step_inputs
                 await self._execute()
         except StoppedError:
             await self._give_up()
-            await self._recording.close_stopped()
+            await self._journal.close_stopped()
         except SegmentEndedError:
             # Whoever closed the run has recorded why.
             await self._give_up()
         except Exception:  # noqa: BLE001 - whatever it was, the steps must die and the run must end
             _LOG.exception("Segment %s could not be carried out", self._segment_id)
             await self._give_up()
-            await self._recording.close_stopped()
+            await self._journal.close_stopped()
         finally:
             self._stopping.forget()
             if not self._parked:
-                await self._means.in_slow_thread(lambda: remove_folder(self._means, self._begun.run_id))
+                await self._context.in_slow_thread(lambda: remove_folder(self._context, self._claimed.run_id))
 
     async def _execute(self) -> None:
         while True:
-            plan = self._board.plan()
-            self._board.settle(plan)
-            failure = self._board.failure(plan)
+            plan = self._step_states.plan()
+            self._step_states.settle(plan)
+            failure = self._step_states.failure(plan)
             if failure is not None:
                 await self._kill()
-                await self._recording.close(Ending(FAILED, *failure))
+                await self._journal.close(Outcome(FAILED, *failure))
                 return
-            self._board.ask(plan, self._means.clock())
+            self._step_states.ask(plan, self._context.clock())
             self._take_slots(plan)
             if not (self._tasks or self._slots or self._beginning or self._backoffs):
                 await (self._complete() if plan.done else self._park())
                 return
-            await self._recording.record()
+            await self._journal.record()
             self._start_steps()
             await self._wait()
 
     def _take_slots(self, plan: dag.Plan) -> None:
         """Asks for a slot for each step that may begin, and begins those that got theirs."""
-        room = self._begun.terms.parallel_steps - len(self._tasks) - len(self._slots)
+        room = self._claimed.terms.parallel_steps - len(self._tasks) - len(self._slots)
         new = [step for step in plan.begin if step not in self._slots and step not in self._backoffs]
         for step in new[:room]:
-            self._slots[step] = self._means.slots.ask(self._begun.key_id, self._memory(step))
+            self._slots[step] = self._context.slots.ask(self._claimed.key_id, self._memory(step))
         for step in [step for step, slot in self._slots.items() if slot.done()]:
             del self._slots[step]
             self._holding.add(step)
             self._beginning.append(step)
-            self._board.begin(step, self._means.clock())
+            self._step_states.begin(step, self._context.clock())
 
     def _start_steps(self) -> None:
         for step in self._beginning:
             work = self._work_of(step)
-            task = asyncio.create_task(work.carry_out(), name=f"{self._begun.run_id}/{step}")
+            task = asyncio.create_task(work.carry_out(), name=f"{self._claimed.run_id}/{step}")
             # Not in the task itself: one that is cancelled before it began runs none of its code.
             task.add_done_callback(partial(self._release, step))
             self._tasks[task] = step
@@ -139,30 +139,30 @@ class _Execution:
 
     def _memory(self, step: str) -> int:
         """What a step holds beside its slot: nothing where it asks for more than there is, for it will not run."""
-        memory_mb = memory_of(self._board.terms(step))
-        return memory_mb if memory_mb <= self._means.slots.memory_mb else 0
+        memory_mb = memory_of(self._step_states.terms(step))
+        return memory_mb if memory_mb <= self._context.slots.memory_mb else 0
 
     def _release(self, step: str, _: object = None) -> None:
         """Gives a step's slot back, once."""
         if step in self._holding:
             self._holding.remove(step)
-            self._means.slots.release(self._begun.key_id, self._memory(step))
+            self._context.slots.release(self._claimed.key_id, self._memory(step))
 
     def _work_of(self, step: str) -> StepWork:
-        begun = self._begun
+        claimed = self._claimed
         return StepWork(
-            means=self._means,
-            run_id=begun.run_id,
-            key_id=begun.key_id,
+            context=self._context,
+            run_id=claimed.run_id,
+            key_id=claimed.key_id,
             segment_id=self._segment_id,
-            step=self._board.terms(step),
-            attempt=self._board.attempt(step),
-            parameters=self._seen.parameters,
-            input_text=self._seen.input_text,
-            redaction=begun.redaction,
-            needs=self._board.needs_of(step),
-            inputs=inputs_folder(self._means, begun),
-            keep_files=any(step in other.needs for other in begun.terms.steps),
+            step=self._step_states.terms(step),
+            attempt=self._step_states.attempt(step),
+            parameters=self._step_inputs.parameters,
+            input_text=self._step_inputs.input_text,
+            redaction=claimed.redaction,
+            needs=self._step_states.needs_of(step),
+            inputs=inputs_folder(self._context, claimed),
+            keep_files=any(step in other.needs for other in claimed.terms.steps),
             on_executed=partial(self._release, step),
         )
 
@@ -178,62 +178,62 @@ class _Execution:
             del self._backoffs[step]
         for task in [task for task in self._tasks if task.done()]:
             step = self._tasks.pop(task)
-            at = self._means.clock()
+            at = self._context.clock()
             match task.result():
                 case Completed(value, outputs, redacted, warnings):
-                    self._board.complete(step, value, outputs, at, warnings)
-                    self._board.changes.redacted += redacted
+                    self._step_states.complete(step, value, outputs, at, warnings)
+                    self._step_states.changes.redacted += redacted
                 case Failed() as failed:
-                    self._board.changes.redacted += failed.redacted
+                    self._step_states.changes.redacted += failed.redacted
                     self._take_failure(step, failed, at)
-        for warning in () if self._begun.redaction is None else self._begun.redaction.take_warnings():
-            self._board.warn(warning)
+        for warning in () if self._claimed.redaction is None else self._claimed.redaction.take_warnings():
+            self._step_states.warn(warning)
 
     def _take_failure(self, step: str, failed: Failed, at: int) -> None:
-        retry = None if failed.final else self._board.terms(step).retry
-        seconds = wait_seconds(retry, self._board.attempt(step), failed.retry_after)
+        retry = None if failed.final else self._step_states.terms(step).retry
+        seconds = wait_seconds(retry, self._step_states.attempt(step), failed.retry_after)
         if seconds is None:
-            self._board.fail(step, failed.type, failed.message, at)
+            self._step_states.fail(step, failed.type, failed.message, at)
             return
-        self._board.retry(step, failed.type, failed.message, at + round(seconds * 1000))
+        self._step_states.retry(step, failed.type, failed.message, at + round(seconds * 1000))
         self._backoffs[step] = asyncio.create_task(asyncio.sleep(seconds))
 
     async def _park(self) -> None:
         self._parked = True
-        await self._means.in_slow_thread(lambda: drop_files(self._means, self._begun.run_id))
-        await self._recording.record(lambda tx, at: park_run(tx, self._segment_id, at))
+        await self._context.in_slow_thread(lambda: drop_files(self._context, self._claimed.run_id))
+        await self._journal.record(lambda tx, at: park_run(tx, self._segment_id, at))
 
     async def _complete(self) -> None:
         """Stores the result, tells what optional stages did not land, and closes the run as completed."""
-        begun, board, means = self._begun, self._board, self._means
-        warnings = board.warnings()
+        claimed, step_states, context = self._claimed, self._step_states, self._context
+        warnings = step_states.warnings()
         result = RunResult()
-        value = board.value(begun.terms.result_step) if begun.terms.result_step else None
+        value = step_states.value(claimed.terms.result_step) if claimed.terms.result_step else None
         if value is not None:
             try:
-                result, output, of_result = await store_result(means, begun, self._stopping, value)
+                result, output, of_result = await store_result(context, claimed, self._stopping, value)
             except OSError as error:
                 verb = "judged" if isinstance(error, JudgeUnavailableError) else "stored"
-                _LOG.exception("The result of run %s could not be %s", begun.run_id, verb)
-                await self._recording.close(Ending(FAILED, INVARIANT_BLOCKED, f"The result could not be {verb}."))
+                _LOG.exception("The result of run %s could not be %s", claimed.run_id, verb)
+                await self._journal.close(Outcome(FAILED, INVARIANT_BLOCKED, f"The result could not be {verb}."))
                 return
-            board.changes.outputs.append(output)
+            step_states.changes.outputs.append(output)
             for message in of_result:
-                board.changes.event("warning", message=message)
+                step_states.changes.event("warning", message=message)
             warnings += of_result
-        if begun.terms.publish:
-            await self._recording.record(lambda tx, at: promote_outputs(tx, begun.run_id, self._segment_id, at))
+        if claimed.terms.publish:
+            await self._journal.record(lambda tx, at: promote_outputs(tx, claimed.run_id, self._segment_id, at))
             warnings += await publish(
-                means,
-                begun.run_id,
-                begun.terms.publish,
-                board,
-                self._recording.record,
+                context,
+                claimed.run_id,
+                claimed.terms.publish,
+                step_states,
+                self._journal.record,
                 self._wait_for_publication,
-                reasons=begun.redaction is None,
+                reasons=claimed.redaction is None,
             )
-        promoted = bool(begun.terms.publish)
-        await self._recording.record(
+        promoted = bool(claimed.terms.publish)
+        await self._journal.record(
             lambda tx, at: complete_run(tx, self._segment_id, at, result, warnings, promoted=promoted)
         )
 
@@ -242,17 +242,17 @@ class _Execution:
             await self._stopping.or_first({outcome}, seconds)
         except StoppedError:
             # The end of the process alone fails no run whose steps are done: it is late, and goes on at the next start.
-            if await self._means.in_thread(self._has_reason_to_stop):
+            if await self._context.in_thread(self._has_reason_to_stop):
                 raise
 
     def _has_reason_to_stop(self) -> bool:
-        run = self._means.database.read(lambda tx: sql.run_of_segment(tx, self._segment_id))
-        return reason_to_stop(run, self._means.clock()) is not None
+        run = self._context.database.read(lambda tx: sql.run_of_segment(tx, self._segment_id))
+        return reason_to_stop(run, self._context.clock()) is not None
 
     async def _give_up(self) -> None:
         """Ends every step, and forgets what was not recorded yet."""
         await self._kill()
-        await self._recording.give_up(self._board.take_changes().outputs)
+        await self._journal.give_up(self._step_states.take_changes().outputs)
 
     async def _kill(self) -> None:
         """Ends every step, and gives back every slot; on return no process of the segment is left."""
@@ -271,6 +271,6 @@ class _Execution:
             task.cancel()
         outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
-        await self._recording.discard(
+        await self._journal.discard(
             [output for one in outcomes if isinstance(one, Completed) for output in one.outputs]
         )

@@ -11,7 +11,7 @@ from typing import TypeVar
 from backend.clock import Clock
 from backend.models.catalog import Models
 from backend.redaction.process.redactor import Redactor
-from backend.revisioned_cache import Kept
+from backend.revisioned_cache import RevisionedCache
 from backend.runtime.execution.slots import StepSlots
 from backend.runtime.publishing import Publisher
 from backend.sandbox import Network, Sandbox
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class SegmentContext:
     """Shared means of the segments.
 
     Attributes:
@@ -41,7 +41,7 @@ class Means:
     database: Database
     clock: Clock
     objects: ObjectStore
-    kept: Kept
+    cache: RevisionedCache
     owner: str
     work: Path
     sandbox: Sandbox

@@ -6,26 +6,26 @@ from collections.abc import Awaitable, Callable, Sequence
 from backend.outputs.sql import NewOutput
 from backend.retry import changed
 from backend.runs.erase_sql import order_again
-from backend.runs.lifecycle import Held
+from backend.runs.lifecycle import SegmentLease
 from backend.runtime.execution import sql
-from backend.runtime.execution.claim import Begun
-from backend.runtime.execution.outcomes import ORPHANED, Ending, reason_to_stop
+from backend.runtime.execution.claim import ClaimedSegment
+from backend.runtime.execution.outcomes import ORPHANED, Outcome, reason_to_stop
 from backend.runtime.execution.promotion import discard
-from backend.runtime.execution.segment_context import Means
+from backend.runtime.execution.segment_context import SegmentContext
 from backend.storage.database import OutcomeUnknownError, Tx, run_of
 
 _LOG = logging.getLogger(__name__)
 
 
-class Recording:
+class SegmentJournal:
     """What one segment records, on the engine's loop."""
 
-    def __init__(self, means: Means, segment_id: str, begun: Begun) -> None:
-        self._means = means
+    def __init__(self, context: SegmentContext, segment_id: str, claimed: ClaimedSegment) -> None:
+        self._context = context
         self._segment_id = segment_id
-        self._held = Held(segment_id, means.owner)
-        self._run_id = begun.run_id
-        self._board = begun.board
+        self._lease = SegmentLease(segment_id, context.owner)
+        self._run_id = claimed.run_id
+        self._step_states = claimed.step_states
 
     async def record(self, last: Callable[[Tx, int], object] | None = None) -> None:
         """Makes durable what the board has gathered, with `last` behind it in the same transaction.
@@ -33,10 +33,10 @@ class Recording:
         Raises:
             SegmentEndedError: the run was closed by somebody else.
         """
-        changes = self._board.take_changes()
+        changes = self._step_states.take_changes()
         if not changes and last is None:
             return
-        at = self._means.clock()
+        at = self._context.clock()
 
         def work(tx: Tx) -> None:
             changes.write(tx, self._run_id, self._segment_id, at)
@@ -52,17 +52,17 @@ class Recording:
             await self.discard(changes.outputs)
             raise
 
-    async def close(self, ending: Ending) -> None:
+    async def close(self, ending: Outcome) -> None:
         """Closes the run, with what the board has gathered. Raises as `record`."""
-        await self.record(lambda tx, at: ending.close(tx, self._run_id, at, self._held))
+        await self.record(lambda tx, at: ending.close(tx, self._run_id, at, self._lease))
 
     async def close_stopped(self) -> None:
         """Closes the run for the reason that its row gives, else as orphaned; what fails is left to the sweeper."""
-        at = self._means.clock()
+        at = self._context.clock()
 
         def work(tx: Tx) -> None:
             ending = reason_to_stop(sql.run_of_segment(tx, self._segment_id), at) or ORPHANED
-            ending.close(tx, self._run_id, at, self._held)
+            ending.close(tx, self._run_id, at, self._lease)
 
         try:
             await self._change(work)()
@@ -70,12 +70,14 @@ class Recording:
             _LOG.exception("Run %s could not be closed yet", self._run_id)
 
     def _change(self, work: Callable[[Tx], None]) -> Callable[[], Awaitable[None]]:
-        return lambda: self._means.in_thread(lambda: self._means.database.write(work, of=run_of(self._run_id)))
+        return lambda: self._context.in_thread(
+            lambda: self._context.database.write(work, lock_key=run_of(self._run_id))
+        )
 
     async def give_up(self, outputs: Sequence[NewOutput]) -> None:
         """Has removed what was stored for a run that somebody else may have closed, and that was erased since then."""
         await self.discard(outputs)
-        at = self._means.clock()
+        at = self._context.clock()
         try:
             await changed(self._change(lambda tx: order_again(tx, self._run_id, at)), self._run_id)
         except Exception:  # noqa: BLE001 - the segment ends all the same
@@ -83,4 +85,4 @@ class Recording:
 
     async def discard(self, outputs: Sequence[NewOutput]) -> None:
         """Removes the bytes of outputs that no row will name."""
-        await self._means.in_slow_thread(lambda: discard(self._means.objects, outputs))
+        await self._context.in_slow_thread(lambda: discard(self._context.objects, outputs))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from backend.runtime.engines.local import LocalEngine
 from backend.runtime.execution.lease import Lease
-from backend.runtime.execution.segment_context import Means
+from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.scheduling import upkeep_sql
 from backend.runtime.scheduling.sweeper import Sweeper
 from backend.settings import BackendSettings
@@ -24,24 +24,28 @@ class WorkerSession:
     """
 
     def __init__(
-        self, settings: BackendSettings, means: Means, on_free: Callable[[], None], on_lost: Callable[[], None]
+        self,
+        settings: BackendSettings,
+        context: SegmentContext,
+        on_free: Callable[[], None],
+        on_lost: Callable[[], None],
     ) -> None:
         self._settings = settings
-        self._means = means
+        self._context = context
         self._on_lost = on_lost
         self._shared = settings.database is not None
         self._lease: Lease | None = None
         self._queue: DbosWorker | None = None
         self._lost = False
         self._stopped = False
-        self.engine = LocalEngine(means, on_free)
-        self.slots = means.slots
+        self.engine = LocalEngine(context, on_free)
+        self.slots = context.slots
         self.sweeper = Sweeper(
-            means.database,
-            means.clock,
+            context.database,
+            context.clock,
             self.engine,
             settings.launch_timeout_ms,
-            means.owner if self._shared else None,
+            context.owner if self._shared else None,
         )
 
     @property
@@ -66,9 +70,9 @@ class WorkerSession:
             self.stop(0)
             raise
 
-    def company(self) -> str | None:
+    def other_worker_host(self) -> str | None:
         """The host of another process that executes runs of this database, if any; see `Lease.company`."""
-        return None if self._lease is None else self._lease.company()
+        return None if self._lease is None else self._lease.other_worker_host()
 
     def stop(self, grace_seconds: float) -> None:
         """Takes nothing new, gives segments so long to end, and ends the rest as orphaned; again is harmless."""
@@ -89,15 +93,15 @@ class WorkerSession:
                 parts.callback(self._lease.drain)
 
     def _start(self) -> None:
-        settings, means = self._settings, self._means
+        settings, context = self._settings, self._context
         if self._shared:
             self._lease = Lease(
-                means.database, means.clock, means.owner, socket.gethostname(), settings.step_slots, self._lose
+                context.database, context.clock, context.owner, socket.gethostname(), settings.step_slots, self._lose
             )
             self._lease.start()
             if settings.engine == "local":
                 # What a process that is gone was handed is with nobody; with another that lives, twice is harmless.
-                means.database.write(upkeep_sql.take_back, of="launcher")
+                context.database.write(upkeep_sql.take_back, lock_key="launcher")
         else:
             self.sweeper.recover()
         self.engine.start()
@@ -105,7 +109,7 @@ class WorkerSession:
             from backend.runtime.engines.dbos import DbosWorker
 
             # No more than it has slots for: what waits, waits where another worker may take it.
-            self._queue = DbosWorker(settings.database, means.owner, self.engine, settings.step_slots)
+            self._queue = DbosWorker(settings.database, context.owner, self.engine, settings.step_slots)
             self._queue.start()
 
     def _lose(self) -> None:

@@ -80,18 +80,18 @@ def add_approvals(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
 
 def count(tx: Tx, run_id: str, more: Mapping[str, int]) -> None:
     """Raises the run's counters."""
-    tx.later(_COUNT, of_run_id=run_id, **{f"more_{name}": more.get(name, 0) for name in _COUNTED})
+    tx.enqueue(_COUNT, of_run_id=run_id, **{f"more_{name}": more.get(name, 0) for name in _COUNTED})
 
 
 def set_manifest(tx: Tx, run_id: str, manifest: str) -> None:
     """Writes what was copied in."""
-    tx.later(_SET_MANIFEST, of_run_id=run_id, manifest=manifest)
+    tx.enqueue(_SET_MANIFEST, of_run_id=run_id, manifest=manifest)
 
 
 def add_warnings(tx: Tx, run_id: str, new: Sequence[str]) -> None:
     """Adds warnings to those of a run that goes on, each once: later segments sweep the same files again."""
     warnings = json_text.parse(tx.one(_WARNINGS, of_run_id=run_id).warnings)
-    tx.later(_SET_WARNINGS, of_run_id=run_id, new_warnings=json_text.write(list(dict.fromkeys([*warnings, *new]))))
+    tx.enqueue(_SET_WARNINGS, of_run_id=run_id, new_warnings=json_text.write(list(dict.fromkeys([*warnings, *new]))))
 
 
 def redaction_manifest(tx: Tx, run_id: str) -> str:
@@ -101,7 +101,7 @@ def redaction_manifest(tx: Tx, run_id: str) -> str:
 
 def set_redaction_manifest(tx: Tx, run_id: str, manifest: str) -> None:
     """Writes the redaction manifest."""
-    tx.later(_SET_REDACTION, of_run_id=run_id, manifest=manifest)
+    tx.enqueue(_SET_REDACTION, of_run_id=run_id, manifest=manifest)
 
 
 def set_redaction_status(tx: Tx, run_id: str, stage: str, status: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from backend.outputs.sql import outputs_of
 from backend.redaction import Counts
 from backend.runtime.execution.run_redaction import STEPS, RunRedaction
-from backend.runtime.execution.segment_context import Means
+from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.scheduling import upkeep_sql
 from backend.storage.database import Database
 from backend.storage.objects import ObjectStore
@@ -17,7 +17,7 @@ from backend.storage.objects.reading import copy_to_file
 
 
 def keep_files(
-    means: Means, run_id: str, step: str, folder: Path, redaction: RunRedaction | None, halt: threading.Event
+    context: SegmentContext, run_id: str, step: str, folder: Path, redaction: RunRedaction | None, halt: threading.Event
 ) -> Counts | None:
     """Takes over what a completed step left in `folder`; its files are stored objects too.
 
@@ -27,14 +27,14 @@ def keep_files(
         RedactionError: they could not be swept.
     """
     counts = _sweep(folder, redaction, halt)
-    kept = means.files_of_run(run_id) / step
+    kept = context.files_of_run(run_id) / step
     kept.parent.mkdir(parents=True, exist_ok=True)
     folder.rename(kept)
     return counts
 
 
 def files_of(
-    means: Means, run_id: str, steps: Iterable[str], redaction: RunRedaction | None, halt: threading.Event
+    context: SegmentContext, run_id: str, steps: Iterable[str], redaction: RunRedaction | None, halt: threading.Event
 ) -> dict[str, Path]:
     """The folders of those of these completed steps that left files; one that is not here is made from the objects.
 
@@ -42,20 +42,20 @@ def files_of(
         OSError, KeyError, EOFError: the objects could not be read.
         RedactionError: as `keep_files`.
     """
-    kept = {step: means.files_of_run(run_id) / step for step in steps}
+    kept = {step: context.files_of_run(run_id) / step for step in steps}
     missing = [step for step, folder in kept.items() if not folder.exists()]
     if missing:
-        outputs = means.database.read(lambda tx: outputs_of(tx, run_id))
+        outputs = context.database.read(lambda tx: outputs_of(tx, run_id))
         for step in missing:
             of_step = [(output.path, output.object_key, output.size_bytes) for output in outputs if output.step == step]
             if of_step:
-                _restore(means.objects, kept[step], of_step, redaction, halt)
+                _restore(context.objects, kept[step], of_step, redaction, halt)
     return {step: folder for step, folder in kept.items() if folder.exists()}
 
 
-def drop_files(means: Means, run_id: str) -> None:
+def drop_files(context: SegmentContext, run_id: str) -> None:
     """Frees the disk while a run waits; the objects stay."""
-    shutil.rmtree(means.files_of_run(run_id), ignore_errors=True)
+    shutil.rmtree(context.files_of_run(run_id), ignore_errors=True)
 
 
 def remove_leftovers(database: Database, work: Path, halt: threading.Event) -> None:

@@ -10,11 +10,11 @@ from backend.outputs.sql import NewOutput
 from backend.runs.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
 from backend.runs.lifecycle import decision_event, decision_value
 from backend.runtime.execution import dag
-from backend.runtime.execution.unit_of_work import Changes, Row
+from backend.runtime.execution.unit_of_work import Row, UnitOfWork
 from backend.workflows.terms import StepTerms
 
 
-class Board:
+class StepStates:
     """The steps of one run. `rows` are those of the table; both are in the order of the definition."""
 
     def __init__(self, steps: Sequence[StepTerms], run_id: str, segment_id: str, rows: Sequence[Any]) -> None:
@@ -22,16 +22,16 @@ class Board:
         self._segment_id = segment_id
         self._steps = {step.step: step for step in steps}
         self._rows: dict[str, Row] = {row.step: row._asdict() for row in rows}
-        self._changes = Changes()
+        self._changes = UnitOfWork()
 
     @property
-    def changes(self) -> Changes:
+    def changes(self) -> UnitOfWork:
         """What is still to be recorded; callers may add to it."""
         return self._changes
 
-    def take_changes(self) -> Changes:
+    def take_changes(self) -> UnitOfWork:
         """Hands over what is to be recorded, and begins to gather anew."""
-        taken, self._changes = self._changes, Changes()
+        taken, self._changes = self._changes, UnitOfWork()
         return taken
 
     def plan(self) -> dag.Plan:

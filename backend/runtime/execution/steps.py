@@ -15,13 +15,13 @@ from backend.outputs.sql import NewOutput
 from backend.redaction.process.redactor import RedactionError
 from backend.retry import changed, patiently
 from backend.runs.lifecycle import SegmentEndedError, append_event
-from backend.runtime.agents import AgentMeans, StepFailed, StepRequest, run_step
+from backend.runtime.agents import AgentDeps, StepFailed, StepRequest, run_step
 from backend.runtime.agents.base import event_budget
 from backend.runtime.agents.progress import dropped_warning
 from backend.runtime.execution.limits import limits_of, memory_of
 from backend.runtime.execution.promotion import discard, store_outputs
 from backend.runtime.execution.run_redaction import STEPS, Found, RunRedaction
-from backend.runtime.execution.segment_context import Means
+from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.skipped_outputs import skipped_warning
 from backend.runtime.execution.step_files import files_of, keep_files
 from backend.runtime.execution.unit_of_work import add_redaction
@@ -62,7 +62,7 @@ class StepWork:
     `on_executed` is called where what the agent left is still to be swept, once none of its processes is left.
     """
 
-    means: Means
+    context: SegmentContext
     run_id: str
     key_id: str
     segment_id: str
@@ -83,7 +83,7 @@ class StepWork:
             SegmentEndedError: the run was closed meanwhile.
         """
         began = perf_counter()
-        events = event_budget(self.means.step_data)
+        events = event_budget(self.context.step_data)
         try:
             outcome = await self._attempted(events)
         finally:
@@ -112,17 +112,17 @@ class StepWork:
         if agent is None:
             missing = f"there is no agent named '{name}'" if name else "the step has no agent"
             raise StepFailed("AgentUnavailable", missing, final=True)
-        limits = limits_of(self.step.environment, self.means.output_limits)
-        if limits.network == "full" and self.means.network == "none":
+        limits = limits_of(self.step.environment, self.context.output_limits)
+        if limits.network == "full" and self.context.network == "none":
             reason = "its environment asks for the network, which this deployment allows no step (runtime.network)"
             raise StepFailed("NetworkNotAllowed", reason, final=True)
-        memory_mb, most = memory_of(self.step), self.means.slots.memory_mb
+        memory_mb, most = memory_of(self.step), self.context.slots.memory_mb
         if memory_mb > most:
             reason = (
                 f"its environment asks for {memory_mb} MB of memory, and steps may use {most} here (runtime.memory_mb)"
             )
             raise StepFailed("MemoryNotAvailable", reason, final=True)
-        folder = self.means.folder_of_run(self.run_id) / "outputs" / f"{self.step.step}-{self.attempt}"
+        folder = self.context.folder_of_run(self.run_id) / "outputs" / f"{self.step.step}-{self.attempt}"
         files = await self._files()
         request = StepRequest(
             step=self.step.step,
@@ -136,10 +136,10 @@ class StepWork:
             connectors=self.step.connectors,
             limits=limits,
             attempt=self.attempt,
-            data_limits=self.means.step_data,
+            data_limits=self.context.step_data,
             events=events,
         )
-        agent_means = AgentMeans(self.means.sandbox, self.means.models, self._answer_mismatch, self._read_value)
+        agent_means = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value)
         result = await run_step(agent_means, request, self._on_progress)
         if self.redaction is not None:
             # A sweep may take long, and others' steps must not wait for it.
@@ -158,8 +158,8 @@ class StepWork:
         text = json_text.write(answer)
         try:
             return await patiently(
-                lambda: self.means.halted_with(
-                    lambda halt: self.means.schemas.mismatch(schema, text, "answer", owner=self.key_id, halt=halt)
+                lambda: self.context.halted_with(
+                    lambda halt: self.context.schemas.mismatch(schema, text, "answer", owner=self.key_id, halt=halt)
                 ),
                 f"Judging the answer in step {self.step.step} of run {self.run_id}",
             )
@@ -169,8 +169,8 @@ class StepWork:
     async def _read_value(self, text: str) -> JsonText:
         """A large return value, read where it can be killed; raises NotJsonError."""
         return await patiently(
-            lambda: self.means.halted_with(
-                lambda halt: self.means.schemas.normalised(text, owner=self.key_id, halt=halt)
+            lambda: self.context.halted_with(
+                lambda halt: self.context.schemas.normalised(text, owner=self.key_id, halt=halt)
             ),
             f"Reading what step {self.step.step} of run {self.run_id} returned",
         )
@@ -180,8 +180,8 @@ class StepWork:
         what = f"What step {self.step.step} of run {self.run_id} needs"
         try:
             return await patiently(
-                lambda: self.means.halted_with(
-                    lambda halt: files_of(self.means, self.run_id, self.step.needs, self.redaction, halt)
+                lambda: self.context.halted_with(
+                    lambda halt: files_of(self.context, self.run_id, self.step.needs, self.redaction, halt)
                 ),
                 what,
             )
@@ -204,7 +204,7 @@ class StepWork:
         if redaction is None or stage is None or not redaction.covers(stage):
             return value, []
         try:
-            swept, counts = await self.means.halted_with(lambda halt: redaction.value(value, halt))
+            swept, counts = await self.context.halted_with(lambda halt: redaction.value(value, halt))
         except RedactionError as error:
             _LOG.warning("What step %s of run %s gave could not be swept: %s", self.step.step, self.run_id, error)
             raise _unswept("what the step gave", error) from error
@@ -214,17 +214,17 @@ class StepWork:
         return None if self.redaction is None else self.redaction.stage_of_words
 
     async def _on_progress(self, message: str, data: dict[str, Any]) -> None:
-        at = self.means.clock()
+        at = self.context.clock()
         said, redacted = await self._swept(self._stage_of_words(), data | {"message": message})
         await self._append("step.progress", at, said, redacted)
 
     async def _warn_of_dropped(self, events: EventBudget) -> None:
         """Write how many events the attempt dropped, now that the number is final; also of one that is cancelled."""
-        data = dropped_warning(events, self.means.step_data)
+        data = dropped_warning(events, self.context.step_data)
         if data is None:
             return
         try:
-            await self._append("warning", self.means.clock(), data | {"attempt": self.attempt}, [])
+            await self._append("warning", self.context.clock(), data | {"attempt": self.attempt}, [])
         except SegmentEndedError:
             # Whoever closed the run meanwhile left no place for it.
             return
@@ -240,7 +240,8 @@ class StepWork:
                 add_redaction(tx, self.run_id, found)
 
         await changed(
-            lambda: self.means.in_thread(lambda: self.means.database.write(work, of=run_of(self.run_id))), self.run_id
+            lambda: self.context.in_thread(lambda: self.context.database.write(work, lock_key=run_of(self.run_id))),
+            self.run_id,
         )
 
     async def _take_over(self, folder: Path) -> tuple[list[NewOutput], list[Found]]:
@@ -252,25 +253,25 @@ class StepWork:
             _LOG.exception("%s could not be stored", what)
             raise StepFailed("OutputsNotStored", "what the step left could not be stored") from error
         try:
-            return outputs, await self.means.halted_with(lambda halt: self._keep(folder, outputs, halt))
+            return outputs, await self.context.halted_with(lambda halt: self._keep(folder, outputs, halt))
         except BaseException as error:
-            await self.means.in_slow_thread(lambda: discard(self.means.objects, outputs))
+            await self.context.in_slow_thread(lambda: discard(self.context.objects, outputs))
             if isinstance(error, RedactionError):
                 raise _unswept("what the step left", error) from error
             raise
 
     async def _store_outputs(self, folder: Path) -> list[NewOutput]:
         """Of a step that is cancelled meanwhile nothing stays stored."""
-        return await self.means.halted_with(
-            lambda halt: store_outputs(self.means.objects, self.run_id, self.step.step, folder, halt),
-            undo=lambda outputs: discard(self.means.objects, outputs),
+        return await self.context.halted_with(
+            lambda halt: store_outputs(self.context.objects, self.run_id, self.step.step, folder, halt),
+            undo=lambda outputs: discard(self.context.objects, outputs),
         )
 
     def _keep(self, folder: Path, outputs: list[NewOutput], halt: threading.Event) -> list[Found]:
         if not self.keep_files or not outputs:
             shutil.rmtree(folder)
             return []
-        counts = keep_files(self.means, self.run_id, self.step.step, folder, self.redaction, halt)
+        counts = keep_files(self.context, self.run_id, self.step.step, folder, self.redaction, halt)
         return [] if counts is None else [Found(STEPS, counts)]
 
     async def _keep_log(self, log: bytes) -> None:
@@ -279,7 +280,7 @@ class StepWork:
             return
         key = object_key(self.run_id, f"logs/{self.step.step}-{self.attempt}")
         try:
-            await self.means.in_thread_to_its_end(lambda: self.means.objects.put_bytes(key, log))
+            await self.context.in_thread_to_its_end(lambda: self.context.objects.put_bytes(key, log))
         except OSError:
             _LOG.exception("The log of step %s of run %s could not be kept", self.step.step, self.run_id)
 

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Changes:
+class UnitOfWork:
     """Events in their order, and the rows that go with them; `counts` are added to the run's counters.
 
     `redacted` is what sweeps found, for the run's redaction manifest; `warnings` are added to the run's.

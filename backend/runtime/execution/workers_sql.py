@@ -42,7 +42,7 @@ _FORGET = prepare(
 
 def add(tx: Tx, *, owner: str, host: str, step_slots: int, now: int, until: int) -> None:
     """Writes a new process with its first lease."""
-    tx.later(_ADD, owner=owner, host=host, step_slots=step_slots, started_at=now, lease_until=until, draining=0)
+    tx.enqueue(_ADD, owner=owner, host=host, step_slots=step_slots, started_at=now, lease_until=until, draining=0)
 
 
 def renew(tx: Tx, owner: str, until: int, *, draining: bool) -> bool:
@@ -52,7 +52,7 @@ def renew(tx: Tx, owner: str, until: int, *, draining: bool) -> bool:
 
 def remove(tx: Tx, owner: str) -> None:
     """Gives a lease back."""
-    tx.later(_REMOVE, of_owner=owner)
+    tx.enqueue(_REMOVE, of_owner=owner)
 
 
 def live(tx: Tx, now: int) -> set[str]:

@@ -100,12 +100,12 @@ class RunSweep:
         def finish(tx: Tx) -> bool:
             return sql.finish(tx, self._row, self._changed, self._withheld, originals, **columns)
 
-        return self._database.write(finish, of=run_of(self._run_id))
+        return self._database.write(finish, lock_key=run_of(self._run_id))
 
     def _announce(self, outputs: Iterable[Any]) -> None:
         if self._redacts:
             keys = [_swept_key(output) for output in outputs]
-            self._database.write(lambda tx: sql.announce(tx, keys), of=run_of(self._run_id))
+            self._database.write(lambda tx: sql.announce(tx, keys), lock_key=run_of(self._run_id))
 
     def _leave_nothing(self, outputs: Iterable[Any]) -> None:
         """What was stored for a run that was erased meanwhile is removed, though the removal may have been before."""

@@ -172,4 +172,4 @@ class FinalSweeps:
             else:
                 removed.append(key)
         if removed:
-            self._database.write(lambda tx: sql.deleted(tx, removed), of="deletions")
+            self._database.write(lambda tx: sql.deleted(tx, removed), lock_key="deletions")

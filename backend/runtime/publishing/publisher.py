@@ -83,7 +83,7 @@ class Publisher:
 
     def start(self) -> None:
         """Begins with what an earlier process left undone."""
-        self._database.write(lambda tx: sql.resume(tx, self._clock()), of=_OF)
+        self._database.write(lambda tx: sql.resume(tx, self._clock()), lock_key=_OF)
         self._ticker.start()
 
     def stop(self) -> None:
@@ -112,7 +112,7 @@ class Publisher:
 
         What is being published of it ends.
         """
-        ordered = self._database.write(lambda tx: sql.remove(tx, run_id, self._clock()), of=_OF)
+        ordered = self._database.write(lambda tx: sql.remove(tx, run_id, self._clock()), lock_key=_OF)
         self._halt(lambda active: active.run_id == run_id)
         if ordered:
             self.wake()
@@ -122,7 +122,7 @@ class Publisher:
             self._halt(lambda _: True)
             return
         now = self._clock()
-        self._database.write(lambda tx: sql.settle_ended(tx, now), of=_OF)
+        self._database.write(lambda tx: sql.settle_ended(tx, now), lock_key=_OF)
         self._halt(self._is_withdrawn)
         for graph_id in self._database.read(lambda tx: sql.graphs_to_clear(tx, now)):
             with self._lock:
@@ -147,9 +147,9 @@ class Publisher:
         # A run that goes on waits in its own process, which alone can tell it why nothing landed.
         ours = [row for row in waiting if row.ended or (row.run_id, row.graph_id) in self._watches]
         with self._lock:
-            begun = list(next_publications(ours, self._active.values()))
-            self._active.update({(one.run_id, one.graph_id): one for one in begun})
-        for one in begun:
+            claimed = list(next_publications(ours, self._active.values()))
+            self._active.update({(one.run_id, one.graph_id): one for one in claimed})
+        for one in claimed:
             self._threads.submit(self._try, one)
 
     def _try(self, active: Active) -> None:
@@ -199,7 +199,7 @@ class Publisher:
                 self._postpone(row)
             _LOG.warning("What run %s published is still to be removed", rows[0].run_id, exc_info=error)
             return
-        self._database.write(lambda tx: sql.removed(tx, [(row.run_id, row.graph_id) for row in removed]), of=_OF)
+        self._database.write(lambda tx: sql.removed(tx, [(row.run_id, row.graph_id) for row in removed]), lock_key=_OF)
 
     def _publish(self, row: Any, active: Active) -> None:
         try:
@@ -232,7 +232,7 @@ class Publisher:
 
     def _settle(self, row: Any, outcome: Landed | NotLanded) -> None:
         state = sql.LANDED if isinstance(outcome, Landed) else sql.FAILED
-        settled = self._database.write(lambda tx: sql.settle(tx, row.run_id, row.graph_id, state), of=_OF)
+        settled = self._database.write(lambda tx: sql.settle(tx, row.run_id, row.graph_id, state), lock_key=_OF)
         if isinstance(outcome, Landed) and not settled:
             # Another process may have removed it before it landed.
             graph, name = self._graph_of(row)
@@ -245,7 +245,7 @@ class Publisher:
 
     def _postpone(self, row: Any) -> None:
         pause = _FIRST_PAUSE_MS << min(row.attempts, _MOST_DOUBLINGS)
-        self._database.write(lambda tx: sql.postpone(tx, row.run_id, row.graph_id, self._clock() + pause), of=_OF)
+        self._database.write(lambda tx: sql.postpone(tx, row.run_id, row.graph_id, self._clock() + pause), lock_key=_OF)
 
     def _graph_of(self, row: Any) -> tuple[Any, str]:
         definition = orjson.loads(row.definition)

@@ -16,7 +16,7 @@ from sqlalchemy import (
     update,
 )
 
-from backend.runs.status import COMPLETED, TERMINAL
+from backend.run_status import COMPLETED, TERMINAL
 from backend.storage.database import Tx
 from backend.storage.statements import prepare
 from backend.storage.tables.publishing import publications
@@ -119,7 +119,7 @@ def pii_policy(tx: Tx, run_id: str) -> tuple[str, str]:
 
 def order(tx: Tx, *, run_id: str, graph_id: str, graph_version: int, entry: str, now: int) -> None:
     """Writes one publication, due at once."""
-    tx.later(
+    tx.enqueue(
         _ADD,
         run_id=run_id,
         graph_id=graph_id,
@@ -165,13 +165,13 @@ def is_pending(tx: Tx, run_id: str, graph_id: str) -> bool:
 
 def settle_ended(tx: Tx, now: int) -> None:
     """Keeps what completed runs published, and orders the removal of what failed and cancelled ones did."""
-    tx.later(_KEEP)
-    tx.later(_WITHDRAW, now=now)
+    tx.enqueue(_KEEP)
+    tx.enqueue(_WITHDRAW, now=now)
 
 
 def resume(tx: Tx, now: int) -> None:
     """Has everything that is open tried at once."""
-    tx.later(_RESUME, now=now)
+    tx.enqueue(_RESUME, now=now)
 
 
 def remove(tx: Tx, run_id: str, now: int) -> int:
@@ -186,7 +186,7 @@ def settle(tx: Tx, run_id: str, graph_id: str, state: str) -> bool:
 
 def postpone(tx: Tx, run_id: str, graph_id: str, until: int) -> None:
     """Has a publication or removal tried again at that time."""
-    tx.later(_POSTPONE, of_run_id=run_id, of_graph_id=graph_id, new_next_attempt_at=until)
+    tx.enqueue(_POSTPONE, of_run_id=run_id, of_graph_id=graph_id, new_next_attempt_at=until)
 
 
 def removed(tx: Tx, keys: Iterable[tuple[str, str]]) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from backend import json_text
-from backend.runtime.execution.segment_context import Means
-from backend.runtime.execution.step_states import Board
+from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.execution.step_states import StepStates
 from backend.runtime.publishing import sql
 from backend.runtime.publishing.publisher import Landed, Watch
 from backend.storage.database import Tx
@@ -22,10 +22,10 @@ _LONGEST_REASON: Final = 1_000
 
 
 async def publish(
-    means: Means,
+    context: SegmentContext,
     run_id: str,
     entries: Sequence[PublicationTerms],
-    board: Board,
+    step_states: StepStates,
     record: Record,
     wait: Wait,
     *,
@@ -38,19 +38,19 @@ async def publish(
     """
     warnings: list[str] = []
     followed: list[tuple[PublicationTerms, str, Watch]] = []
-    publisher = means.publisher
+    publisher = context.publisher
 
     def warn(entry: PublicationTerms, text: str) -> None:
         warnings.append(f"Publishing to knowledge graph '{entry.knowledge_graph}' {text}"[:_LONGEST_REASON])
-        board.changes.event("warning", message=warnings[-1], knowledge_graph=entry.knowledge_graph)
+        step_states.changes.event("warning", message=warnings[-1], knowledge_graph=entry.knowledge_graph)
 
     names = [entry.knowledge_graph for entry in entries]
-    graphs = await means.in_thread(
-        lambda: means.database.read(lambda tx: [sql.graph_named(tx, name) for name in names])
+    graphs = await context.in_thread(
+        lambda: context.database.read(lambda tx: [sql.graph_named(tx, name) for name in names])
     )
     found = [(entry, graph) for entry, graph in zip(entries, graphs, strict=True) if graph is not None]
     for entry in entries:
-        board.changes.event("publish.started", knowledge_graph=entry.knowledge_graph)
+        step_states.changes.event("publish.started", knowledge_graph=entry.knowledge_graph)
 
     def order(tx: Tx, at: int) -> None:
         for entry, graph in found:
@@ -67,12 +67,12 @@ async def publish(
         followed += [(entry, graph.resource_id, publisher.watch(run_id, graph.resource_id)) for entry, graph in found]
         await record(order)
         publisher.wake()
-        begun = asyncio.get_running_loop().time()
+        claimed = asyncio.get_running_loop().time()
         for entry, graph in zip(entries, graphs, strict=True):
             if graph is None:
                 warn(entry, "failed: there is no knowledge graph of that name.")
         for entry, _, watch in followed:
-            left = begun + entry.wait_seconds - asyncio.get_running_loop().time()
+            left = claimed + entry.wait_seconds - asyncio.get_running_loop().time()
             await wait(asyncio.wrap_future(watch.outcome), max(left, 0.0))
             if not watch.outcome.done():
                 so_far = f" The last attempt failed: {watch.problem}." if watch.problem and reasons else ""
@@ -80,7 +80,7 @@ async def publish(
                 continue
             outcome = watch.outcome.result()
             if isinstance(outcome, Landed):
-                board.changes.event(
+                step_states.changes.event(
                     "publish.completed",
                     knowledge_graph=entry.knowledge_graph,
                     graph=outcome.name,

@@ -84,7 +84,7 @@ class _Budget:
 
     def _record(self, run_id: str, counts: Counts) -> None:
         if counts != Counts():
-            self._database.write(lambda tx: add_redaction(tx, run_id, Found(OUTPUTS, counts)), of=run_of(run_id))
+            self._database.write(lambda tx: add_redaction(tx, run_id, Found(OUTPUTS, counts)), lock_key=run_of(run_id))
 
 
 def _swept(sweep: _SweepTexts, policy: Mapping[str, Any], triples: Iterator[Statement]) -> "Iterator[Triple]":

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 from backend import metrics
-from backend.runs.status import IN_FLIGHT
+from backend.run_status import IN_FLIGHT
 from backend.runtime.scheduling.backlog_sql import backlog
 from backend.services import Services
 from telemetry import Family

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, ScalarSelect, Select, Table, bindparam, func, literal_column, select
 
-from backend.runs.status import IN_FLIGHT
+from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
 from backend.storage.statements import prepare
 from backend.storage.tables.outputs import pending_deletions, pending_removals

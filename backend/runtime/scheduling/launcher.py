@@ -52,6 +52,8 @@ class Launcher:
                 handed_over.append(row.segment_id)
         finally:
             if handed_over:
-                self._database.write(lambda tx: upkeep_sql.hand_over(tx, handed_over, self._clock()), of="launcher")
+                self._database.write(
+                    lambda tx: upkeep_sql.hand_over(tx, handed_over, self._clock()), lock_key="launcher"
+                )
                 if self._engine.generation != generation:
-                    self._database.write(upkeep_sql.take_back, of="launcher")
+                    self._database.write(upkeep_sql.take_back, lock_key="launcher")

@@ -6,10 +6,10 @@ from typing import Any
 from backend import metrics
 from backend.clock import Clock
 from backend.runs import failure_codes
-from backend.runs.lifecycle import Held
+from backend.runs.lifecycle import SegmentLease
 from backend.runtime.engines.engine import Engine
 from backend.runtime.execution import workers_sql
-from backend.runtime.execution.outcomes import LAUNCH_FAILED, ORPHANED, Ending, reason_to_stop, time_limit
+from backend.runtime.execution.outcomes import LAUNCH_FAILED, ORPHANED, Outcome, reason_to_stop, time_limit
 from backend.runtime.scheduling import upkeep_sql
 from backend.storage.database import Database, Tx, run_of
 
@@ -76,12 +76,12 @@ class Sweeper:
             return set()
         return self._database.read(lambda tx: workers_sql.live(tx, now)) - {self._owner}
 
-    def _end(self, segment: Any, reason: Ending | None, now: int) -> None:
+    def _end(self, segment: Any, reason: Outcome | None, now: int) -> None:
         """Ends what nobody executes, unless it ended or parked since it was read."""
-        self._close(segment.run_id, reason or ORPHANED, now, Held(segment.segment_id, segment.owner))
+        self._close(segment.run_id, reason or ORPHANED, now, SegmentLease(segment.segment_id, segment.owner))
 
-    def _close(self, run_id: str, ending: Ending, now: int, held: Held | None = None) -> None:
-        if self._database.write(lambda tx: ending.close(tx, run_id, now, held), of=run_of(run_id)):
+    def _close(self, run_id: str, ending: Outcome, now: int, lease: SegmentLease | None = None) -> None:
+        if self._database.write(lambda tx: ending.close(tx, run_id, now, lease), lock_key=run_of(run_id)):
             metrics.SWEEPER_CLOSED.add(ending.code or ending.status)
             _LOG.warning("Run %s was closed as %s", run_id, ending.code or ending.status)
 
@@ -89,6 +89,6 @@ class Sweeper:
         def work(tx: Tx) -> bool:
             return upkeep_sql.is_queued(tx, segment.segment_id) and LAUNCH_FAILED.close(tx, segment.run_id, now)
 
-        if self._database.write(work, of=run_of(segment.run_id)):
+        if self._database.write(work, lock_key=run_of(segment.run_id)):
             metrics.SWEEPER_CLOSED.add(failure_codes.LAUNCH_FAILED)
             _LOG.warning("Run %s was not taken up in time", segment.run_id)

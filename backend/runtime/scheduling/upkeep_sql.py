@@ -18,7 +18,7 @@ from sqlalchemy import (
     update,
 )
 
-from backend.runs.status import IN_FLIGHT, WAITING
+from backend.run_status import IN_FLIGHT, WAITING
 from backend.storage.database import Tx
 from backend.storage.statements import Statement, prepare
 from backend.storage.tables.audit import audit_records
@@ -127,7 +127,7 @@ def hand_over(tx: Tx, segment_ids: Iterable[str], now: int) -> None:
 
 def take_back(tx: Tx) -> None:
     """Has every queued segment handed over again: the engine that had them is gone."""
-    tx.later(_TAKE_BACK)
+    tx.enqueue(_TAKE_BACK)
 
 
 def running(tx: Tx) -> list[Any]:

@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from backend.runs.status import FINISHED, IN_FLIGHT
+from backend.run_status import FINISHED, IN_FLIGHT
 from backend.storage.tables.metadata import METADATA
 
 # A partial index serves a query only where both say it in the same words. With IN, SQLite builds a table of the list at

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from edge.console.key_details import key_sheet
+from edge.console.key_details import key_details
 from edge.console.key_form import (
     EXPIRY_DAYS,
     SCOPES,
@@ -37,7 +37,7 @@ async def list_keys(visit: Visit) -> Answered:
     few = asyncio.Semaphore(_AT_ONCE)
     used = await asyncio.gather(*(_used(visit.services, record, few) for record in answer.items))
     now = now_ms()
-    rows = [key_sheet(record, now, used_ms) for record, used_ms in zip(answer.items, used, strict=True)]
+    rows = [key_details(record, now, used_ms) for record, used_ms in zip(answer.items, used, strict=True)]
     return View("keys/list.html", {"keys": rows})
 
 
@@ -126,7 +126,7 @@ async def _new(visit: Visit, form: KeyForm, problems: Problems = _NOTHING_WRONG)
 
 async def _one(visit: Visit, form: KeyForm | None = None, problems: Problems = _NOTHING_WRONG) -> View:
     record = await _record(visit)
-    sheet = key_sheet(record, now_ms(), await _last_use(visit.services, record.key.key_id))
+    sheet = key_details(record, now_ms(), await _last_use(visit.services, record.key.key_id))
     shown = await _form_shown(visit.services, form or form_of(record), problems)
     page = {"key": sheet, "state": record.state, "overlaps": OVERLAPS, "mark": mark_of(form_of(record))}
     return View("keys/show.html", {**shown, **page}, status=400 if problems else 200)
@@ -153,7 +153,7 @@ def _issued(title: str, credentials: keys_pb2.KeyCredentials) -> View:
         "keys/issued.html",
         {
             "heading": title,
-            "key": key_sheet(credentials.record, now_ms()),
+            "key": key_details(credentials.record, now_ms()),
             "key_value": credentials.key_value if credentials.HasField("key_value") else None,
             "external_id": credentials.external_id if credentials.HasField("external_id") else None,
         },

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from backend.runs.lifecycle import Held
+from backend.runs.lifecycle import SegmentLease
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import runs_pb2
@@ -65,7 +65,7 @@ def test_a_rejection_blocks_its_step_and_queues_the_segment_that_fails_the_run(w
     assert (review.error.code, review.error.message) == ("invariant_blocked", "The approval was rejected.")
     segment_id = world.begin(run_id)
     assert json.loads(world.events(run_id).events[1].data)["decision"] == "rejected"
-    world.close(run_id, "failed", error_code="invariant_blocked", held=Held(segment_id, "worker"))
+    world.close(run_id, "failed", error_code="invariant_blocked", lease=SegmentLease(segment_id, "worker"))
     assert world.get(run_id).error.code == "invariant_blocked"
 
 

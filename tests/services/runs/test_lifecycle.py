@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import delete
 
 from backend.runs import lifecycle
-from backend.runs.lifecycle import Held, SegmentEndedError
+from backend.runs.lifecycle import SegmentEndedError, SegmentLease
 from backend.storage.database import Tx
 from backend.storage.statements import prepare
 from backend.storage.tables.runs import events
@@ -46,8 +46,8 @@ def test_a_run_closes_once(world: World) -> None:
 def test_only_the_owner_of_the_running_segment_closes_with_it(world: World) -> None:
     run_id = world.started()
     segment_id = world.begin(run_id, "mine")
-    assert not world.close(run_id, held=Held(segment_id, "theirs"))
-    assert world.close(run_id, held=Held(segment_id, "mine"))
+    assert not world.close(run_id, lease=SegmentLease(segment_id, "theirs"))
+    assert world.close(run_id, lease=SegmentLease(segment_id, "mine"))
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -100,7 +100,7 @@ def test_closing_promotes_what_completed_steps_left(world: World, status: str) -
     result = world.output(run_id, "result.json", b"{}", step=None)
     assert world.get(run_id).summary.counts.outputs == 0
     world.clock.advance(seconds=1)
-    world.close(run_id, status, held=Held(segment_id, "worker"))
+    world.close(run_id, status, lease=SegmentLease(segment_id, "worker"))
     assert world.get(run_id).summary.counts.outputs == 3
     written = world.events(run_id).events
     assert [event.type for event in written[2:]] == ["output.promoted"] * 3 + [f"run.{status}", "segment.ended"]

@@ -177,7 +177,7 @@ def test_one_that_is_being_decided_is_told_to_wait(server_world: World) -> None:
         assert release.wait(10)
 
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(world.services.database.write, hold, of="elsewhere", claim=claim_of(world.key, "k"))
+        pool.submit(world.services.database.write, hold, lock_key="elsewhere", claim=claim_of(world.key, "k"))
         assert entered.wait(10)
         try:
             assert refusal(world, idempotency_key="k") == "idempotency_conflict"

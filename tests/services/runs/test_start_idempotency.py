@@ -123,7 +123,7 @@ def test_a_second_request_while_the_first_is_being_decided_is_told_to_wait(world
 
     world.start("Plain", "done")
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(world.services.database.write, hold, of="elsewhere", claim=claim_of(world.key, "k"))
+        pool.submit(world.services.database.write, hold, lock_key="elsewhere", claim=claim_of(world.key, "k"))
         assert entered.wait(10)
         try:
             conflict = refused(world, "Plain", "k")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from backend.runtime.engines.local import LocalEngine
-from backend.runtime.execution.outcomes import Ending
+from backend.runtime.execution.outcomes import Outcome
 from backend.runtime.runtime import LocalRuntime
 from backend.runtime.scheduling.sweeper import Sweeper
 from backend.sandbox import Sandbox
@@ -81,7 +81,7 @@ def test_a_cancel_takes_effect_once_the_database_takes_changes_again(
         raise OSError("the database is away")
 
     with monkeypatch.context() as fault, caplog.at_level(logging.CRITICAL):
-        fault.setattr(Ending, "close", away)
+        fault.setattr(Outcome, "close", away)
         live.cancel(run_id)
         until(lambda: not engine._segments, "the end of the segment")
     assert live.until_ended(run_id).status == "cancelled"

@@ -39,7 +39,7 @@ def lease(world: World, owner: str, seconds: float = 20, slots: int = 8) -> None
     )
 
 
-def begun(world: World, owner: str) -> str:
+def claimed(world: World, owner: str) -> str:
     run_id = world.started()
     world.begin(run_id, owner=owner)
     return run_id
@@ -48,7 +48,7 @@ def begun(world: World, owner: str) -> str:
 def test_a_run_whose_owner_holds_no_lease_any_more_is_orphaned(world: World) -> None:
     lease(world, "one", 20)
     lease(world, "two", 60)
-    dead, alive = begun(world, "one"), begun(world, "two")
+    dead, alive = claimed(world, "one"), claimed(world, "two")
     world.clock.advance(seconds=21)
     sweeper(world).sweep()
     assert (world.row(dead).status, world.row(dead).error_code) == ("failed", "orphaned")
@@ -57,7 +57,7 @@ def test_a_run_whose_owner_holds_no_lease_any_more_is_orphaned(world: World) -> 
 
 def test_a_cancel_that_was_answered_holds_though_the_owner_died(world: World) -> None:
     lease(world, "one")
-    run_id = begun(world, "one")
+    run_id = claimed(world, "one")
     world.cancel(run_id)
     sweeper(world).sweep()
     assert world.row(run_id).status == "running", "its owner ends it"

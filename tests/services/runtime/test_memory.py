@@ -24,7 +24,7 @@ def narrow(services: Services, clock: TestClock, tmp_path: Path) -> Iterator[Liv
     live.live.stop()
 
 
-def at_once(live: Live, run_id: str) -> int:
+def single_round_trip(live: Live, run_id: str) -> int:
     """The most memory that running steps had together, in the order of the run's events."""
     memory = {step.step: 3_008 if step.step.startswith("large") else 2_048 for step in live.steps(run_id).values()}
     most = now = 0
@@ -42,7 +42,7 @@ def test_steps_at_once_never_have_more_memory_than_there_is_and_all_have_their_t
     steps = [agent_step("a", "waiter"), agent_step("b", "waiter"), large("large"), agent_step("c", "waiter")]
     run_id = narrow.run("Crowded", [*steps, agent_step("d", "waiter"), large("large-too")], workflow=PARALLEL)
     assert narrow.until_ended(run_id).status == "completed"
-    assert at_once(narrow, run_id) == 2 * 2_048
+    assert single_round_trip(narrow, run_id) == 2 * 2_048
     started = [event.step for event in narrow.events(run_id, limit=500).events if event.type == "step.started"]
     assert started[2] == "large", "what came after it did not overtake it"
 

@@ -131,11 +131,11 @@ def test_a_run_waits_out_a_short_absence_of_the_database(live: Live, monkeypatch
     monkeypatch.setattr(retry, "DATABASE_PAUSE", 0.0)
     write, left = live.services.database.write, [3]
 
-    def away(work: Any, *, of: str | None = None, claim: str | None = None) -> Any:
-        if of is not None and of.startswith("run ") and left and live.event_types(run_id):
+    def away(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
+        if lock_key is not None and lock_key.startswith("run ") and left and live.event_types(run_id):
             left.pop()
             raise DatabaseAwayError
-        return write(work, of=of, claim=claim)
+        return write(work, lock_key=lock_key, claim=claim)
 
     run_id = live.run("Waits", [agent_step("say", "waiter"), agent_step("write", "writer", "say")])
     live.until_event(run_id, "step.progress")
@@ -149,11 +149,11 @@ def test_a_step_that_tells_its_progress_waits_out_a_short_absence(live: Live, mo
     monkeypatch.setattr(retry, "DATABASE_PAUSE", 0.0)
     write, left = live.services.database.write, [5]
 
-    def away(work: Any, *, of: str | None = None, claim: str | None = None) -> Any:
+    def away(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
         if left[0] and "_append" in work.__qualname__:
             left[0] -= 1
             raise DatabaseAwayError
-        return write(work, of=of, claim=claim)
+        return write(work, lock_key=lock_key, claim=claim)
 
     monkeypatch.setattr(live.services.database, "write", away)
     run_id = live.run("Tells", [agent_step("say", "chatty")])
@@ -166,9 +166,9 @@ def test_what_a_commit_of_unknown_outcome_names_stays_stored(live: Live, monkeyp
     database = live.services.database
     write = database.write
 
-    def untold(work: Any, *, of: str | None = None, claim: str | None = None) -> Any:
-        outcome = write(work, of=of, claim=claim)
-        if of is not None and of.startswith("run ") and live.count("outputs") and not again.is_set():
+    def untold(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
+        outcome = write(work, lock_key=lock_key, claim=claim)
+        if lock_key is not None and lock_key.startswith("run ") and live.count("outputs") and not again.is_set():
             raise OutcomeUnknownError
         return outcome
 

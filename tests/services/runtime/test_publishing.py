@@ -374,7 +374,7 @@ def test_a_publication_ends_when_another_process_erases_its_run(idle: Live, tmp_
         run_id = run_hostile(idle, input_text="much")
         until(lambda: publisher._active, "the publication")
         [active] = publisher._active.values()
-        idle.services.database.write(lambda tx: sql.remove(tx, run_id, idle.clock()), of="publications")
+        idle.services.database.write(lambda tx: sql.remove(tx, run_id, idle.clock()), lock_key="publications")
         assert active.halt.wait(60)
         until(lambda: states(idle) == [], "the removal")
         assert published(idle) == {}

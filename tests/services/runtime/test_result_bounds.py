@@ -52,7 +52,7 @@ def services(services: Services, bounds: SchemaBounds) -> Iterator[Services]:
     judge.close()
 
 
-def begun(live: Live, workflow: dict[str, Any] = SLOW) -> str:
+def claimed(live: Live, workflow: dict[str, Any] = SLOW) -> str:
     """A run whose result is being judged."""
     live.apply(AGENT)
     run_id = live.run("Slow", [agent_step("main", "slow-result")], workflow=workflow)
@@ -64,7 +64,7 @@ def begun(live: Live, workflow: dict[str, Any] = SLOW) -> str:
 
 @pytest.mark.parametrize("bounds", [SchemaBounds(cpu_seconds=0.5)])
 def test_a_result_that_cannot_be_judged_within_the_bounds_is_a_result_error(live: Live) -> None:
-    run_id = begun(live)
+    run_id = claimed(live)
     row = live.until_ended(run_id)
     assert (row.status, row.result, row.result_error_code) == ("completed", None, "result_schema_mismatch")
     assert row.result_error_message == (
@@ -110,20 +110,20 @@ def test_an_apply_whose_schema_cannot_be_checked_now_may_be_retried(
 
 
 def test_a_cancel_ends_the_judging_of_a_result(live: Live) -> None:
-    run_id = begun(live)
+    run_id = claimed(live)
     live.cancel(run_id)
     row = live.until_ended(run_id)
     assert (row.status, row.outputs_count, row.result_error_code) == ("cancelled", 0, None)
 
 
 def test_a_run_ends_at_its_time_limit_while_its_result_is_judged(live: Live) -> None:
-    run_id = begun(live, SLOW | {"settings": {"max_run_hours": 1}})
+    run_id = claimed(live, SLOW | {"settings": {"max_run_hours": 1}})
     live.clock.advance(seconds=3_600)
     assert live.until_ended(run_id).error_code == "wall_clock_limit_reached"
 
 
 def test_the_end_of_the_service_ends_the_judging_of_a_result(live: Live) -> None:
-    run_id = begun(live)
+    run_id = claimed(live)
     live.live.stop()
     assert live.row(run_id).error_code == "orphaned"
     live.services.schemas.close()
@@ -132,7 +132,7 @@ def test_the_end_of_the_service_ends_the_judging_of_a_result(live: Live) -> None
 
 def test_another_keys_run_completes_beside_18_whose_results_take_for_ever(live: Live) -> None:
     live.key = live.new_key(name="hostile", max_concurrent_runs=18)
-    begun(live)
+    claimed(live)
     hostile = [live.started("Slow") for _ in range(17)]
     live.workflows |= live.apply(manifest("Trivial", [agent_step("main")]))
     trivial = live.started("Trivial", key=live.new_key(name="another"))

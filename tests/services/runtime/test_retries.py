@@ -58,7 +58,7 @@ def test_a_back_off_holds_no_slot_and_a_cancel_ends_it_at_once(live: Live) -> No
     until(lambda: live.board(run_id) == {"bad": "pending", "good": "completed"}, "the other step")
     assert live.status(run_id) == "running"
     engine = live.engine
-    assert engine._means.slots._free == 8
+    assert engine._context.slots._free == 8
     live.cancel(run_id)
     assert live.until_ended(run_id).status == "cancelled"
     assert live.board(run_id) == {"bad": "cancelled", "good": "completed"}

@@ -68,7 +68,7 @@ class _Tx(Tx):
         self._opening = opening
         self._waiting: list[_Prepared] = []
 
-    def later(self, statement: Statement, **params: object) -> None:
+    def enqueue(self, statement: Statement, **params: object) -> None:
         self._waiting.append(statement.prepare(self._dialect, params))
 
     def many(self, statement: Statement, rows: Iterable[Mapping[str, object]]) -> None:
@@ -151,11 +151,11 @@ class PostgresqlDatabase:
 
         return self._tried(agreed)
 
-    def write(self, work: Callable[[Tx], T | ApiError], *, of: str | None = None, claim: str | None = None) -> T:
+    def write(self, work: Callable[[Tx], T | ApiError], *, lock_key: str | None = None, claim: str | None = None) -> T:
         """Runs changes in a transaction of their own and returns after it; see `Database.write`."""
 
         def change(connection: _Connection) -> tuple[T | ApiError, list[Callable[[], None]]]:
-            tx = _Tx(connection, self._dialect, _opening(of, claim))
+            tx = _Tx(connection, self._dialect, _opening(lock_key, claim))
             try:
                 outcome = work(tx)
                 tx.commit()
@@ -178,14 +178,14 @@ class PostgresqlDatabase:
             raise outcome
         return outcome
 
-    def at_once(self, statement: Statement, *, of: str, claim: str, **params: object) -> Any:
+    def single_round_trip(self, statement: Statement, *, lock_key: str, claim: str, **params: object) -> Any:
         """Runs one statement as a change of its own in one round trip; see `AtOnce`.
 
         Without a BEGIN all that is sent together is one transaction, in which each statement sees what was committed
         before it began: the second what was committed before the first had its locks.
         """
         text, arguments = statement.prepare(self._dialect, params)
-        locks, names = _locks(of, claim)
+        locks, names = _locks(lock_key, claim)
 
         def change(connection: _Connection) -> Any:
             with connection.pipeline():
@@ -341,20 +341,20 @@ def _connect(url: str, deadlines: Deadlines) -> Any:
     return connection
 
 
-def _opening(of: str | None, claim: str | None) -> Sequence[_Prepared]:
+def _opening(lock_key: str | None, claim: str | None) -> Sequence[_Prepared]:
     """What begins a transaction that waits for those it must not run beside, unless another one has its claim."""
-    locks, names = _locks(of, claim)
+    locks, names = _locks(lock_key, claim)
     return (("BEGIN", None), (f"SELECT {locks}", names))
 
 
-def _locks(of: str | None, claim: str | None) -> tuple[str, list[int]]:
+def _locks(lock_key: str | None, claim: str | None) -> tuple[str, list[int]]:
     """An expression that takes the locks, and is false where another transaction has the claim; and its arguments."""
-    if of is None:
+    if lock_key is None:
         locks, names = "pg_advisory_xact_lock($1::bigint) IS NOT NULL", [_EVERYTHING]
     else:
         shared = "pg_advisory_xact_lock_shared($1::bigint) IS NOT NULL"
         locks = f"{shared} AND pg_advisory_xact_lock($2::bigint) IS NOT NULL"
-        names = [_EVERYTHING, _number(of)]
+        names = [_EVERYTHING, _number(lock_key)]
     if claim is not None:
         names.append(_number(claim))
         locks = f"CASE WHEN pg_try_advisory_xact_lock(${len(names)}::bigint) THEN {locks} ELSE false END"

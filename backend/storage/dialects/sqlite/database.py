@@ -53,7 +53,7 @@ class SqliteDatabase:
     """The embedded database: many readers, one writer, group commit with full durability."""
 
     # No statement is a round trip.
-    at_once: None = None
+    single_round_trip: None = None
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -90,7 +90,7 @@ class SqliteDatabase:
         self,
         work: Callable[[Tx], T | ApiError],
         *,
-        of: str | None = None,  # noqa: ARG002 - one writer: no change goes on beside another
+        lock_key: str | None = None,  # noqa: ARG002 - one writer: no change goes on beside another
         claim: str | None = None,
     ) -> T:
         """Runs changes in the next group commit and returns after it; see `Database.write`."""

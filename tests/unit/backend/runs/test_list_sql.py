@@ -13,9 +13,9 @@ from sqlalchemy import Engine, create_engine, insert
 from sqlalchemy.pool import StaticPool
 
 from backend.defaults import default_value
+from backend.run_status import FINISHED, IN_FLIGHT, TRANSITIONS
 from backend.runs import list_sql
 from backend.runs.filters import RunFilters
-from backend.runs.status import FINISHED, IN_FLIGHT, TRANSITIONS
 from backend.storage.database import Tx
 from backend.storage.dialects.postgresql.database import engine_of
 from backend.storage.dialects.sqlite.dialect import Dialect

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.models.catalog import Models
-from backend.runtime.agents import AgentMeans, Limits, StepRequest, run_python_step
+from backend.runtime.agents import AgentDeps, Limits, StepRequest, run_python_step
 from backend.sandbox import Sandbox
 from backend.secrets import Secrets
 from tests.support.answers import mismatch_of_answer, value_in_process
@@ -32,8 +32,8 @@ class Steps:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @property
-    def means(self) -> AgentMeans:
-        return AgentMeans(self.sandbox, Models(Secrets(), {}), mismatch_of_answer, value_in_process)
+    def means(self) -> AgentDeps:
+        return AgentDeps(self.sandbox, Models(Secrets(), {}), mismatch_of_answer, value_in_process)
 
     def request(self, code: str, **fields: Any) -> StepRequest:
         self.outputs = self.root / f"outputs-{next(self.numbers)}"

@@ -41,12 +41,12 @@ def test_a_statement_that_does_not_end_is_given_up_and_its_connection_kept(impat
 def test_a_lock_that_does_not_come_free_is_given_up(
     database: PostgresqlDatabase, impatient: PostgresqlDatabase
 ) -> None:
-    one = Held(lambda work: database.write(work, of="key 1"))
+    one = Held(lambda work: database.write(work, lock_key="key 1"))
     until(lambda: one.begun, "the first change")
     with pytest.raises(DatabaseAwayError):
-        impatient.write(lambda tx: tx.all(ALL), of="key 1")
+        impatient.write(lambda tx: tx.all(ALL), lock_key="key 1")
     with pytest.raises(DatabaseAwayError):
-        impatient.at_once(ADD_AT_ONCE, of="key 1", claim="k", number=1)
+        impatient.single_round_trip(ADD_AT_ONCE, lock_key="key 1", claim="k", number=1)
     one.end()
     assert notes(impatient) == {}
 
@@ -60,7 +60,7 @@ USES: dict[str, Callable[[PostgresqlDatabase], object]] = {
     "read": lambda database: database.read(lambda tx: tx.all(ALL)),
     "snapshot": lambda database: database.snapshot(lambda tx: tx.all(ALL)),
     "write": lambda database: add(database, 1),
-    "at once": lambda database: database.at_once(ADD_AT_ONCE, of="key 1", claim="k", number=1),
+    "at once": lambda database: database.single_round_trip(ADD_AT_ONCE, lock_key="key 1", claim="k", number=1),
     "hold": hold_a_name,
 }
 

@@ -1,7 +1,7 @@
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from edge.console.key_details import key_sheet, state_of
+from edge.console.key_details import key_details, state_of
 from tests.unit.edge.console.recorded_services import key_record
 from workflow_api.v1.keys_pb2 import AllowedHours
 
@@ -26,7 +26,7 @@ def test_a_state_is_named_as_the_administrator_knows_it(state: str, now: int, te
 
 
 def test_what_does_not_limit_a_key_is_said_in_words() -> None:
-    sheet = key_sheet(key_record(), LATER)
+    sheet = key_details(key_record(), LATER)
     assert (sheet.workflows, sheet.source_allow_list, sheet.allowed_hours, sheet.used_ms) == (
         "all active workflows",
         "any address",
@@ -37,4 +37,4 @@ def test_what_does_not_limit_a_key_is_said_in_words() -> None:
 
 def test_allowed_hours_are_said_as_times_of_the_day() -> None:
     record = key_record(allowed_hours=AllowedHours(start_hour=22, end_hour=6))
-    assert key_sheet(record, LATER).allowed_hours == "22:00 to 06:00 UTC"
+    assert key_details(record, LATER).allowed_hours == "22:00 to 06:00 UTC"

@@ -3,15 +3,15 @@ import asyncio
 import pytest
 
 from edge.errors import Refusal
-from edge.http.cpu_gate import Turns
+from edge.http.cpu_gate import CpuGate
 
 
 def test_one_works_at_a_time_in_the_order_of_coming() -> None:
     async def attempt() -> list[str]:
-        turns, done = Turns(), []
+        cpu_gate, done = CpuGate(), []
 
         async def work(name: str) -> None:
-            async with turns:
+            async with cpu_gate:
                 done.append(f"{name} begins")
                 await asyncio.sleep(0)
                 done.append(f"{name} ends")
@@ -31,11 +31,11 @@ def test_a_turn_leaves_others_three_times_as_long(monkeypatch: pytest.MonkeyPatc
 
     async def attempt() -> None:
         nonlocal clock
-        turns = Turns()
-        async with turns:
+        cpu_gate = CpuGate()
+        async with cpu_gate:
             clock += 2.0
         clock += 1.0
-        async with turns:
+        async with cpu_gate:
             pass
 
     monkeypatch.setattr("edge.http.cpu_gate.monotonic", lambda: clock)
@@ -46,11 +46,11 @@ def test_a_turn_leaves_others_three_times_as_long(monkeypatch: pytest.MonkeyPatc
 
 def test_too_many_that_wait_are_refused() -> None:
     async def attempt() -> list[str]:
-        turns, let_go = Turns(), asyncio.Event()
+        cpu_gate, let_go = CpuGate(), asyncio.Event()
 
         async def work() -> str:
             try:
-                async with turns:
+                async with cpu_gate:
                     await let_go.wait()
             except Refusal as refusal:
                 return refusal.code
@@ -66,15 +66,15 @@ def test_too_many_that_wait_are_refused() -> None:
 
 def test_work_that_fails_or_is_given_up_leaves_the_turn_to_the_next() -> None:
     async def attempt() -> None:
-        turns = Turns()
+        cpu_gate = CpuGate()
         with pytest.raises(ValueError, match="broken"):
-            async with turns:
+            async with cpu_gate:
                 raise ValueError("broken")
-        async with turns:
-            waiting = asyncio.create_task(turns.__aenter__())
+        async with cpu_gate:
+            waiting = asyncio.create_task(cpu_gate.__aenter__())
             await asyncio.sleep(0)
             waiting.cancel()
-        async with asyncio.timeout(30), turns:
+        async with asyncio.timeout(30), cpu_gate:
             pass
 
     asyncio.run(attempt())

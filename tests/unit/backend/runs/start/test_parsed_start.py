@@ -4,19 +4,22 @@ from typing import Any
 import pytest
 
 from backend.errors import ApiError
-from backend.runs.start.parsed_start import Attempt, read_attempt
+from backend.runs.start.parsed_start import ParsedStart, parse_start
 from workflow_api.v1 import runs_pb2
 
 
-def attempt(key_id: str | None = "ak_1", **fields: Any) -> Attempt:
+def parsed_start(key_id: str | None = "ak_1", **fields: Any) -> ParsedStart:
     request = runs_pb2.StartRunRequest(**({"workflow_id": "wf_1", "idempotency_key": "k"} | fields))
-    return read_attempt(request, key_id, 7)
+    return parse_start(request, key_id, 7)
 
 
 def test_integers_of_any_size_are_exact() -> None:
     large = 2**200 + 1
-    assert attempt(parameters=json.dumps({"n": large})).parameters == {"n": large}
-    assert attempt(parameters=f'{{"n":{large}}}').fingerprint != attempt(parameters=f'{{"n":{large + 1}}}').fingerprint
+    assert parsed_start(parameters=json.dumps({"n": large})).parameters == {"n": large}
+    assert (
+        parsed_start(parameters=f'{{"n":{large}}}').fingerprint
+        != parsed_start(parameters=f'{{"n":{large + 1}}}').fingerprint
+    )
 
 
 @pytest.mark.parametrize(
@@ -30,7 +33,7 @@ def test_integers_of_any_size_are_exact() -> None:
     ],
 )
 def test_equal_bodies_have_one_fingerprint(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert attempt(**one).fingerprint == attempt(**other).fingerprint
+    assert parsed_start(**one).fingerprint == parsed_start(**other).fingerprint
 
 
 def test_every_field_of_the_body_and_the_workflow_are_in_the_fingerprint() -> None:
@@ -52,19 +55,19 @@ def test_every_field_of_the_body_and_the_workflow_are_in_the_fingerprint() -> No
         {"pii_policy_override": "null"},
         {"version": 1},
     ]
-    assert len({attempt(**variant).fingerprint for variant in variants}) == len(variants)
+    assert len({parsed_start(**variant).fingerprint for variant in variants}) == len(variants)
 
 
 @pytest.mark.parametrize("depth", range(900, 1010, 5))
 def test_deep_nesting_is_read_or_refused_and_no_failure(depth: int) -> None:
     try:
-        attempt(parameters='{"a":' + "[" * depth + "]" * depth + "}")
+        parsed_start(parameters='{"a":' + "[" * depth + "]" * depth + "}")
     except ApiError as refusal:
         assert refusal.problems == (("parameters", "must be JSON"),)  # noqa: PT017 - either outcome is right
 
 
 def test_the_caller_decides_what_triggered_the_run() -> None:
     schedule = runs_pb2.TRIGGERED_BY_SCHEDULE
-    assert attempt(triggered_by=schedule).triggered_by == "api_key"
-    assert attempt(None, triggered_by=schedule).triggered_by == "schedule"
-    assert attempt(None).triggered_by == "console"
+    assert parsed_start(triggered_by=schedule).triggered_by == "api_key"
+    assert parsed_start(None, triggered_by=schedule).triggered_by == "schedule"
+    assert parsed_start(None).triggered_by == "console"

@@ -60,11 +60,11 @@ class Asked:
         """The result of a step whose requests are answered so."""
         self.server.will(*replies)
         request = self.request(agent or {}, **fields)
-        begun = time.monotonic()
+        claimed = time.monotonic()
         try:
             return asyncio.run(run_llm_step(self.models, mismatch_of_answer, request, self.on_progress()))
         finally:
-            self.took = time.monotonic() - begun
+            self.took = time.monotonic() - claimed
 
     def failure(self, *replies: Reply, agent: dict[str, Any] | None = None, **fields: Any) -> StepFailed:
         with pytest.raises(StepFailed) as raised:

@@ -28,8 +28,8 @@ def waiting_segments(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def engine() -> LocalEngine:
-    means: Any = None
-    made = LocalEngine(means, lambda: None)
+    context: Any = None
+    made = LocalEngine(context, lambda: None)
     made.start()
     return made
 
@@ -129,8 +129,8 @@ def test_an_ended_engine_takes_cancels_and_aborts_and_refuses_segments() -> None
 
 
 def test_an_engine_that_never_started_can_be_aborted_and_stopped() -> None:
-    means: Any = None
-    one = LocalEngine(means, lambda: None)
+    context: Any = None
+    one = LocalEngine(context, lambda: None)
     one.abort()
     one.stop(60)
     assert one.running == 0

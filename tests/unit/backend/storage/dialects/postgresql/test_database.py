@@ -83,9 +83,9 @@ def test_changes_wait_for_those_of_the_same_and_for_those_of_everything(
     url: str, database: PostgresqlDatabase, first: str | None, second: str | None, together: bool
 ) -> None:
     other = PostgresqlDatabase(url, 1)
-    one = Held(lambda work: database.write(work, of=first))
+    one = Held(lambda work: database.write(work, lock_key=first))
     until(lambda: one.begun, "the first change")
-    two = Held(lambda work: other.write(work, of=second))
+    two = Held(lambda work: other.write(work, lock_key=second))
     until(lambda: two.begun or waits(url), "the second change to begin or to wait")
     assert two.begun == together
     one.end()
@@ -95,14 +95,14 @@ def test_changes_wait_for_those_of_the_same_and_for_those_of_everything(
 
 def test_a_claim_is_had_by_one_change_of_any_process_at_a_time(url: str, database: PostgresqlDatabase) -> None:
     other = PostgresqlDatabase(url, 1)
-    one = Held(lambda work: database.write(work, of="key 1", claim="start k"))
+    one = Held(lambda work: database.write(work, lock_key="key 1", claim="start k"))
     until(lambda: one.begun, "the first change")
-    for of in ("key 1", "key 2", None):
+    for lock_key in ("key 1", "key 2", None):
         with pytest.raises(ClaimedError):
-            other.write(lambda tx: tx.all(ALL), of=of, claim="start k")
-    other.write(lambda tx: tx.all(ALL), of="key 2", claim="start other")
+            other.write(lambda tx: tx.all(ALL), lock_key=lock_key, claim="start k")
+    other.write(lambda tx: tx.all(ALL), lock_key="key 2", claim="start other")
     one.end()
-    other.write(lambda tx: tx.all(ALL), of="key 1", claim="start k")
+    other.write(lambda tx: tx.all(ALL), lock_key="key 1", claim="start k")
     other.close()
 
 
@@ -162,8 +162,8 @@ def test_changes_that_lock_each_other_out_are_made_one_after_the_other(database:
         tx.run(SET, of_number=numbers[1], new_text=name)
 
     with ThreadPoolExecutor(2) as pool:
-        one = pool.submit(database.write, lambda tx: change(tx, "a", (1, 2)), of="a")
-        two = pool.submit(database.write, lambda tx: change(tx, "b", (2, 1)), of="b")
+        one = pool.submit(database.write, lambda tx: change(tx, "a", (1, 2)), lock_key="a")
+        two = pool.submit(database.write, lambda tx: change(tx, "b", (2, 1)), lock_key="b")
         one.result(60)
         two.result(60)
     assert len(tries) >= 3, "one of them was undone"
@@ -182,9 +182,9 @@ def test_what_is_changed_at_once_has_the_locks_and_sees_what_was_committed_befor
         assert release.wait(60)
 
     with ThreadPoolExecutor(2) as pool:
-        one = pool.submit(other.write, hold, of="key 1")
+        one = pool.submit(other.write, hold, lock_key="key 1")
         assert entered.wait(60)
-        two = pool.submit(database.at_once, ADD_AT_ONCE, of="key 1", claim="k", number=1)
+        two = pool.submit(database.single_round_trip, ADD_AT_ONCE, lock_key="key 1", claim="k", number=1)
         until(lambda: waits(url), "the second change to wait")
         release.set()
         one.result(60)
@@ -195,36 +195,36 @@ def test_what_is_changed_at_once_has_the_locks_and_sees_what_was_committed_befor
 
 def test_what_another_has_the_claim_of_is_not_changed_at_once(url: str, database: PostgresqlDatabase) -> None:
     other = PostgresqlDatabase(url, 1)
-    one = Held(lambda work: other.write(work, of="else", claim="k"))
+    one = Held(lambda work: other.write(work, lock_key="else", claim="k"))
     until(lambda: one.begun, "the first change")
     with pytest.raises(ClaimedError):
-        database.at_once(ADD_AT_ONCE, of="key 1", claim="k", number=1)
+        database.single_round_trip(ADD_AT_ONCE, lock_key="key 1", claim="k", number=1)
     one.end()
     assert notes(database) == {}
-    database.at_once(ADD_AT_ONCE, of="key 1", claim="k", number=1)
+    database.single_round_trip(ADD_AT_ONCE, lock_key="key 1", claim="k", number=1)
     assert notes(database) == {1: "text"}
     other.close()
 
 
 def test_what_needs_no_answer_goes_in_its_turn(database: PostgresqlDatabase) -> None:
     def change(tx: Tx) -> list[int]:
-        tx.later(ADD, number=1, text="text")
+        tx.enqueue(ADD, number=1, text="text")
         tx.many(ADD, [{"number": number, "text": "text"} for number in (2, 3)])
         seen = [row.number for row in tx.all(ALL)]
-        tx.later(SET, of_number=1, new_text="changed")
+        tx.enqueue(SET, of_number=1, new_text="changed")
         return seen
 
     assert database.write(change) == [1, 2, 3]
     assert notes(database) == {1: "changed", 2: "text", 3: "text"}
-    database.write(lambda tx: tx.later(SET, of_number=2, new_text="changed too"))
+    database.write(lambda tx: tx.enqueue(SET, of_number=2, new_text="changed too"))
     assert notes(database)[2] == "changed too"
 
 
 def test_a_change_that_fails_with_the_commit_leaves_nothing_and_is_told(database: PostgresqlDatabase) -> None:
     def change(tx: Tx) -> None:
         tx.all(ALL)
-        tx.later(ADD, number=1, text="text")
-        tx.later(ADD, number=1, text="the same number")
+        tx.enqueue(ADD, number=1, text="text")
+        tx.enqueue(ADD, number=1, text="the same number")
         tx.after_commit(lambda: pytest.fail("nothing was committed"))
 
     with pytest.raises(psycopg.errors.UniqueViolation):
@@ -245,7 +245,7 @@ def test_a_connection_that_never_comes_free_is_told(
     database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database._pool, "_timeout", 0.01)
-    held = [Held(lambda work, number=number: database.write(work, of=f"run {number}")) for number in range(4)]  # type: ignore[misc]
+    held = [Held(lambda work, number=number: database.write(work, lock_key=f"run {number}")) for number in range(4)]  # type: ignore[misc]
     until(lambda: all(one.begun for one in held), "every connection in use")
     with pytest.raises(DatabaseAwayError):
         notes(database)
@@ -287,7 +287,7 @@ def test_who_waited_for_a_lock_sees_what_was_done_under_it_whatever_the_servers_
             hold(tx)
             tx.run(ADD, number=1, text="first")
 
-        strict.write(change, of="key 1")
+        strict.write(change, lock_key="key 1")
 
     with psycopg.connect(url, autocommit=True) as connection:
         set_default = "ALTER DATABASE {} SET default_transaction_isolation = 'repeatable read'"
@@ -296,7 +296,7 @@ def test_who_waited_for_a_lock_sees_what_was_done_under_it_whatever_the_servers_
     first = Held(hold_and_add)
     with ThreadPoolExecutor(1) as pool:
         until(lambda: first.begun, "the first change to begin")
-        second = pool.submit(strict.write, add_unless_there_is_one, of="key 1")
+        second = pool.submit(strict.write, add_unless_there_is_one, lock_key="key 1")
         until(lambda: waits(url), "the second change to wait")
         first.end()
         second.result(60)

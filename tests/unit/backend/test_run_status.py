@@ -1,5 +1,5 @@
+from backend.run_status import TERMINAL, TRANSITIONS
 from backend.runs.messages import run_status
-from backend.runs.status import TERMINAL, TRANSITIONS
 from workflow_api.v1 import runs_pb2
 
 
