@@ -8,7 +8,7 @@ import pytest
 
 TESTS = Path(__file__).parent.parent
 DOCUMENT = TESTS.parent / "docs" / "conformance.md"
-NAMED = re.compile(r"`([a-z_/]+\.py)::(\w+)`")
+NAMED = re.compile(r"`([a-z0-9_/]+\.py)::(\w+)`")
 
 
 def rows() -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from backend.redaction.search.finder import RULES
 from backend.workflows.entity_types import ENTITY_TYPES
 from backend.workflows.pii_policy import FIELDS
 
-_TEXT = (Path(__file__).parents[5] / "docs" / "redaction.md").read_text(encoding="utf-8")
+_TEXT = (Path(__file__).parents[4] / "docs" / "redaction.md").read_text(encoding="utf-8")
 
 
 def test_every_entity_type_stands_in_the_table() -> None:

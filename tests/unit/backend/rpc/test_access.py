@@ -9,7 +9,7 @@ from edge.admission import key_mirror
 from edge.services import METHODS
 from workflow_api.v1 import options_pb2
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 ACCESS = {rpc: method.GetOptions().Extensions[options_pb2.method].access for rpc, method in METHODS.items()}
 INTERNAL = {rpc for rpc, of in ACCESS.items() if of == options_pb2.ACCESS_INTERNAL}
 PUBLIC = {rpc for rpc, of in ACCESS.items() if of == options_pb2.ACCESS_PUBLIC}

@@ -8,7 +8,7 @@ from backend.runtime.agents import Limits, StepFailed
 from backend.sandbox import interpreter
 from tests.unit.backend.sandbox.steps import LIMITS, Steps
 
-REPOSITORY = Path(__file__).resolve().parents[5]
+REPOSITORY = Path(__file__).resolve().parents[4]
 
 
 def test_host_files_are_not_there(isolated: Steps, tmp_path: Path) -> None:

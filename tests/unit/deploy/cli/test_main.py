@@ -23,7 +23,7 @@ HEAVY = ("grpc", "rich", "google.protobuf", "aiohttp", "sqlalchemy")
 def test_help_waits_for_nothing_heavy(arguments: list[str]) -> None:
     program = f"""
 import sys
-from deploy.command import run
+from deploy.cli.main import run
 code = run(sys.argv[1:])
 sys.exit(code or ", ".join(set({HEAVY}) & set(sys.modules)) or 0)
 """

@@ -51,7 +51,7 @@ def test_control_characters_reach_no_terminal(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_terminal_without_the_characters_of_the_data_gets_them_escaped() -> None:
-    code = "from deploy.printing import *; print_json({'a': chr(233) + chr(0x1f600)})"
+    code = "from deploy.cli.printing import *; print_json({'a': chr(233) + chr(0x1f600)})"
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONIOENCODING": "ascii"}, capture_output=True, check=True
     )

@@ -12,7 +12,7 @@ from deploy.config.redis_address import redis_address
 from deploy.config.settings import Settings, backend_settings, console_settings, edge_settings
 from deploy.config.source import TABLES, Setting, known_settings, read_settings
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "settings.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[4] / "docs" / "settings.md").read_text(encoding="utf-8")
 
 TLS = {f"WORKFLOW_API_BACKEND_TLS_{name}": "/f" for name in ("CERTIFICATE", "KEY", "CA")}
 

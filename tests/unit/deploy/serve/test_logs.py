@@ -15,7 +15,7 @@ from edge.errors import Refusal
 
 EVERYWHERE = """
 import asyncio, gc, logging, sys, threading, warnings
-from deploy.logs import log_to_stderr
+from deploy.serve.logs import log_to_stderr
 
 log_to_stderr(sys.argv[1])
 ours, theirs = logging.getLogger("edge.server"), logging.getLogger("botocore.endpoint")

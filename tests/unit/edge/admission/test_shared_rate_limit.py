@@ -18,7 +18,7 @@ PROCESSES, EACH = 4, 250
 # One edge process: it counts so many calls of a key, eight at a time, and prints the number that each was given.
 COUNTING = """
 import asyncio, sys
-from edge.shared_rate_limit import RedisRateLimiter
+from edge.admission.shared_rate_limit import RedisRateLimiter
 
 async def main(url, key_id, calls):
     limiter = RedisRateLimiter(lambda: url)

@@ -101,7 +101,7 @@ WORKER = """
 import asyncio, sys
 from pathlib import Path
 from backend.runtime.agents import Limits, StepRequest, run_python_step
-from backend.runtime.sandbox import choose_sandbox
+from backend.sandbox import choose_sandbox
 from tests.support.answers import value_in_process
 
 async def main():

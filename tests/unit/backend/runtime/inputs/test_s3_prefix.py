@@ -19,7 +19,7 @@ from tests.unit.backend.runtime.bucket import Bucket, serve_bucket
 __all__ = ["serve_bucket"]
 
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 
 
 def _copy(bucket: Bucket, folder: Path, **given: Any) -> Any:
@@ -225,9 +225,9 @@ def test_what_does_not_fit_on_the_disk_is_refused_before_it_is_copied(bucket: Bu
 FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from backend.runtime import patience
-from backend.runtime.inputs import InputError
-from tests.unit.backend.runtime.test_inputs import copy_from
+from backend import retry as patience
+from backend.runtime.inputs.s3_prefix import InputError
+from tests.unit.backend.runtime.inputs.test_s3_prefix import copy_from
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 try:
     copy_from(sys.argv[1], Path(sys.argv[2]))

@@ -12,7 +12,7 @@ from tests.support.answers import value_in_process
 from tests.unit.backend.sandbox.escapes.attempt import ATTEMPT
 from tests.unit.backend.sandbox.steps import Steps
 
-REPOSITORY = Path(__file__).resolve().parents[6]
+REPOSITORY = Path(__file__).resolve().parents[5]
 
 HOST_FILES = (
     *("/etc/shadow", "/etc/passwd", "/proc/version", "/sys/kernel/mm", "/home", "/var/log", "/run"),
