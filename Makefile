@@ -13,7 +13,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 SECONDS ?= 600
 PYTEST = $(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips)
 STORES = $(addprefix tests/services/,deployment keys outputs runs users workflows)
-CODE := $(wildcard backend edge telemetry deploy generated examples scripts tests benchmarks)
+CODE := $(wildcard backend contract edge telemetry deploy generated examples scripts tests benchmarks)
 # The contract that callers have: the newest release, before there is one what main holds.
 BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse --verify --quiet origin/main \
 	|| git rev-parse --verify --quiet main)

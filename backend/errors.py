@@ -8,11 +8,8 @@ from google.protobuf import any_pb2, duration_pb2
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
-from backend.error_rules import RULES
+from contract.reasons import BY_REASON, ERROR_DOMAIN
 from workflow_api.v1 import errors_pb2
-
-DOMAIN: Final = "workflow-api"
-STATUS_TRAILER: Final = "grpc-status-details-bin"
 
 _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
 
@@ -39,24 +36,24 @@ class ApiError(Exception):
         reasons: Sequence[str] = (),
         retry_after: int | None = None,
     ) -> None:
-        rules = RULES[reason]
+        rules = BY_REASON[reason]
         self.reason = reason
         self.message = message if message is not None else rules.message
         self.problems = tuple(problems)
         self.metadata = dict(metadata or {})
         self.reasons = tuple(reasons)
-        self.retry_after = retry_after if retry_after is not None else rules.retry_after_seconds or None
+        self.retry_after = retry_after if retry_after is not None else rules.retry_after or None
         super().__init__(self.message)
 
     @property
     def grpc_code(self) -> grpc.StatusCode:
         """The status code of the gRPC answer."""
-        return _CODES[RULES[self.reason].grpc_code]
+        return _CODES[BY_REASON[self.reason].grpc_code]
 
     def to_status(self) -> status_pb2.Status:
         """The google.rpc.Status with ErrorInfo and, where there is something to say, the other standard details."""
-        name = errors_pb2.ErrorReason.Name(self.reason).removeprefix("ERROR_REASON_")
-        details: list[Message] = [error_details_pb2.ErrorInfo(reason=name, domain=DOMAIN, metadata=self.metadata)]
+        name = BY_REASON[self.reason].code.upper()
+        details: list[Message] = [error_details_pb2.ErrorInfo(reason=name, domain=ERROR_DOMAIN, metadata=self.metadata)]
         if self.problems:
             violation = error_details_pb2.BadRequest.FieldViolation
             details.append(
@@ -73,7 +70,7 @@ class ApiError(Exception):
             delay = duration_pb2.Duration(seconds=self.retry_after)
             details.append(error_details_pb2.RetryInfo(retry_delay=delay))
         return status_pb2.Status(
-            code=RULES[self.reason].grpc_code, message=self.message, details=[_packed(detail) for detail in details]
+            code=BY_REASON[self.reason].grpc_code, message=self.message, details=[_packed(detail) for detail in details]
         )
 
 

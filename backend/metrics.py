@@ -3,18 +3,9 @@
 from typing import Final
 
 from backend.run_status import CANCELLED, COMPLETED, FAILED
+from contract import failure_codes
 from telemetry import Counter, Family, Gauge, Histogram, Level, Timed
 
-# Those of backend.runs, which counts like everybody else and so cannot be asked.
-FAILURE_CODES: Final = (
-    "node_failed",
-    "invariant_blocked",
-    "input_materialisation_failed",
-    "launch_failed",
-    "license_unavailable",
-    "wall_clock_limit_reached",
-    "orphaned",
-)
 _WORK_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 
 NO_REASON: Final = "none"
@@ -49,7 +40,7 @@ RUNS_ENDED: Final = Counter(
     "runs_ended_total",
     "Runs closed, by final status and failure code.",
     ("status", "reason"),
-    known=[(COMPLETED, NO_REASON), (CANCELLED, NO_REASON), *((FAILED, code) for code in FAILURE_CODES)],
+    known=[(COMPLETED, NO_REASON), (CANCELLED, NO_REASON), *((FAILED, code) for code in failure_codes.ALL)],
 )
 RUNS_ERASED: Final = Counter("runs_erased_total", "Runs whose data was erased, by callers or by retention.")
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 
 from backend.clock import Clock
 from backend.cursors import Cursors
-from backend.release import RELEASE
 from backend.revisioned_cache import RevisionedCache
 from backend.schemas.judge import SchemaJudge
 from backend.secrets import Secrets
 from backend.storage.database import Database
+from contract.versions import RELEASE
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,10 @@
 """Holds every request to the bounds that its proto states, whoever calls.
 
-The edge tells a JSON caller the same before it calls; here the rule holds for internal callers too.
+The edge reports the same to a JSON caller before it calls; here the bounds hold for internal callers too.
 """
 
 import json
-import re
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -14,26 +12,31 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from backend.errors import ApiError
-from workflow_api.v1 import errors_pb2, options_pb2
+from contract.bounds import ItemBounds, NumberBounds, TextBounds
+from contract.fields import rules_of
+from workflow_api.v1.errors_pb2 import (
+    ERROR_REASON_INVALID_CURSOR,
+    ERROR_REASON_INVALID_FILTER,
+    ERROR_REASON_INVALID_REQUEST,
+    ErrorReason,
+)
+from workflow_api.v1.options_pb2 import FieldRules
 
 Problem = tuple[str, str]
-Found = dict[errors_pb2.ErrorReason.ValueType, list[Problem]]
-Check = Callable[[Any], Sequence[str]]
+Found = dict[ErrorReason.ValueType, list[Problem]]
+Violation = Callable[[Any], str | None]
+Check = Callable[[Any], Iterable[str]]
 
 # Reasons in the order in which they win over one another. (DECISIONS.md, 2)
-_PRECEDENCE = (
-    errors_pb2.ERROR_REASON_INVALID_REQUEST,
-    errors_pb2.ERROR_REASON_INVALID_FILTER,
-    errors_pb2.ERROR_REASON_INVALID_CURSOR,
-)
+_PRECEDENCE = (ERROR_REASON_INVALID_REQUEST, ERROR_REASON_INVALID_FILTER, ERROR_REASON_INVALID_CURSOR)
 
 
 class _Field(NamedTuple):
-    """What is checked of one field; `nested` are the fields of the messages that it holds."""
+    """The checks of one field; `nested` are the fields of the messages that it holds."""
 
     name: str
     spelling: str
-    reason: errors_pb2.ErrorReason.ValueType
+    reason: ErrorReason.ValueType
     required: bool
     has_presence: bool
     repeated: bool
@@ -49,7 +52,7 @@ def validate(request: Message) -> None:
         return
     for reason in _PRECEDENCE:
         if reason in found:
-            problems = found[reason] if reason == errors_pb2.ERROR_REASON_INVALID_REQUEST else ()
+            problems = found[reason] if reason == ERROR_REASON_INVALID_REQUEST else ()
             first = found[reason][0]
             message = None if problems else f"{first[0]} {first[1]}."
             raise ApiError(reason, message, problems=problems)
@@ -63,8 +66,8 @@ def _check(message: Message, fields: tuple[_Field, ...], prefix: str, found: Fou
                 found.setdefault(reason, []).append((prefix + spelling, "is required"))
             continue
         for check in checks:
-            for why in check(value):
-                found.setdefault(reason, []).append((prefix + spelling, why))
+            for violation in check(value):
+                found.setdefault(reason, []).append((prefix + spelling, violation))
         if nested:
             for part in value if repeated else (value,):
                 _check(part, nested, f"{prefix}{spelling}.", found)
@@ -74,13 +77,13 @@ def _check(message: Message, fields: tuple[_Field, ...], prefix: str, found: Fou
 def _plan(descriptor: Descriptor) -> tuple[_Field, ...]:
     plan = []
     for field in descriptor.fields:
-        rules = field.GetOptions().Extensions[options_pb2.field]
+        rules = rules_of(field)
         checks = tuple(_checks(field, rules))
         message = field.message_type
         nested = () if message is None or message.GetOptions().map_entry else _plan(message)
         if checks or nested or rules.required:
             spelling = rules.header or field.name
-            reason = rules.violation or errors_pb2.ERROR_REASON_INVALID_REQUEST
+            reason = rules.violation or ERROR_REASON_INVALID_REQUEST
             presence = field.has_presence
             plan.append(
                 _Field(field.name, spelling, reason, rules.required, presence, field.is_repeated, checks, nested)
@@ -88,78 +91,43 @@ def _plan(descriptor: Descriptor) -> tuple[_Field, ...]:
     return tuple(plan)
 
 
-def _checks(field: FieldDescriptor, rules: options_pb2.FieldRules) -> Iterator[Check]:
+def _checks(field: FieldDescriptor, rules: FieldRules) -> Iterator[Check]:
     if rules.HasField("max_items"):
-        yield _items_check(rules.max_items)
+        items = ItemBounds(rules, "entries")
+        yield _one(lambda value: items.violation(len(value)))
     if rules.HasField("keys"):
-        yield _each_check("key", _text_check(rules.keys))
+        yield _each("key", TextBounds(rules.keys).violation)
     if rules.HasField("values"):
-        each = _each_check("value", _text_check(rules.values))
+        each = _each("value", TextBounds(rules.values).violation)
         yield (lambda value: each(value.values())) if rules.HasField("keys") else each
     if field.is_repeated:
         return
     if rules.raw_json:
-        yield _json_check(rules.raw_json_kind)
+        yield _one(_json_violation(rules.raw_json_kind))
     elif field.type == FieldDescriptor.TYPE_STRING:
-        yield _text_check(rules)
-    elif rules.HasField("minimum") or rules.HasField("maximum"):
-        yield _number_check(rules)
+        yield _one(TextBounds(rules).violation)
+    elif rules.HasField("minimum") or rules.HasField("maximum") or rules.choices:
+        yield _one(NumberBounds(field, rules).violation)
 
 
-def _items_check(most: int) -> Check:
-    return lambda value: () if len(value) <= most else (f"must have at most {most} entries",)
-
-
-def _each_check(what: str, check: Check) -> Check:
-    return lambda values: [f"{what} {why}" for one in values for why in check(one)]
-
-
-def _text_check(rules: options_pb2.FieldRules) -> Check:
-    least = rules.min_length
-    most = rules.max_length if rules.HasField("max_length") else sys.maxsize
-    fits = re.compile(rules.pattern).fullmatch if rules.pattern else None
-
-    def check(value: str) -> Sequence[str]:
-        if "\0" not in value and least <= len(value) <= most and (fits is None or fits(value)):
-            return ()
-        return list(_text_problems(value, rules))
+def _one(violation: Violation) -> Check:
+    def check(value: Any) -> Iterable[str]:
+        found = violation(value)
+        return () if found is None else (found,)
 
     return check
 
 
-def _text_problems(value: str, rules: options_pb2.FieldRules) -> Iterator[str]:
-    if "\0" in value:
-        yield "must not contain U+0000"
-    if rules.HasField("min_length") and len(value) < rules.min_length:
-        yield f"must have at least {rules.min_length} characters"
-    if rules.HasField("max_length") and len(value) > rules.max_length:
-        yield f"must have at most {rules.max_length} characters"
-    if rules.pattern and not re.fullmatch(rules.pattern, value):
-        yield f"must be {rules.pattern_text}"
+def _each(what: str, violation: Violation) -> Check:
+    return lambda values: [f"{what} {found}" for value in values if (found := violation(value)) is not None]
 
 
-def _number_check(rules: options_pb2.FieldRules) -> Check:
-    low = rules.minimum if rules.HasField("minimum") else None
-    high = rules.maximum if rules.HasField("maximum") else None
-    if high is None:
-        why = f"must be at least {low}"
-    elif low is None:
-        why = f"must be at most {high}"
-    else:
-        why = f"must be from {low} to {high}"
-
-    def check(value: float) -> Sequence[str]:
-        return () if (low is None or value >= low) and (high is None or value <= high) else (why,)
-
-    return check
-
-
-def _json_check(kind: str) -> Check:
-    def check(value: str) -> Sequence[str]:
+def _json_violation(kind: str) -> Violation:
+    def violation(value: str) -> str | None:
         try:
             parsed = json.loads(value)
         except (ValueError, RecursionError):
-            return ("must be JSON",)
-        return ("must be an object",) if kind == "object" and not isinstance(parsed, dict) else ()
+            return "must be JSON"
+        return "must be an object" if kind == "object" and not isinstance(parsed, dict) else None
 
-    return check
+    return violation

@@ -6,6 +6,8 @@ from typing import Any, Final, cast
 
 from google.protobuf.message import Message
 
+from contract import metadata as metadata_names
+from contract.versions import API_VERSION
 from edge.admission.checks import Call
 from edge.admission.keyring import Keyring
 from edge.channel import Channel
@@ -13,7 +15,7 @@ from edge.errors import Refusal
 from edge.http.conditional_headers import take_conditions
 from edge.http.response import Answer
 from edge.http.streaming import open_download
-from edge.routes import API_VERSION, BASE
+from edge.routes import BASE
 from edge.settings import EdgeSettings
 from workflow_api.v1.deployment_pb2 import Health
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest
@@ -43,7 +45,7 @@ class Dispatcher:
         call.body = None
         if isinstance(message, GetOutputContentRequest):
             take_conditions(request, message)
-        metadata = (("workflow-api-key-id", call.key_id), ("workflow-api-request-id", request.request_id))
+        metadata = ((metadata_names.KEY_ID, call.key_id), (metadata_names.REQUEST_ID, request.request_id))
         seconds = self._settings.backend_seconds
         if route.streaming:
             return await open_download(self._channel.stream(route.rpc, message, metadata, seconds))

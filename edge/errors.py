@@ -1,7 +1,6 @@
-"""Refusals: what each error code means over HTTP, read from the options of ErrorReason."""
+"""Refusals: answers with the error envelope."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, TypeVar
 from urllib.parse import quote
@@ -11,45 +10,11 @@ from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, PreconditionFailure, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from workflow_api.v1.errors_pb2 import ErrorDetail, ErrorReason, error
-
-ERROR_DOMAIN: Final = "workflow-api"
-_PREFIX: Final = "ERROR_REASON_"
+from contract.reasons import BY_CODE, ERROR_DOMAIN, ErrorRule
+from workflow_api.v1.errors_pb2 import ErrorDetail
 
 M = TypeVar("M", ErrorInfo, RetryInfo, BadRequest, PreconditionFailure)
 
-
-@dataclass(frozen=True, slots=True)
-class ErrorRule:
-    """What one error code means over HTTP."""
-
-    code: str
-    status: int
-    message: str
-    retry_after: int
-    problem_list: bool
-    details: Sequence[ErrorDetail]
-
-
-def _read_rules() -> Mapping[str, ErrorRule]:
-    rules = {}
-    for value in ErrorReason.DESCRIPTOR.values:
-        options = value.GetOptions().Extensions[error]
-        if options.http_status:
-            code = value.name.removeprefix(_PREFIX).lower()
-            rules[code] = ErrorRule(
-                code=code,
-                status=options.http_status,
-                message=options.message,
-                retry_after=options.retry_after_seconds,
-                problem_list=options.problem_list,
-                details=tuple(options.details),
-            )
-    return MappingProxyType(rules)
-
-
-RULES: Final = _read_rules()
-"""The rule of every code that may stand in `error.code`."""
 
 # Headers that belong to a code whoever raises it. (SPEC.md, Envelope)
 _HEADERS_OF_CODE: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
@@ -72,10 +37,10 @@ class Refusal(Exception):  # noqa: N818 - a refusal is an answer of the contract
         retry_after: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        rule = RULES[code]
+        rule = BY_CODE[code]
         super().__init__(code)
         self.code = code
-        self.status = rule.status
+        self.status = rule.http_status
         self.message = message or rule.message
         self.details = details
         self.retry_after = retry_after if retry_after is not None else rule.retry_after
@@ -103,7 +68,7 @@ def refusal_from_status(status: Status) -> Refusal:
     try:
         info = _unpack(status, ErrorInfo())
         code = info.reason.lower() if info is not None and info.domain == ERROR_DOMAIN else ""
-        rule = RULES.get(code)
+        rule = BY_CODE.get(code)
         if info is None or rule is None:
             return Refusal("runtime_error")
         retry = _unpack(status, RetryInfo())

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from edge.errors import RULES
+from contract.reasons import BY_CODE
 from telemetry import Counter, Family, Gauge, Histogram, Timed
 
 REQUESTS: Final = Timed(
@@ -14,7 +14,7 @@ REQUESTS: Final = Timed(
     ),
 )
 REFUSALS: Final = Counter(
-    "http_refusals_total", "Requests refused, by error code.", ("code",), known=[(code,) for code in RULES]
+    "http_refusals_total", "Requests refused, by error code.", ("code",), known=[(code,) for code in BY_CODE]
 )
 MALFORMED: Final = Counter("http_malformed_requests_total", "Requests that were no well-formed HTTP.")
 DOWNLOADED: Final = Counter("http_download_bytes_total", "Bytes of outputs and bundles handed to callers.")

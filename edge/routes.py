@@ -9,11 +9,11 @@ from google.api.http_pb2 import HttpRule
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
 
+from contract.reasons import BY_CODE, code_of
 from edge.codec.request import RequestCodec
 from edge.codec.response import ResponseCodec
-from edge.codec.rules import code_of
 from edge.codec.templates import names_in
-from edge.errors import RULES, Refusal
+from edge.errors import Refusal
 from edge.services import METHODS
 from workflow_api.v1.options_pb2 import (
     ACCESS_ANY_KEY,
@@ -167,7 +167,7 @@ def _route(name: str, descriptor: MethodDescriptor, rules: MethodRules, rule: Ht
     if rule.body not in {"", "*"} or rule.additional_bindings:
         raise ValueError(f"{name}: a route takes its whole body or none, and an RPC has one route")
     errors = tuple(code_of(reason) for reason in rules.errors)
-    if not RULES.keys() >= set(errors):
+    if not BY_CODE.keys() >= set(errors):
         raise ValueError(f"{name}: an error of it has no HTTP status")
     path_names = names_in(template)
     streaming = descriptor.server_streaming

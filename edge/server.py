@@ -7,12 +7,13 @@ from contextlib import suppress
 from time import perf_counter, time
 from typing import Final
 
+from contract.addresses import plain_address
 from edge import metrics
 from edge.admission.checks import AdmissionDeps, Call, PreflightAnswered, admit
 from edge.admission.key_mirror import KeyMirrorFollower
 from edge.admission.keyring import Keyring
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter
-from edge.admission.source_address import address_reader, plain_address
+from edge.admission.source_address import address_reader
 from edge.channel import Channel
 from edge.dispatch import Dispatcher
 from edge.errors import Refusal

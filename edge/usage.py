@@ -7,6 +7,7 @@ from itertools import islice
 from secrets import token_hex
 from typing import Final
 
+from contract.metadata import ACTOR
 from edge import metrics
 from edge.channel import Channel
 from edge.errors import Refusal
@@ -15,7 +16,7 @@ from telemetry import Family
 from workflow_api.v1.keys_pb2 import RecordUsageRequest, UsageRecord
 
 _RPC: Final = "/workflow_api.v1.KeysService/RecordUsage"
-_METADATA: Final = (("workflow-api-actor", "edge"),)
+_METADATA: Final = ((ACTOR, "edge"),)
 _BATCH_RECORDS: Final = 1000
 _LAST_SECONDS: Final = 5.0
 

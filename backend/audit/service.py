@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from backend.audit import sql
 from backend.clock import DAY_MS
-from backend.defaults import given_or_default
 from backend.errors import invalid
 from backend.services import Services
+from contract.defaults import given_or_default
 from workflow_api.v1 import deployment_pb2
 
 _ROUTE: Final = "audit"

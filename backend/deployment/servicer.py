@@ -8,10 +8,10 @@ from backend.audit import sql as audit
 from backend.audit.service import audit_page
 from backend.deployment import sql
 from backend.key_changes import KeyChanges
-from backend.release import API_VERSION
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
+from contract.versions import API_VERSION
 from workflow_api.v1 import deployment_pb2, deployment_pb2_grpc
 
 _FLAGS = ("governed", "api_enabled")

@@ -5,10 +5,10 @@ from typing import Any
 
 from sqlalchemy import bindparam, insert, literal_column, select, update
 
-from backend.defaults import default_value
 from backend.storage.database import Tx
 from backend.storage.statements import prepare
 from backend.storage.tables.deployment import deployments
+from contract.defaults import default_value
 from workflow_api.v1 import deployment_pb2
 
 _INSERT = prepare(insert(deployments), [column.name for column in deployments.columns])

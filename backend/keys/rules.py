@@ -2,23 +2,13 @@
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
 from backend.errors import ApiError
-from backend.release import FIRST_RELEASE_WITH_API
+from contract.spellings import SCOPE_SPELLINGS, SCOPES
+from contract.versions import FIRST_RELEASE_WITH_API
 from workflow_api.v1 import errors_pb2, keys_pb2, options_pb2
 
 Problem = tuple[str, str]
-
-EXPIRY_DAYS: Final = (30, 90, 180, 365)
-OVERLAP_HOURS: Final = (1, 24, 72, 168)
-
-_SCOPES: Final = {
-    value.number: value.GetOptions().Extensions[options_pb2.spelling]
-    for value in options_pb2.Scope.DESCRIPTOR.values
-    if value.number
-}
-_SCOPE_NUMBERS: Final = {spelling: number for number, spelling in _SCOPES.items()}
 
 
 def granted_scopes(scopes: Iterable[int]) -> list[str]:
@@ -29,20 +19,20 @@ def granted_scopes(scopes: Iterable[int]) -> list[str]:
     granted = set(scopes)
     if options_pb2.SCOPE_RUNS_CREATE in granted:
         granted.add(options_pb2.SCOPE_WORKFLOWS_READ)
-    return [spelling for number, spelling in _SCOPES.items() if number in granted]
+    return [spelling for number, spelling in SCOPE_SPELLINGS.items() if number in granted]
 
 
 def scope_numbers(spellings: Iterable[str]) -> list[options_pb2.Scope.ValueType]:
     """Scopes as the protos number them."""
-    return [options_pb2.Scope.ValueType(_SCOPE_NUMBERS[spelling]) for spelling in spellings]
+    return [SCOPES[spelling] for spelling in spellings]
 
 
 def scope_problems(scopes: Sequence[int]) -> Iterator[Problem]:
     """What is wrong with a key's scopes."""
-    allowed = ", ".join(_SCOPES.values())
+    allowed = ", ".join(SCOPES)
     if not scopes:
         yield "scopes", f"must name at least one of: {allowed}"
-    if any(scope not in _SCOPES for scope in scopes):
+    if any(scope not in SCOPE_SPELLINGS for scope in scopes):
         yield "scopes", f"must be among: {allowed}"
 
 
@@ -73,22 +63,10 @@ def hours_problems(hours: keys_pb2.AllowedHours) -> Iterator[Problem]:
         yield "allowed_hours", "start and end must differ"
 
 
-def expiry_problems(days: int) -> Iterator[Problem]:
-    """What is wrong with an expiry in days."""
-    if days not in EXPIRY_DAYS:
-        yield "expires_days", "must be 30, 90, 180 or 365"
-
-
 def release_problems(release: str) -> Iterator[Problem]:
     """What keeps a deployment of this release from having keys (SPEC.md, Credentials)."""
     if _numbers(release) < _numbers(FIRST_RELEASE_WITH_API):
         yield "deployment_id", f"must be of release {FIRST_RELEASE_WITH_API} or later; this one is of {release}"
-
-
-def overlap_problems(hours: int) -> Iterator[Problem]:
-    """What is wrong with a rotation overlap in hours."""
-    if hours not in OVERLAP_HOURS:
-        yield "overlap_hours", "must be 1, 24, 72 or 168"
 
 
 def refuse(problems: Iterable[Problem]) -> None:

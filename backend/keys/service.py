@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from backend.audit import sql as audit
 from backend.clock import DAY_MS, HOUR_MS, utc_day
-from backend.defaults import given_or_default
 from backend.deployment import sql as deployment_sql
 from backend.errors import ApiError, invalid
 from backend.key_changes import KeyChanges
@@ -16,6 +15,7 @@ from backend.keys.credentials import new_external_id, new_key_id, new_secret, sh
 from backend.keys.messages import MODE_NAMES
 from backend.services import Services
 from backend.storage.database import Tx
+from contract.defaults import given_or_default
 from workflow_api.v1 import errors_pb2, keys_pb2
 
 _ALL_ACTIVE: Final = keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE)
@@ -45,7 +45,6 @@ class KeyAdministration:
             *rules.scope_problems(request.scopes),
             *rules.access_problems(access),
             *rules.allow_list_problems(request.source_allow_list),
-            *rules.expiry_problems(days),
             *rules.release_problems(self._services.release),
         ]
         if request.HasField("allowed_hours"):
@@ -99,7 +98,6 @@ class KeyAdministration:
     def rotate(self, request: keys_pb2.RotateKeyRequest, actor: str) -> Issued:
         """Issues a new secret; the present one stays valid for the overlap, an older overlap ends."""
         hours = given_or_default(request, "overlap_hours")
-        rules.refuse(rules.overlap_problems(hours))
         secret = new_secret()
 
         def change(_tx: Tx, row: Any) -> dict[str, object]:
@@ -188,8 +186,6 @@ def _edit_problems(request: keys_pb2.EditKeyRequest) -> list[rules.Problem]:
         problems += rules.hours_problems(request.allowed_hours)
         if request.clear_allowed_hours:
             problems.append(("clear_allowed_hours", "must not be set together with allowed_hours"))
-    if request.HasField("expires_days"):
-        problems += rules.expiry_problems(request.expires_days)
     return problems
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import grpc
 
 from backend.clock import utc_day
-from backend.defaults import given_or_default
 from backend.deployment import sql as deployment_sql
 from backend.errors import ApiError
 from backend.ids import new_id
@@ -17,6 +16,7 @@ from backend.keys.service import Issued, KeyAdministration
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
+from contract.defaults import given_or_default
 from workflow_api.v1 import errors_pb2, keys_pb2, keys_pb2_grpc
 
 _DEFAULT_HEARTBEAT_SECONDS = 5.0

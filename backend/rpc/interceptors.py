@@ -12,16 +12,13 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from backend import metrics
-from backend.errors import STATUS_TRAILER, ApiError
+from backend.errors import ApiError
 from backend.schemas.judge import JudgeUnavailableError
 from backend.storage.database import DatabaseAwayError
 from backend.storage.objects.interface import ObjectStoreError
 from backend.validation import validate
+from contract.metadata import ACTOR, KEY_ID, REQUEST_ID, STATUS_TRAILER
 from workflow_api.v1 import errors_pb2, options_pb2
-
-KEY_METADATA: Final = "workflow-api-key-id"
-ACTOR_METADATA: Final = "workflow-api-actor"
-REQUEST_METADATA: Final = "workflow-api-request-id"
 
 _OK: Final = grpc.StatusCode.OK.name
 
@@ -57,9 +54,9 @@ def caller_of(context: grpc.ServicerContext) -> Caller:
     """Reads who calls from the call's metadata."""
     metadata: dict[str, str] = dict(context.invocation_metadata() or ())  # type: ignore[arg-type]  # text, by our keys
     return Caller(
-        key_id=metadata.get(KEY_METADATA) or None,
-        actor=metadata.get(ACTOR_METADATA, "internal"),
-        request_id=metadata.get(REQUEST_METADATA, ""),
+        key_id=metadata.get(KEY_ID) or None,
+        actor=metadata.get(ACTOR, "internal"),
+        request_id=metadata.get(REQUEST_ID, ""),
     )
 
 

@@ -8,10 +8,10 @@ from backend.audit import sql as audit
 from backend.errors import ApiError, invalid
 from backend.rpc.interceptors import Caller
 from backend.runs import approvals_sql, lifecycle, messages
-from backend.runs.failure_codes import INVARIANT_BLOCKED
 from backend.runs.runtime_port import Runtime
 from backend.services import Services
 from backend.storage.database import Tx, run_of
+from contract.failure_codes import INVARIANT_BLOCKED
 from workflow_api.v1 import errors_pb2, runs_pb2
 
 

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from backend.defaults import given_or_default
 from backend.errors import ApiError
 from backend.runs import list_sql, messages, sql
 from backend.runs.filters import read_filters
 from backend.runs.run_lookup import find_logged, find_run
 from backend.services import Services
 from backend.storage.database import Tx
+from contract.defaults import given_or_default
 from workflow_api.v1 import errors_pb2, runs_pb2
 
 _ROUTE: Final = "ListRuns"

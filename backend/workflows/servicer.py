@@ -9,7 +9,6 @@ import grpc
 from backend.audit import sql as audit
 from backend.clock import to_timestamp
 from backend.connectors.object_storage import try_connection
-from backend.defaults import given_or_default
 from backend.errors import ApiError, invalid
 from backend.graphs.graphs import Graphs
 from backend.rpc.interceptors import caller_of
@@ -23,6 +22,7 @@ from backend.workflows.messages import STATUSES, parameter_message, version_reso
 from backend.workflows.service import apply_manifests
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import load_terms
+from contract.defaults import given_or_default
 from workflow_api.v1 import errors_pb2, workflows_pb2, workflows_pb2_grpc
 
 _ROUTE: Final = "ListWorkflows"

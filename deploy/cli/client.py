@@ -10,6 +10,7 @@ import grpc
 from google.protobuf.message import Message
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
+from contract import metadata
 from deploy.cli.failures import failure_of
 from deploy.config.addresses import grpc_address
 from deploy.config.settings import ClientTls
@@ -49,7 +50,7 @@ class Backend:
         self.runs = RunsServiceStub(channel)
         self.users = UsersServiceStub(channel)
         self.workflows = WorkflowsServiceStub(channel)
-        self._metadata = (("workflow-api-actor", actor), ("workflow-api-request-id", request_id))
+        self._metadata = ((metadata.ACTOR, actor), (metadata.REQUEST_ID, request_id))
 
     def call(
         self,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
-from backend.release import API_VERSION, RELEASE
+from contract.versions import API_VERSION, RELEASE
 from deploy.config.settings import Settings
 from telemetry import Family, Gauge, Sample
 

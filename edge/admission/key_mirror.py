@@ -6,6 +6,7 @@ from contextlib import aclosing
 from time import monotonic
 from typing import Final, cast
 
+from contract.metadata import ACTOR
 from edge.admission.keyring import Keyring
 from edge.channel import Channel
 from edge.errors import Refusal
@@ -15,7 +16,7 @@ from workflow_api.v1.keys_pb2 import GetKeyMirrorRequest, KeyMirror, WatchKeysRe
 _WATCH: Final = "/workflow_api.v1.KeysService/WatchKeys"
 _GET: Final = "/workflow_api.v1.KeysService/GetKeyMirror"
 _FIRST_PAUSE: Final = 0.1
-_METADATA: Final = (("workflow-api-actor", "edge"),)
+_METADATA: Final = ((ACTOR, "edge"),)
 
 _LOG = logging.getLogger(__name__)
 

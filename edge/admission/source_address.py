@@ -1,18 +1,16 @@
 """The address that a call came from, and the ranges that a key allows. (DECISIONS.md, Source address)."""
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 
+from contract.addresses import parse_address
 from edge.http.request import HttpRequest
 from edge.settings import viewer_header
 
 AddressReader = Callable[[HttpRequest], str]
 
-_WITH_PORT: Final = re.compile(r"\[([^][]*)\](?::[0-9]{1,5})?|([^][]*):[0-9]{1,5}")
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
 
 _LOG = logging.getLogger(__name__)
@@ -43,41 +41,6 @@ def _load_balancer(request: HttpRequest) -> str:
 
 def _only(values: Sequence[str]) -> str:
     return values[0].strip() if len(values) == 1 else ""
-
-
-@lru_cache(maxsize=4096)
-def parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Return the address in `ip` or `ip:port`, IPv4-mapped IPv6 as IPv4; None when it is not an address."""
-    address = _parse(text)
-    if address is None:
-        with_port = _WITH_PORT.fullmatch(text)
-        address = _parse(with_port[with_port.lastindex or 0]) if with_port else None
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return mapped or address
-
-
-@lru_cache(maxsize=4096)
-def plain_address(text: str) -> str:
-    """Return the address without a port and in its usual form; empty when it is not an address."""
-    address = parse_address(text)
-    return str(address) if address else ""
-
-
-def network_of(text: str) -> str:
-    """Return what limits are counted by: the address, of IPv6 its /64, which is one subscriber's; else the text."""
-    address = parse_address(text)
-    if address is None:
-        return text
-    return str(ip_network((int(address), 64), strict=False)) if isinstance(address, IPv6Address) else str(address)
-
-
-def _parse(text: str) -> IPv4Address | IPv6Address | None:
-    bare, zone, _ = text.partition("%")
-    try:
-        # Only an address of IPv6 may have a zone.
-        return IPv6Address(bare) if zone else ip_address(bare)
-    except ValueError:
-        return None
 
 
 class AddressRanges:

@@ -7,8 +7,9 @@ from typing import Any, NoReturn
 
 import grpc
 
+from contract.metadata import STATUS_TRAILER
 from edge.channel import Metadata
-from edge.channel.trailer import STATUS_TRAILER, refusal_from_trailer
+from edge.channel.trailer import refusal_from_trailer
 from edge.errors import Refusal
 
 

@@ -15,8 +15,9 @@ from google.protobuf.descriptor_pb2 import MethodOptions
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from contract.metadata import STATUS_TRAILER
 from edge.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
-from edge.channel.trailer import STATUS_TRAILER, refusal_from_trailer
+from edge.channel.trailer import refusal_from_trailer
 from edge.errors import Refusal
 from edge.services import METHODS
 

@@ -1,14 +1,11 @@
 """The trailer in which every service puts the google.rpc.Status of a refusal."""
 
 from contextlib import suppress
-from typing import Final
 
 from google.protobuf.message import DecodeError
 from google.rpc.status_pb2 import Status
 
 from edge.errors import Refusal, refusal_from_status
-
-STATUS_TRAILER: Final = "grpc-status-details-bin"
 
 
 def refusal_from_trailer(trailer: object) -> Refusal:

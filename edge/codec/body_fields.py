@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from edge.codec.bounds import NumberBounds, TextBounds
+from contract.bounds import NO_NUL, ItemBounds, NumberBounds, TextBounds
+from contract.fields import INTEGERS, is_map
 from edge.codec.exact_json import write_json
 from edge.codec.findings import Findings
-from edge.codec.rules import INTEGERS, is_map
-from edge.codec.text_fields import NO_NUL, violation_of
+from edge.codec.text_fields import violation_of
 from workflow_api.v1.options_pb2 import FieldRules
 
 BodyReader = Callable[[Any, Findings], Any]
@@ -54,11 +54,7 @@ def _text_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
 
 
 def _text_problem(value: Any, bounds: TextBounds) -> str | None:
-    if not isinstance(value, str):
-        return "must be a string"
-    if "\0" in value:
-        return NO_NUL
-    return None if bounds.hold(value) else f"must be {bounds.allowed}"
+    return bounds.violation(value) if isinstance(value, str) else "must be a string"
 
 
 def _number_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
@@ -77,14 +73,16 @@ def _number_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
 
 def _text_map_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
     key_bounds, value_bounds = TextBounds(rules.keys), TextBounds(rules.values)
+    item_bounds = ItemBounds(rules, "members")
     code = violation_of(rules)
 
     def read(value: Any, findings: Findings) -> dict[str, str] | None:
         if not isinstance(value, dict):
             findings.add(code, field.name, "must be an object of strings")
             return None
-        if len(value) > rules.max_items:
-            findings.add(code, field.name, f"must have at most {rules.max_items:,} members")
+        too_many = item_bounds.violation(len(value))
+        if too_many is not None:
+            findings.add(code, field.name, too_many)
         for key, member in value.items():
             named = f"{field.name}.{key}" if key else field.name
             if not key_bounds.hold(key):

@@ -7,11 +7,12 @@ from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from contract.bounds import require_bounds
+from contract.fields import public_fields
+from contract.reasons import code_of
 from edge.codec.body_fields import BodyReader, body_reader
-from edge.codec.bounds import require_bounds
 from edge.codec.findings import Findings
 from edge.codec.query import parse_query
-from edge.codec.rules import code_of, public_fields
 from edge.codec.text_fields import HeaderReader, PathReader, QueryReader, header_reader, path_reader, query_reader
 from workflow_api.v1.options_pb2 import FieldRules, method
 

@@ -14,7 +14,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from edge.codec.rules import TIMESTAMP, enum_of, is_links, is_map, message_of, public_fields, spellings
+from contract.fields import TIMESTAMP, enum_of, is_links, is_map, message_of, public_fields
+from contract.spellings import spellings
 from edge.codec.templates import names_in, path_segment
 from edge.codec.timestamps import timestamp_text
 from workflow_api.v1.options_pb2 import FieldRules

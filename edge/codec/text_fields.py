@@ -10,10 +10,11 @@ from typing import Final
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from edge.codec.bounds import NumberBounds, TextBounds
+from contract.bounds import NO_NUL, NumberBounds, TextBounds
+from contract.fields import INTEGERS
+from contract.reasons import code_of
 from edge.codec.findings import Findings
 from edge.codec.query import decoded
-from edge.codec.rules import INTEGERS, code_of
 from workflow_api.v1.options_pb2 import FieldRules
 
 Value = str | int | None
@@ -22,7 +23,6 @@ QueryReader = Callable[[Sequence[str | None], Findings], Value]
 HeaderReader = Callable[[Sequence[str], Findings], Value]
 
 ONCE: Final = "must be given only once"
-NO_NUL: Final = "must not contain U+0000"
 
 DATE_TIMES: Final = frozenset({"created_after", "created_before"})
 """Date-times, in which the raw `+` of an offset arrives as a blank. (DECISIONS.md, Routes, scopes, status codes)."""

@@ -2,7 +2,7 @@
 
 from typing import Generic, TypeVar
 
-from edge.admission.source_address import network_of
+from contract.addresses import network_of
 from edge.http.connection_limiter import ConnectionLimiter, Evictable
 
 C = TypeVar("C", bound=Evictable)

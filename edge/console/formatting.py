@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from edge.codec.rules import spellings
+from contract.spellings import spellings
 from workflow_api.v1.runs_pb2 import (
     TRIGGERED_BY_API_KEY,
     TRIGGERED_BY_CONSOLE,

@@ -6,7 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
-from edge.admission.source_address import plain_address
+from contract.addresses import plain_address
 from edge.console.settings import ConsoleSettings
 
 _HOST: Final = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]]+?)\.?)(?::[0-9]{1,5})?")

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from edge.console.key_form import SPELLINGS
+from contract.spellings import SCOPE_SPELLINGS
 from edge.console.times import milliseconds_of, moment
 from workflow_api.v1.keys_pb2 import KeyRecord, WorkflowAccess
 
@@ -53,7 +53,7 @@ def key_details(record: KeyRecord, now_ms: int, used_ms: int | None = None) -> K
         description=record.description,
         deployment_id=key.deployment_id,
         state=state_of(record, now_ms),
-        scopes=", ".join(SPELLINGS[scope] for scope in key.scopes),
+        scopes=", ".join(SCOPE_SPELLINGS[scope] for scope in key.scopes),
         workflows=_workflows(key.workflow_access),
         source_allow_list=", ".join(record.source_allow_list) or "any address",
         allowed_hours=_hours(record),

@@ -1,8 +1,10 @@
 """The form of a key's properties: what its fields hold, and the requests that it stands for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from contract.defaults import default_value
+from contract.spellings import SCOPE_SPELLINGS, SCOPES
 from edge.console.problems import invalid, whole_number
 from edge.console.times import DAY_MS, milliseconds_of
 from edge.console.visit import Visit
@@ -15,18 +17,8 @@ from workflow_api.v1.keys_pb2 import (
     SourceAllowList,
     WorkflowAccess,
 )
-from workflow_api.v1.options_pb2 import Scope, field, spelling
+from workflow_api.v1.options_pb2 import Scope
 
-SCOPES: Final[Mapping[str, Scope.ValueType]] = {
-    text: Scope.Value(value.name)
-    for value in Scope.DESCRIPTOR.values
-    if (text := value.GetOptions().Extensions[spelling])
-}
-"""Every scope by the word that callers know it by."""
-
-SPELLINGS: Final[Mapping[int, str]] = {number: text for text, number in SCOPES.items()}
-
-EXPIRY_DAYS: Final = (30, 90, 180, 365)
 ALL: Final = "all"
 LISTED: Final = "listed"
 
@@ -68,7 +60,7 @@ class Properties(NamedTuple):
 def blank_form() -> KeyForm:
     """Return the form of a new key, with the defaults that the contract states."""
     fields = CreateKeyRequest.DESCRIPTOR.fields_by_name
-    defaults = {name: str(fields[name].GetOptions().Extensions[field].default_value) for name in _NUMBERS}
+    defaults = {name: str(default_value(fields[name])) for name in _NUMBERS}
     return KeyForm("", "", (), ALL, (), "", "", "", **defaults)
 
 
@@ -86,7 +78,7 @@ def form_of(record: KeyRecord) -> KeyForm:
     return KeyForm(
         name=key.name,
         description=record.description,
-        scopes=[SPELLINGS[scope] for scope in key.scopes],
+        scopes=[SCOPE_SPELLINGS[scope] for scope in key.scopes],
         workflows=LISTED if key.workflow_access.mode == WorkflowAccess.MODE_EXPLICIT else ALL,
         workflow_ids=list(key.workflow_access.workflow_ids),
         source_allow_list="\n".join(record.source_allow_list),

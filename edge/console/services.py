@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
+from contract import metadata
 from edge.channel import Channel, Metadata
 
 _PACKAGE: Final = "/workflow_api.v1."
@@ -14,7 +15,7 @@ class ChannelServices:
 
     def __init__(self, channel: Channel, actor: str, request_id: str, seconds: float) -> None:
         self._channel = channel
-        self._metadata: Metadata = (("workflow-api-actor", actor), ("workflow-api-request-id", request_id))
+        self._metadata: Metadata = ((metadata.ACTOR, actor), (metadata.REQUEST_ID, request_id))
         self._seconds = seconds
 
     async def call(self, rpc: str, request: Message) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
-from edge.admission.source_address import network_of
+from contract.addresses import network_of
 from edge.errors import Refusal
 
 _CONCURRENT: Final = 2

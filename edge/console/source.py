@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from edge.admission.source_address import plain_address
+from contract.addresses import plain_address
 from edge.settings import viewer_header
 
 

@@ -5,11 +5,12 @@ from typing import Any, Final
 
 import orjson
 
+from contract.versions import API_VERSION
 from edge.openapi.failures import REQUEST_ID_EXAMPLE, envelope_schemas
 from edge.openapi.operations import operation
 from edge.openapi.request_schemas import RequestSchemas
 from edge.openapi.schemas import ResponseSchemas
-from edge.routes import API_VERSION, BASE, RouteTable
+from edge.routes import BASE, RouteTable
 from edge.settings import NO_DOMAIN
 
 _DESCRIPTION: Final = """\

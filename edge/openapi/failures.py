@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from edge.errors import RULES, ErrorRule
+from contract.reasons import BY_CODE, ErrorRule
 from edge.openapi.comments import comments
 from edge.openapi.schemas import ANY_OBJECT, Schema
 from edge.routes import Route
@@ -38,7 +38,7 @@ def refusals(route: Route) -> dict[str, Any]:
     codes = [*route.errors, *_ALWAYS, *(() if route.access == ACCESS_PUBLIC else _WITH_KEY)]
     by_status: dict[int, list[ErrorRule]] = {}
     for code in dict.fromkeys(codes):
-        by_status.setdefault(RULES[code].status, []).append(RULES[code])
+        by_status.setdefault(BY_CODE[code].http_status, []).append(BY_CODE[code])
     return {str(status): _response(status, rules) for status, rules in sorted(by_status.items())}
 
 
@@ -70,7 +70,7 @@ def envelope_schemas() -> dict[str, Schema]:
                 "required": ["code", "message", "request_id"],
                 "additionalProperties": False,
                 "properties": {
-                    "code": {"type": "string", "description": "Stable and machine-readable.", "enum": list(RULES)},
+                    "code": {"type": "string", "description": "Stable and machine-readable.", "enum": list(BY_CODE)},
                     "message": {"type": "string", "description": "For a person."},
                     "request_id": {"type": "string", "description": "The same as the header `X-Request-Id`."},
                     "details": {

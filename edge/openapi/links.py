@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor
 
-from edge.codec.rules import message_of, public_fields
+from contract.fields import message_of, public_fields
 from edge.routes import Route
 
 _NEXT_PAGE: Final = {"cursor": "next_cursor", "after_seq": "next_after_seq", "segment": "segment_id"}

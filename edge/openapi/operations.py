@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from edge.codec.rules import INTEGERS, public_fields, spellings
+from contract.fields import INTEGERS, public_fields
+from contract.spellings import spellings
 from edge.codec.text_fields import DATE_TIMES, EMPTY_IS_ABSENT
 from edge.openapi.comments import comments
 from edge.openapi.failures import refusals

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from edge.codec.rules import INTEGERS, is_map, public_fields
+from contract.fields import INTEGERS, is_map, public_fields
 from edge.openapi.comments import comments
 from edge.openapi.schemas import PLAIN, Schema, any_json, array, described, json_type, one_of, or_null
 from workflow_api.v1.options_pb2 import FieldRules

@@ -10,9 +10,9 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from contract.fields import TIMESTAMP, is_map, message_of, rules_of
+from contract.versions import API_VERSION
 from edge.codec.response import ResponseCodec
-from edge.codec.rules import TIMESTAMP, is_map, message_of, rules_of
-from edge.routes import API_VERSION
 
 _AT_MS: Final = 1_790_244_930_123  # 2026-09-24T10:15:30.123+00:00
 _DURATION_MS: Final = 8_421

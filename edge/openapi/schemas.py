@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from edge.codec.rules import TIMESTAMP, enum_of, is_links, is_map, message_of, public_fields, rules_of, spellings
+from contract.fields import TIMESTAMP, enum_of, is_links, is_map, message_of, public_fields, rules_of
+from contract.spellings import spellings
 from edge.openapi.comments import comments
 from workflow_api.v1.event_data_pb2 import EventData
 from workflow_api.v1.options_pb2 import FieldRules

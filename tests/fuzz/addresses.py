@@ -8,7 +8,8 @@ from typing import cast
 from multidict import CIMultiDict
 
 from backend.keys.rules import allow_list_problems
-from edge.admission.source_address import AddressRanges, address_reader, plain_address
+from contract.addresses import plain_address
+from edge.admission.source_address import AddressRanges, address_reader
 from edge.http.request import HttpRequest
 from tests.fuzz.target import Target
 

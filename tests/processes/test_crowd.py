@@ -16,7 +16,7 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from backend.rpc.interceptors import KEY_METADATA
+from contract.metadata import KEY_ID
 from tests.support.admin import Admin
 from tests.support.deployment import Deployment
 from tests.support.part import Part
@@ -144,7 +144,7 @@ class Client:
 
     @property
     def _metadata(self) -> tuple[tuple[str, str], ...]:
-        return ((KEY_METADATA, self.key_id),)
+        return ((KEY_ID, self.key_id),)
 
 
 def _refused(error: Any) -> Answer:

@@ -11,8 +11,8 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
-from backend.errors import STATUS_TRAILER
-from backend.rpc.interceptors import ACTOR_METADATA, KEY_METADATA, handlers_of
+from backend.rpc.interceptors import handlers_of
+from contract.metadata import ACTOR, KEY_ID, STATUS_TRAILER
 from workflow_api.v1 import errors_pb2, options_pb2
 
 _DETAILS: tuple[type[Message], ...] = (
@@ -54,7 +54,7 @@ class Caller:
         )
 
     def __call__(self, method: str, request: Message, key_id: str | None = None, actor: str = "tester") -> Any:
-        metadata = [(ACTOR_METADATA, actor)] + ([(KEY_METADATA, key_id)] if key_id else [])
+        metadata = [(ACTOR, actor)] + ([(KEY_ID, key_id)] if key_id else [])
         descriptor = self._service.methods_by_name[method]
         rpc = self._server.invoke_unary_unary(descriptor, metadata, request, None)
         response, trailers, code, details = rpc.termination()
@@ -63,7 +63,7 @@ class Caller:
         return response
 
     def stream(self, method: str, request: Message, key_id: str | None = None) -> "Stream":
-        metadata = [(KEY_METADATA, key_id)] if key_id else []
+        metadata = [(KEY_ID, key_id)] if key_id else []
         descriptor = self._service.methods_by_name[method]
         return Stream(self._server.invoke_unary_stream(descriptor, metadata, request, None), descriptor)
 

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from backend.clock import HOUR_MS
 from backend.run_status import CANCELLED, FAILED
-from backend.runs import failure_codes
 from backend.runs.lifecycle import SegmentLease, close_run
 from backend.storage.database import Tx
+from contract import failure_codes
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from backend import json_text
 from backend.redaction import Counts
 from backend.redaction.process.redactor import RedactionError
 from backend.run_status import FAILED
-from backend.runs.failure_codes import INPUT_MATERIALISATION_FAILED, INVARIANT_BLOCKED
 from backend.runs.redaction_manifest import COMPLETED
 from backend.runs.redaction_manifest import FAILED as SWEEP_FAILED
 from backend.runtime.execution import sql
@@ -24,6 +23,7 @@ from backend.runtime.execution.segment_journal import SegmentJournal
 from backend.runtime.execution.stopping import StoppedError, Stopping
 from backend.runtime.inputs.s3_prefix import InputError, materialise_all
 from backend.runtime.inputs.swept import sweep_inputs
+from contract.failure_codes import INPUT_MATERIALISATION_FAILED, INVARIANT_BLOCKED
 
 _LOG = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from backend.run_status import FAILED
-from backend.runs.failure_codes import INVARIANT_BLOCKED
 from backend.runs.lifecycle import RunResult, SegmentEndedError, complete_run, park_run, promote_outputs
 from backend.runtime.execution import dag, sql
 from backend.runtime.execution.claim import ClaimedSegment, begin
@@ -26,6 +25,7 @@ from backend.runtime.execution.steps import Completed, Failed, StepWork
 from backend.runtime.execution.stopping import StoppedError, Stopping
 from backend.runtime.publishing.stage import publish
 from backend.schemas.judge import JudgeUnavailableError
+from contract.failure_codes import INVARIANT_BLOCKED
 
 _LOG = logging.getLogger(__name__)
 

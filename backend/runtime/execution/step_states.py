@@ -7,11 +7,11 @@ from backend import json_text
 from backend.clock import to_text
 from backend.ids import new_id
 from backend.outputs.sql import NewOutput
-from backend.runs.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
 from backend.runs.lifecycle import decision_event, decision_value
 from backend.runtime.execution import dag
 from backend.runtime.execution.unit_of_work import Row, UnitOfWork
 from backend.workflows.terms import StepTerms
+from contract.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
 
 
 class StepStates:

@@ -5,13 +5,13 @@ from typing import Any
 
 from backend import metrics
 from backend.clock import Clock
-from backend.runs import failure_codes
 from backend.runs.lifecycle import SegmentLease
 from backend.runtime.engines.engine import Engine
 from backend.runtime.execution import workers_sql
 from backend.runtime.execution.outcomes import LAUNCH_FAILED, ORPHANED, Outcome, reason_to_stop, time_limit
 from backend.runtime.scheduling import upkeep_sql
 from backend.storage.database import Database, Tx, run_of
+from contract import failure_codes
 
 _LOG = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 from typing import Final
 from urllib.parse import quote
 
-from edge.codec.rules import rules_of
+from contract.fields import rules_of
 from edge.console.visit import ANYBODY, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.runs_pb2 import DecideApprovalRequest, ListPendingApprovalsRequest, PendingApproval

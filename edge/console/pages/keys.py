@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from contract.choices import EXPIRY_DAYS, OVERLAP_HOURS
+from contract.spellings import SCOPES
 from edge.console.key_details import key_details
 from edge.console.key_form import (
-    EXPIRY_DAYS,
-    SCOPES,
     KeyForm,
     blank_form,
     create_request,
@@ -21,8 +21,6 @@ from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, Service
 from edge.errors import Refusal
 from workflow_api.v1 import keys_pb2
 from workflow_api.v1.workflows_pb2 import ListWorkflowsRequest, WorkflowStatus
-
-OVERLAPS: Final = ((1, "1 hour"), (24, "24 hours"), (72, "3 days"), (168, "7 days"))
 
 _HOURS: Final = (("", "any"), *((str(hour), f"{hour:02}:00") for hour in range(24)))
 _PAGE: Final = 100
@@ -128,7 +126,12 @@ async def _one(visit: Visit, form: KeyForm | None = None, problems: Problems = _
     record = await _record(visit)
     sheet = key_details(record, now_ms(), await _last_use(visit.services, record.key.key_id))
     shown = await _form_shown(visit.services, form or form_of(record), problems)
-    page = {"key": sheet, "state": record.state, "overlaps": OVERLAPS, "mark": mark_of(form_of(record))}
+    page = {
+        "key": sheet,
+        "state": record.state,
+        "overlaps": [(hours, _overlap(hours)) for hours in OVERLAP_HOURS],
+        "mark": mark_of(form_of(record)),
+    }
     return View("keys/show.html", {**shown, **page}, status=400 if problems else 200)
 
 
@@ -211,3 +214,9 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", "/keys/{key_id}/revoke", ADMINISTRATORS, revoke),
     Page("POST", "/keys/{key_id}/delete", ADMINISTRATORS, delete),
 )
+
+
+def _overlap(hours: int) -> str:
+    if hours % 24 == 0 and hours > 24:
+        return f"{hours // 24} days"
+    return f"{hours} hour{'' if hours == 1 else 's'}"

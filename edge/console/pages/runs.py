@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from edge.codec.rules import rules_of
+from contract.fields import rules_of
 from edge.console import dag, formatting
 from edge.console.pages.approvals import LONGEST_COMMENT, pending_approvals
 from edge.console.pages.workflows import every_workflow

@@ -171,6 +171,7 @@ class FieldRules(_message.Message):
     TAG_FIELD_NUMBER: _builtins.int
     OR_TEXT_FIELD_NUMBER: _builtins.int
     MAY_BE_ABSENT_FIELD_NUMBER: _builtins.int
+    CHOICES_FIELD_NUMBER: _builtins.int
     required: _builtins.bool
     """The field must be given."""
     min_length: _builtins.int
@@ -225,6 +226,10 @@ class FieldRules(_message.Message):
     def values(self) -> Global___FieldRules:
         """Bounds of a map's values, or of a repeated field's members."""
 
+    @_builtins.property
+    def choices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The only values that a number may have."""
+
     def __init__(
         self,
         *,
@@ -253,10 +258,11 @@ class FieldRules(_message.Message):
         tag: _builtins.str = ...,
         or_text: _builtins.str = ...,
         may_be_absent: _builtins.bool = ...,
+        choices: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "default_value", b"default_value", "keys", b"keys", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "min_length", b"min_length", "minimum", b"minimum", "values", b"values"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "default_value", b"default_value", "header", b"header", "inline", b"inline", "internal", b"internal", "json_list", b"json_list", "json_type", b"json_type", "keys", b"keys", "link", b"link", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "may_be_absent", b"may_be_absent", "min_length", b"min_length", "minimum", b"minimum", "omit_when_unset", b"omit_when_unset", "or_text", b"or_text", "pattern", b"pattern", "pattern_text", b"pattern_text", "raw_json", b"raw_json", "raw_json_kind", b"raw_json_kind", "required", b"required", "tag", b"tag", "tagged_by", b"tagged_by", "values", b"values", "violation", b"violation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "choices", b"choices", "default_value", b"default_value", "header", b"header", "inline", b"inline", "internal", b"internal", "json_list", b"json_list", "json_type", b"json_type", "keys", b"keys", "link", b"link", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "may_be_absent", b"may_be_absent", "min_length", b"min_length", "minimum", b"minimum", "omit_when_unset", b"omit_when_unset", "or_text", b"or_text", "pattern", b"pattern", "pattern_text", b"pattern_text", "raw_json", b"raw_json", "raw_json_kind", b"raw_json_kind", "required", b"required", "tag", b"tag", "tagged_by", b"tagged_by", "values", b"values", "violation", b"violation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__default_value: _TypeAlias = _typing.Literal["default_value"]  # noqa: Y015
     _WhichOneofArgType__default_value: _TypeAlias = _typing.Literal["_default_value", b"_default_value"]  # noqa: Y015

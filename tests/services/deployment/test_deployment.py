@@ -7,8 +7,8 @@ import pytest
 from backend.audit import sql as audit
 from backend.deployment.servicer import DeploymentServicer
 from backend.key_changes import KeyChanges
-from backend.release import RELEASE
 from backend.services import Services
+from contract.versions import RELEASE
 from tests.services.calls import Caller, RefusedError
 from workflow_api.v1 import deployment_pb2
 

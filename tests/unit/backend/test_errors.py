@@ -2,16 +2,16 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2
 
-from backend.error_rules import RULES
 from backend.errors import ApiError
+from contract.reasons import BY_REASON
 from workflow_api.v1 import errors_pb2
 
 GRPC_CODES = {code.value[0] for code in grpc.StatusCode}
 
 
-@pytest.mark.parametrize("reason", sorted(RULES))
+@pytest.mark.parametrize("reason", sorted(BY_REASON))
 def test_every_reason_has_an_http_status_a_grpc_code_and_a_message(reason: errors_pb2.ErrorReason.ValueType) -> None:
-    rules = RULES[reason]
+    rules = BY_REASON[reason]
     assert 400 <= rules.http_status <= 503
     assert rules.grpc_code in GRPC_CODES - {0}
     assert rules.message

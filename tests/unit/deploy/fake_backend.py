@@ -11,7 +11,8 @@ import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from backend.errors import STATUS_TRAILER, ApiError
+from backend.errors import ApiError
+from contract.metadata import STATUS_TRAILER
 from deploy.cli.main import run
 from workflow_api.v1 import deployment_pb2, keys_pb2, runs_pb2, users_pb2, workflows_pb2
 

@@ -12,10 +12,10 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
+from contract.metadata import STATUS_TRAILER
 from edge.channel import Channel
 from edge.channel.in_process import InProcessChannel
 from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
-from edge.channel.trailer import STATUS_TRAILER
 from edge.services import METHODS
 from workflow_api.v1.keys_pb2 import ApiKey, GetMeRequest, KeyMirror
 

@@ -5,7 +5,8 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, PreconditionFailure, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from edge.errors import RULES, Refusal, envelope, refusal_from_status
+from contract.reasons import BY_CODE
+from edge.errors import Refusal, envelope, refusal_from_status
 from workflow_api.v1.errors_pb2 import ErrorReason
 
 
@@ -18,19 +19,21 @@ def status(reason: str, *details: Message, message: str = "", domain: str = "wor
 
 
 def test_every_reason_but_the_unspecified_has_a_rule() -> None:
-    assert len(RULES) == len(ErrorReason.DESCRIPTOR.values) - 1
-    assert all(rule.message and 400 <= rule.status < 600 for rule in RULES.values())
+    assert len(BY_CODE) == len(ErrorReason.DESCRIPTOR.values) - 1
+    assert all(rule.message and 400 <= rule.http_status < 600 for rule in BY_CODE.values())
 
 
-@pytest.mark.parametrize("code", [code for code in RULES if code != "invalid_request"])
+@pytest.mark.parametrize("code", [code for code in BY_CODE if code != "invalid_request"])
 def test_every_reason_keeps_its_status_over_the_wire(code: str) -> None:
     refusal = refusal_from_status(status(code.upper(), run_id="run_1", message="why"))
-    assert (refusal.code, refusal.status, refusal.message) == (code, RULES[code].status, "why")
+    assert (refusal.code, refusal.status, refusal.message) == (code, BY_CODE[code].http_status, "why")
 
 
 def test_envelope_has_code_message_and_request_id_and_no_details_without_information() -> None:
     body = orjson.loads(envelope(Refusal("run_not_found"), "r-1"))
-    assert body == {"error": {"code": "run_not_found", "message": RULES["run_not_found"].message, "request_id": "r-1"}}
+    assert body == {
+        "error": {"code": "run_not_found", "message": BY_CODE["run_not_found"].message, "request_id": "r-1"}
+    }
 
 
 def test_an_unexpected_failure_asks_to_quote_the_request_id() -> None:

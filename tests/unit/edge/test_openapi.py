@@ -6,7 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from edge.errors import RULES
+from contract.reasons import BY_CODE
 from edge.openapi import openapi_document
 from edge.openapi.comments import comments
 from edge.openapi.failures import meaning
@@ -148,7 +148,7 @@ def test_both_credentials_together_are_required_on_all_paths_but_health() -> Non
 def test_the_codes_of_every_operation_stand_under_their_status(route: Route) -> None:
     listed = {(code, int(status)) for status, response in refusals(route) for code in codes(response)}
     common = WITHOUT_KEY if route.access == ACCESS_PUBLIC else WITH_KEY
-    assert listed == {(code, RULES[code].status) for code in common | set(route.errors)}
+    assert listed == {(code, BY_CODE[code].http_status) for code in common | set(route.errors)}
 
 
 @by_operation
@@ -160,7 +160,7 @@ def test_examples_of_refusals_are_envelopes_with_the_details_of_their_code(route
         for code, example in media["examples"].items():
             assert_fits(example["value"], media["schema"])
             error = example["value"]["error"]
-            rule = RULES[code]
+            rule = BY_CODE[code]
             assert error["code"] == code
             if rule.problem_list:
                 assert [sorted(problem) for problem in error["details"]] == [["name", "reason"]]

@@ -12,7 +12,6 @@ import pytest
 from sqlalchemy import Engine, create_engine, insert
 from sqlalchemy.pool import StaticPool
 
-from backend.defaults import default_value
 from backend.run_status import FINISHED, IN_FLIGHT, TRANSITIONS
 from backend.runs import list_sql
 from backend.runs.filters import RunFilters
@@ -21,6 +20,7 @@ from backend.storage.dialects.postgresql.database import engine_of
 from backend.storage.dialects.sqlite.dialect import Dialect
 from backend.storage.tables.metadata import METADATA
 from backend.storage.tables.runs import runs
+from contract.defaults import default_value
 from tests.support.postgresql import Postgresql
 from workflow_api.v1 import runs_pb2
 

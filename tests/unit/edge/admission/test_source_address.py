@@ -5,7 +5,8 @@ from typing import cast
 import pytest
 from multidict import CIMultiDict
 
-from edge.admission.source_address import AddressRanges, address_reader, parse_address, plain_address
+from contract.addresses import parse_address, plain_address
+from edge.admission.source_address import AddressRanges, address_reader
 from edge.http.request import HttpRequest
 
 

@@ -1,7 +1,7 @@
 import tomllib
 from pathlib import Path
 
-from backend.release import RELEASE
+from contract.versions import RELEASE
 
 
 def test_the_release_is_the_version_of_the_package() -> None:

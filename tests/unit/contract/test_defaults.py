@@ -1,6 +1,6 @@
 import pytest
 
-from backend.defaults import given_or_default
+from contract.defaults import given_or_default
 from workflow_api.v1 import keys_pb2, runs_pb2
 
 

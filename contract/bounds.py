@@ -1,13 +1,15 @@
-"""The bounds of FieldRules as checks, and as words for a person."""
+"""The bounds that the protos state for a field, as checks, and the words in which a violation is reported."""
 
 import re
 from typing import Final
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from edge.codec.rules import INTEGERS, is_map
+from contract.fields import INTEGERS, is_map
 from workflow_api.v1.errors_pb2 import ErrorReason
 from workflow_api.v1.options_pb2 import FieldRules
+
+NO_NUL: Final = "must not contain U+0000"
 
 _RANGES: Final = {
     FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
@@ -27,12 +29,18 @@ class TextBounds:
         self.allowed = _text_in_words(rules)
 
     def hold(self, text: str) -> bool:
-        """Tell whether a string is within the bounds."""
+        """Returns whether a string is within the bounds."""
         return (
             len(text) >= self._least
             and (self._most is None or len(text) <= self._most)
             and (self._pattern is None or self._pattern.fullmatch(text) is not None)
         )
+
+    def violation(self, text: str) -> str | None:
+        """Returns what is wrong with a string, or None."""
+        if "\0" in text:
+            return NO_NUL
+        return None if self.hold(text) else f"must be {self.allowed}"
 
 
 class NumberBounds:
@@ -41,21 +49,42 @@ class NumberBounds:
     def __init__(self, field: FieldDescriptor, rules: FieldRules) -> None:
         self._least = rules.minimum if rules.HasField("minimum") else None
         self._most = rules.maximum if rules.HasField("maximum") else None
+        self._choices = frozenset(rules.choices)
         self._range = _RANGES[field.cpp_type]
         self.allowed = _number_in_words(rules)
 
     def hold(self, number: int) -> bool:
-        """Tell whether an integer is within the bounds."""
-        return (self._least is None or number >= self._least) and (self._most is None or number <= self._most)
+        """Returns whether an integer is within the bounds."""
+        return (
+            (self._least is None or number >= self._least)
+            and (self._most is None or number <= self._most)
+            and (not self._choices or number in self._choices)
+        )
+
+    def violation(self, number: int) -> str | None:
+        """Returns what is wrong with an integer, or None."""
+        return None if self.hold(number) else f"must be {self.allowed}"
 
     def carried(self, number: int) -> int:
-        """Return the number that the wire carries for it: the nearest its type has."""
+        """Returns the number that the wire carries for it: the nearest its type has."""
         least, most = self._range
         return min(max(number, least), most)
 
 
+class ItemBounds:
+    """The most entries of a repeated field or pairs of a map."""
+
+    def __init__(self, rules: FieldRules, noun: str) -> None:
+        self._most = rules.max_items
+        self._message = f"must have at most {rules.max_items:,} {noun}"
+
+    def violation(self, count: int) -> str | None:
+        """Returns what is wrong with a number of entries, or None."""
+        return None if count <= self._most else self._message
+
+
 def require_bounds(field: FieldDescriptor, rules: FieldRules) -> None:
-    """Refuse a request field that a caller may fill without limit.
+    """Refuses a request field that a caller may fill without limit.
 
     Raises:
         ValueError: the field has no bound that fits its type.
@@ -86,6 +115,9 @@ def _text_in_words(rules: FieldRules) -> str:
 
 
 def _number_in_words(rules: FieldRules) -> str:
+    if rules.choices:
+        *others, last = map(str, rules.choices)
+        return f"{', '.join(others)} or {last}" if others else last
     if not rules.HasField("maximum"):
         return f"an integer of at least {rules.minimum:,}" if rules.HasField("minimum") else "an integer"
     if not rules.HasField("minimum"):

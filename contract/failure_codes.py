@@ -1,4 +1,4 @@
-"""Why a run failed. (SPEC.md, Failure codes)."""
+"""The codes that say why a run failed."""
 
 from typing import Final
 
@@ -9,3 +9,13 @@ LAUNCH_FAILED: Final = "launch_failed"
 LICENSE_UNAVAILABLE: Final = "license_unavailable"
 WALL_CLOCK_LIMIT_REACHED: Final = "wall_clock_limit_reached"
 ORPHANED: Final = "orphaned"
+
+ALL: Final = (
+    NODE_FAILED,
+    INVARIANT_BLOCKED,
+    INPUT_MATERIALISATION_FAILED,
+    LAUNCH_FAILED,
+    LICENSE_UNAVAILABLE,
+    WALL_CLOCK_LIMIT_REACHED,
+    ORPHANED,
+)

@@ -1,0 +1,43 @@
+"""Addresses that calls come from: read from text, and grouped into the networks that limits are counted by."""
+
+import re
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Final
+
+_WITH_PORT: Final = re.compile(r"\[([^][]*)\](?::[0-9]{1,5})?|([^][]*):[0-9]{1,5}")
+
+
+@lru_cache(maxsize=4096)
+def parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Returns the address in `ip` or `ip:port`, IPv4-mapped IPv6 as IPv4; None when it is not an address."""
+    address = _parse(text)
+    if address is None:
+        with_port = _WITH_PORT.fullmatch(text)
+        address = _parse(with_port[with_port.lastindex or 0]) if with_port else None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+@lru_cache(maxsize=4096)
+def plain_address(text: str) -> str:
+    """Returns the address without a port and in its usual form; empty when it is not an address."""
+    address = parse_address(text)
+    return str(address) if address else ""
+
+
+def network_of(text: str) -> str:
+    """Returns the network that limits are counted by: an IPv4 address, an IPv6 /64, or text that is no address."""
+    address = parse_address(text)
+    if address is None:
+        return text
+    return str(ip_network((int(address), 64), strict=False)) if isinstance(address, IPv6Address) else str(address)
+
+
+def _parse(text: str) -> IPv4Address | IPv6Address | None:
+    bare, zone, _ = text.partition("%")
+    try:
+        # Only an address of IPv6 may have a zone.
+        return IPv6Address(bare) if zone else ip_address(bare)
+    except ValueError:
+        return None

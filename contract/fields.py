@@ -1,0 +1,54 @@
+"""The options of message fields: bounds, and the form that a field has in JSON."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+
+from workflow_api.v1.options_pb2 import FieldRules, field
+
+TIMESTAMP: Final = "google.protobuf.Timestamp"
+INTEGERS: Final = frozenset(
+    {
+        FieldDescriptor.CPPTYPE_INT32,
+        FieldDescriptor.CPPTYPE_INT64,
+        FieldDescriptor.CPPTYPE_UINT32,
+        FieldDescriptor.CPPTYPE_UINT64,
+    }
+)
+
+
+def rules_of(descriptor: FieldDescriptor) -> FieldRules:
+    """Returns the bounds and the JSON form of a field."""
+    rules: FieldRules = descriptor.GetOptions().Extensions[field]
+    return rules
+
+
+def public_fields(message: Descriptor) -> Iterator[tuple[FieldDescriptor, FieldRules]]:
+    """Yields the fields that belong to the JSON API, in the order of the proto."""
+    for descriptor in message.fields:
+        rules = rules_of(descriptor)
+        if not rules.internal:
+            yield descriptor, rules
+
+
+def message_of(descriptor: FieldDescriptor) -> Descriptor:
+    """Returns the type of a message field."""
+    assert descriptor.message_type is not None
+    return descriptor.message_type
+
+
+def enum_of(descriptor: FieldDescriptor) -> EnumDescriptor:
+    """Returns the type of an enum field."""
+    assert descriptor.enum_type is not None
+    return descriptor.enum_type
+
+
+def is_map(descriptor: FieldDescriptor) -> bool:
+    """Returns whether a field is a protobuf map."""
+    return descriptor.message_type is not None and descriptor.message_type.GetOptions().map_entry
+
+
+def is_links(message: Descriptor) -> bool:
+    """Returns whether a message consists of links alone, which the edge writes whatever the backend sent."""
+    return bool(message.fields) and all(rules_of(descriptor).link for descriptor in message.fields)
