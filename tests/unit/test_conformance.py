@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent.parent
-DOCS = TESTS.parent / "docs"
+ROOT = TESTS.parent
+DOCS = ROOT / "docs"
 CONTRACT = DOCS / "contract.md"
 CONFORMANCE = DOCS / "conformance.md"
 SECTION = re.compile(r"^## ([0-9]+)\. (.+)$", re.MULTILINE)
 RULE = re.compile(r"^- \*\*([0-9]+\.[0-9]+) (.+?)\.\*\*", re.MULTILINE | re.DOTALL)
 CITED = re.compile(r"\brules? ([0-9]+\.[0-9]+)(?: to ([0-9]+\.[0-9]+))?")
+CITATION = re.compile(r"\(contract ([^)]*)\)")
+NUMBER = re.compile(r"\b[0-9]+(?:\.[0-9]+)?\b")
 NAMED = re.compile(r"`([a-z0-9_/]+\.py)::(\w+)`")
 
 
@@ -63,6 +66,20 @@ def test_the_contract_refers_to_rules_that_exist() -> None:
     cited = {number for pair in CITED.findall(CONTRACT.read_text()) for number in pair if number}
     assert cited
     assert cited - numbers == set()
+
+
+def test_each_citation_names_a_rule_or_section_that_exists() -> None:
+    present = {number for number, _ in [*rules(), *sections(CONTRACT)]}
+    folders = [folder for folder in ROOT.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
+    texts = [file for folder in folders for ending in ("py", "proto", "md") for file in folder.rglob(f"*.{ending}")]
+    cited = {
+        (str(file.relative_to(ROOT)), number)
+        for file in texts
+        for citation in CITATION.findall(file.read_text())
+        for number in NUMBER.findall(citation.split(";")[0])
+    }
+    assert cited
+    assert sorted((file, number) for file, number in cited if number not in present) == []
 
 
 @pytest.mark.parametrize(("rule", "name", "tests"), rows())
