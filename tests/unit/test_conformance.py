@@ -15,7 +15,7 @@ CONFORMANCE = DOCS / "conformance.md"
 SECTION = re.compile(r"^## ([0-9]+)\. (.+)$", re.MULTILINE)
 RULE = re.compile(r"^- \*\*([0-9]+\.[0-9]+) (.+?)\.\*\*", re.MULTILINE | re.DOTALL)
 CITED = re.compile(r"\brules? ([0-9]+\.[0-9]+)(?: to ([0-9]+\.[0-9]+))?")
-CITATION = re.compile(r"\(contract ([^)]*)\)")
+CITATION = re.compile(r"\(contract ([0-9][^)]*)\)")
 NUMBER = re.compile(r"\b[0-9]+(?:\.[0-9]+)?\b")
 NAMED = re.compile(r"`([a-z0-9_/]+\.py)::(\w+)`")
 
