@@ -115,6 +115,17 @@ def test_the_manifest_counts_and_names_no_value(live: Live) -> None:
     assert MAIL not in json.dumps(found)
 
 
+def test_only_the_sweep_of_the_inputs_has_events(live: Live) -> None:
+    run_id = live.run("Silent", [agent_step("main", "teller")], workflow=REDACT, input_text=f"from {MAIL}")
+    until_opened(live, run_id)
+    stages = {stage["stage"]: stage["status"] for stage in manifest(live, run_id)["stages"]}
+    assert stages["outputs"] == "completed"
+    [events] = live.all_events(run_id)
+    swept = [json.loads(event.data)["stage"] for event in events if event.type == "redaction.completed"]
+    assert swept == ["inputs"]
+    assert events[-1].type == "segment.ended"
+
+
 def test_a_detecting_policy_counts_and_changes_nothing(live: Live) -> None:
     workflow = {"pii_policy": {"mode": "detect"}, "result": {"step": "main"}}
     run_id = live.run("Detects", [agent_step("main", "teller")], workflow=workflow, input_text=f"from {MAIL}")

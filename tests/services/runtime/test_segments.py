@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.runtime.conftest import Live, agent_step
+from tests.services.runtime.conftest import Live, agent_step, gate
 from workflow_api.v1 import runs_pb2
 
 
@@ -206,6 +206,16 @@ def test_a_launch_that_meets_a_licence_on_hold_fails_the_run(idle: Live) -> None
     idle.live.start()
     row = idle.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "license_unavailable")
+
+
+def test_a_run_that_has_begun_goes_on_past_an_approval_under_a_hold(live: Live) -> None:
+    run_id = live.run("Begun", [gate("review"), agent_step("main", "echo", "review")])
+    live.until_status(run_id, "waiting_for_approval")
+    live.hold_licence()
+    live.decide(live.approvals(run_id)["review"], True)
+    row = live.until_ended(run_id)
+    assert (row.status, row.error_code) == ("completed", None)
+    assert live.board(run_id)["main"] == "completed"
 
 
 def test_handing_a_segment_over_twice_is_harmless(live: Live) -> None:
