@@ -1,4 +1,4 @@
-"""Which parts of a text stand under which column's or key's name."""
+"""Labels of the pieces of a joined text: the name of the column or key that each cell or value belongs to."""
 
 import bisect
 import itertools
@@ -9,78 +9,69 @@ from backend.redaction.rules.rule import Zone
 from backend.redaction.search.contexts import search_words, word_spans
 
 
-class Labelled:
-    """The plain labels of the pieces of a text, each from one of `starts` to the next; the last start is the end."""
+class PieceLabels:
+    """Plain labels of the pieces of a text; a piece reaches from one of `starts` to the next, and the last is the end.
+
+    Not thread-safe: it caches which pieces have labels with which words.
+    """
 
     def __init__(self, starts: Sequence[int], labels: Sequence[str]) -> None:
         self._starts = starts
-        self._labels = labels
         self._pieces: dict[str, list[int]] = defaultdict(list)
         for piece, label in enumerate(labels):
             self._pieces[label].append(piece)
-        self._any: list[str] | None = None
-        self._told: dict[str, list[int]] = {}
-
-    def at(self, place: int) -> str:
-        """The label of what stands at a place."""
-        return self._labels[self.piece_at(place)]
+        self._labels_with_any: list[str] | None = None
+        self._pieces_by_words: dict[str, list[int]] = {}
 
     def piece_at(self, place: int) -> int:
-        """Which piece stands at a place."""
+        """Returns the index of the piece at a place."""
         return bisect.bisect_right(self._starts, place) - 1
 
     def pieces(self) -> Iterable[tuple[str, Sequence[int]]]:
-        """Every label with the pieces that it has."""
+        """Returns every label with the indices of its pieces."""
         return self._pieces.items()
 
-    def apart(self, first: int, second: int) -> bool:
-        """Whether two places are in different pieces."""
-        return self.piece_at(first) != self.piece_at(second)
+    def zones(self, words: str, any_words: str, low: int, high: int) -> list[Zone]:
+        """Returns the zones between two places, in order, of the pieces whose label holds one of some context words.
 
-    @staticmethod
-    def _labels_with(words: str, labels: Sequence[str]) -> list[str]:
-        """Those labels that hold one of some context words, all read at once."""
-        raw = "\n".join(["", *labels, ""]).encode("latin-1", "replace")
-        plain = raw[1:-1].decode("latin-1")
-        starts = list(itertools.accumulate((len(label) + 1 for label in labels), initial=0))
-        spans = word_spans(words, search_words(words), plain + "\n", raw, (0, len(plain)))
-        return [labels[piece] for piece in dict.fromkeys(bisect.bisect_right(starts, at) - 1 for at, _ in spans)]
-
-    def told(self, words: str, any_words: str, low: int, high: int) -> list[Zone]:
-        """What lies between two places, in order, of the pieces whose label holds one of some context words.
-
-        `any_words` are those of all rules: most labels hold none.
+        `any_words` are the words of all rules: most labels hold none of them.
         """
-        if (told := self._told.get(words)) is None:
-            if self._any is None:
-                self._any = self._labels_with(any_words, [*self._pieces])
-            found = [self._pieces[label] for label in self._labels_with(words, self._any)]
-            told = self._told[words] = sorted(itertools.chain(*found))
-        if not told:
+        if (pieces := self._pieces_by_words.get(words)) is None:
+            if self._labels_with_any is None:
+                self._labels_with_any = _labels_with(any_words, [*self._pieces])
+            found = [self._pieces[label] for label in _labels_with(words, self._labels_with_any)]
+            pieces = self._pieces_by_words[words] = sorted(itertools.chain(*found))
+        if not pieces:
             return []
         starts = self._starts
-        first = bisect.bisect_left(told, self.piece_at(low))
-        last = bisect.bisect_right(told, self.piece_at(high - 1))
-        return [(max(starts[piece], low), starts[piece + 1]) for piece in told[first:last]]
+        first = bisect.bisect_left(pieces, self.piece_at(low))
+        last = bisect.bisect_right(pieces, self.piece_at(high - 1))
+        return [(max(starts[piece], low), starts[piece + 1]) for piece in pieces[first:last]]
 
 
-class Part:
-    """The labels of a text as seen from the part of it that begins at `low` and has `size` characters."""
+class PartLabels:
+    """View of the labels of a text for the part of it that begins at `low` and has `size` characters."""
 
-    def __init__(self, labelled: Labelled, low: int, size: int) -> None:
-        self._labelled = labelled
+    def __init__(self, labels: PieceLabels, low: int, size: int) -> None:
+        self._labels = labels
         self._low = low
         self._high = low + size
 
-    def at(self, place: int) -> str:
-        """The label of what stands at a place of the part."""
-        return self._labelled.at(self._low + place)
+    def in_different_pieces(self, first: int, second: int) -> bool:
+        """Returns whether two places of the part are in different pieces."""
+        piece_at, low = self._labels.piece_at, self._low
+        return piece_at(low + first) != piece_at(low + second)
 
-    def apart(self, first: int, second: int) -> bool:
-        """Whether two places of the part are in different pieces."""
-        return self._labelled.apart(self._low + first, self._low + second)
-
-    def told(self, words: str, any_words: str) -> list[Zone]:
-        """The zones of the part, in order, whose label holds one of some context words."""
+    def zones(self, words: str, any_words: str) -> list[Zone]:
+        """Returns the zones of the part, in order, whose label holds one of some context words."""
         low = self._low
-        return [(start - low, end - low) for start, end in self._labelled.told(words, any_words, low, self._high)]
+        return [(start - low, end - low) for start, end in self._labels.zones(words, any_words, low, self._high)]
+
+
+def _labels_with(words: str, labels: Sequence[str]) -> list[str]:
+    """Returns the labels that hold one of some context words, by one search over all of them."""
+    raw = "\n".join(["", *labels, ""]).encode("latin-1", "replace")
+    plain = raw[1:-1].decode("latin-1")
+    starts = list(itertools.accumulate((len(label) + 1 for label in labels), initial=0))
+    spans = word_spans(words, search_words(words), plain + "\n", raw, (0, len(plain)))
+    return [labels[piece] for piece in dict.fromkeys(bisect.bisect_right(starts, at) - 1 for at, _ in spans)]
