@@ -1,4 +1,4 @@
-"""Finds personal data in texts, JSON values, files and their names, counts it, and replaces it. (docs/redaction.md).
+"""Finds, counts and replaces personal data in texts, JSON values, files and their names. (docs/redaction.md).
 
     engine = RedactionEngine(policy, model)             # a policy as pii_policy.normalise gives it; a model, or None
     engine.sweep_text(text)                    # "Mail [EMAIL_ADDRESS]"
@@ -7,13 +7,13 @@
     engine.sweep_file(source, target, name)    # FileOutcome(kind, values, withheld, reason)
     engine.counts                              # {"categories": {...}, "values": 3, "files": 1, ...}
 
-Counts of several engines are summed as `Counts.from_dict(a).add(Counts.from_dict(b))`. No database, no network, no
-rule compiled before the first sweep.
+Counts of several engines are summed by `Counts.add`. The engine uses neither database nor network, and compiles its
+rules at the first sweep. Modules import one another downwards only: process, engine, formats, sweep, search, rules.
 """
 
 from backend.redaction.counts import Counts
 from backend.redaction.engine import RedactionEngine
-from backend.redaction.formats.files import FileOutcome
+from backend.redaction.formats.outcome import FileOutcome
 from backend.redaction.model import Mention, ModelError, ModelRecognizer
 
 __all__ = ["Counts", "FileOutcome", "Mention", "ModelError", "ModelRecognizer", "RedactionEngine"]

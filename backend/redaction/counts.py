@@ -8,16 +8,16 @@ from typing import Any
 
 @dataclass(slots=True)
 class Counts:
-    """What was seen so far; `add` is associative, so that engines and attempts can be summed in any order."""
+    """Counts of one or several sweeps; `add` is associative, so counts can be summed in any order."""
 
     categories: Counter[str] = field(default_factory=Counter)
     files: int = 0
     binary_files: int = 0
     withheld_files: int = 0
-    # Parts of a table that no rule could read, and that were left empty.
+    # Parts of a table that no rule can read, which are replaced by null.
     emptied_values: int = 0
     model_calls: int = 0
-    # Texts that the model was not asked about, because its calls were used up.
+    # Texts that the model was not asked about because its calls were used up.
     model_skipped: int = 0
 
     def add(self, other: "Counts") -> None:
@@ -32,11 +32,11 @@ class Counts:
 
     @property
     def values(self) -> int:
-        """How many values were found."""
+        """Number of values found."""
         return self.categories.total()
 
     def as_dict(self) -> dict[str, Any]:
-        """The counts as JSON, categories in the order of their names."""
+        """Returns the counts as JSON, categories in the order of their names."""
         return {
             "categories": dict(sorted(self.categories.items())),
             "values": self.values,
@@ -50,6 +50,6 @@ class Counts:
 
     @classmethod
     def from_dict(cls, counts: Mapping[str, Any]) -> "Counts":
-        """The counts that `as_dict` wrote."""
+        """Reads the counts that `as_dict` returned."""
         numbers = {name: count for name, count in counts.items() if name not in {"categories", "values"}}
         return cls(categories=Counter(counts["categories"]), **numbers)

@@ -1,4 +1,4 @@
-"""The redaction engine of one run: a policy, what it has counted, and the sweeps of texts, values, names and files."""
+"""The redaction engine of one run: sweeps texts, values, names and files by one policy, and counts what it finds."""
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from backend import json_text
 from backend.redaction.counts import Counts
-from backend.redaction.formats.file_names import FreeNames, swept_name
-from backend.redaction.formats.files import (
-    DEFAULT_EXPANDED_BYTES,
-    ArchiveBounds,
-    FileOutcome,
-    WithheldError,
-    sweep_into,
-    whole_or_nothing,
-)
+from backend.redaction.formats.bounds import DEFAULT_EXPANDED_BYTES, ArchiveBounds
+from backend.redaction.formats.file_names import UniqueNames, swept_name
+from backend.redaction.formats.files import replace_when_complete, sweep_into
+from backend.redaction.formats.outcome import FileOutcome, WithheldError
 from backend.redaction.model import Mention, ModelError, ModelRecognizer
 from backend.workflows.entity_types import ENTITY_TYPES
 
@@ -24,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RedactionEngine:
-    """Sweeps by one policy, as `pii_policy.normalise` gives it; safe to use from several threads at once.
+    """Sweeps by one policy, in the form of `pii_policy.normalise`. Thread-safe.
 
     Mode `redact` replaces every value by `[TYPE]`; mode `detect` counts and changes nothing; mode `off` does nothing.
     A file that expands to more than `expanded_bytes` (zip, parquet) is withheld.
@@ -48,30 +43,30 @@ class RedactionEngine:
         self._calls_left = int(policy["max_model_calls"])
         self._counts = Counts()
         self._names: dict[str, str] = {}
-        self._free_names = FreeNames()
+        self._unique_names = UniqueNames()
         self._lock = threading.Lock()
         self._first: Sweep | None = None
 
     @property
     def counts(self) -> dict[str, Any]:
-        """What was found and done so far: counts only, never a value."""
+        """Counts of the sweeps so far; they hold no value."""
         with self._lock:
             return self._counts.as_dict()
 
     def sweep_text(self, text: str) -> str:
-        """The swept text."""
+        """Returns the swept text."""
         sweep = self._sweep()
         swept = sweep.text(text)
         self._add(sweep.counts)
         return swept
 
     def sweep_value(self, value: Any) -> Any:
-        """The swept JSON value: keys stay, strings are swept, and a number that is a value becomes its `[TYPE]`.
+        """Returns the swept JSON value: keys stay, strings are swept, and a number that is a value becomes `[TYPE]`.
 
-        A key counts as context for what stands below it, as a column's name does.
+        A key is context for the values below it, as the name of a column is.
 
         Raises:
-            ValueError, RecursionError: it is no JSON value that `backend.json_text` could write.
+            ValueError, RecursionError: `backend.json_text` cannot write it.
         """
         from backend.redaction.formats.json_text import sweep_json
 
@@ -81,32 +76,32 @@ class RedactionEngine:
         return json_text.parse(swept) if self.redacts else value
 
     def sweep_name(self, name: str) -> str:
-        """The swept name or path of a file: a legal path, another for every other name, the same for the same."""
+        """Returns the swept name of a file: a legal path, the same for equal names and distinct for distinct ones."""
         sweep = self._sweep()
         swept, entities = swept_name(name, sweep.matches)
         with self._lock:
             if name in self._names:
                 return self._names[name]
             self._counts.categories.update(entities)
-            free = self._names[name] = self._free_names.take(swept if self.redacts else name)
-            return free
+            unique = self._names[name] = self._unique_names.claim(swept if self.redacts else name)
+            return unique
 
     def sweep_file(self, source: Path, target: Path, name: str) -> FileOutcome:
-        """Sweeps a file by its content and the ending of its name; in constant memory.
+        """Sweeps a file by its content and the extension of its name, in constant memory.
 
-        In mode `redact` the swept copy is at `target` when this returns, complete, unless it is withheld. In the
-        other modes nothing is written, nothing withheld: the source may be given out as it is.
+        In mode `redact` the complete swept copy is at `target` when this returns, unless the file is withheld. In the
+        other modes nothing is written or withheld, and the source may be released unchanged.
 
         Raises:
-            OSError: reading or writing failed; `target` is as it was.
-            MemoryError: it takes more memory than there is.
+            OSError: reading or writing failed; `target` is unchanged.
+            MemoryError: the memory does not suffice.
         """
         if self._off:
             return FileOutcome("off")
         sweep = self._sweep()
         before = sweep.counts
         try:
-            kind, done = whole_or_nothing(
+            kind, done = replace_when_complete(
                 target,
                 lambda partial: sweep_into(sweep, source, partial, name, self._bounds(), self._sample_rows),
             )
@@ -126,7 +121,7 @@ class RedactionEngine:
     def _sweep(self) -> "Sweep":
         with self._lock:
             if self._first is None:
-                # Compiling the rules takes a while, and most runs need none.
+                # Imported late: compiling the rules is slow, and most runs need none.
                 from backend.redaction.search.finder import Finder
                 from backend.redaction.sweep import Sweep
 

@@ -1,4 +1,4 @@
-"""What a model that recognises personal data is asked, and what it answers."""
+"""Interface of a model that recognises personal data."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A value that a model saw: its entity type, its text as it stands in what the model read, and its confidence."""
+    """A value that a model found: its entity type, its exact text, and the model's confidence from 0 to 1."""
 
     type: str
     quote: str
@@ -15,16 +15,16 @@ class Mention:
 
 
 class ModelError(Exception):
-    """A model could not be asked, for the reason that is the cause; another try may succeed."""
+    """A model could not be asked; `__cause__` says why. Another try may succeed."""
 
 
 class ModelRecognizer(Protocol):
-    """A model as one more recognizer.
+    """A model used as a recognizer beside the rules.
 
-    It answers with quotes, because models miscount characters; the engine looks every quote up in the text. An
-    exception ends the sweep: the caller retries, and nothing unswept is released meanwhile.
+    It returns quotes, because models miscount characters; the engine looks every quote up in the text. An exception
+    ends the sweep: the caller retries, and nothing unswept is released meanwhile.
     """
 
     def find(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
-        """The mentions of values of these entity types in at most 8,192 characters and their surroundings."""
+        """Returns the mentions of values of these entity types in a window of 8,192 characters and its surroundings."""
         ...

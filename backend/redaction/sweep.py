@@ -1,18 +1,18 @@
-"""One sweep, of a text, a value or a file: what it finds is counted when it ends well."""
+"""One sweep of a text, a value or a file, with its counts."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from backend.redaction.counts import Counts
-from backend.redaction.formats.cells import find_in_cells
-from backend.redaction.formats.stream import sweep_stream
 from backend.redaction.rules.rule import Match, Value
+from backend.redaction.search.cells import find_in_cells
 from backend.redaction.search.finder import Finder
 from backend.redaction.search.spans import replaced, resolved
+from backend.redaction.search.stream import sweep_stream
 
 
 class Sweep:
-    """Finds values and counts them; replaces them where the policy redacts."""
+    """Finder of values that counts them, and replaces them where the policy redacts."""
 
     def __init__(self, finder: Finder, categories: frozenset[str], floor: float, *, redacts: bool) -> None:
         self.counts = Counts()
@@ -22,21 +22,21 @@ class Sweep:
         self._floor = floor
 
     def again(self) -> "Sweep":
-        """A new sweep by the same policy, with nothing counted."""
+        """Returns a new sweep by the same policy, with nothing counted."""
         return Sweep(self._finder, self._categories, self._floor, redacts=self.redacts)
 
     def text(self, text: str) -> str:
-        """The swept text."""
+        """Returns the swept text."""
         return self._replaced(text, self._finder.find_values(text))
 
     def stream(self, blocks: Iterable[str]) -> Iterator[str]:
-        """The swept text, block by block."""
+        """Yields the swept text block by block."""
         return sweep_stream(blocks, self._finder.find_all, self._replaced)
 
     def cells(self, cells: Sequence[str], labels: Sequence[str]) -> dict[int, str]:
-        """The new text of each cell that changes, by its index; `labels` name the cells' columns or keys.
+        """Returns the new text of each cell that changes, by its index; `labels` name the cells' columns or keys.
 
-        What is found in a cell depends on it and its label alone, so equal ones are read once.
+        Equal cells with equal labels are searched once, unless a model is asked.
         """
         pairs = list(zip(cells, labels, strict=True))
         distinct = list(dict.fromkeys(pairs)) if self._finder.by_rules_only else pairs
@@ -54,14 +54,14 @@ class Sweep:
         return {index: text for index, (text, _) in zip(indices, results, strict=True)} if self.redacts else {}
 
     def _found(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, tuple[str, list[str]]]]:
-        """The index, the new text and the entity types of each cell and label with values."""
+        """Yields the index, the new text and the entity types of each cell and label with values."""
         cells = [cell for cell, _ in pairs]
         labels = [label for _, label in pairs]
         for index, values in find_in_cells(self._finder, self._categories, self._floor, cells, labels):
             yield index, (replaced(cells[index], values), [entity for _, _, entity, _ in values])
 
     def matches(self, text: str) -> list[Match]:
-        """What the rules find in a name or another short text; not counted, and no model asked."""
+        """Returns what the rules find in a name or another short text; does not count it, and asks no model."""
         return resolved(self._finder.find_all(text, by_rules_only=True))
 
     def _replaced(self, text: str, values: Sequence[Value]) -> str:

@@ -1,1 +1,1 @@
-"""Redacts each kind of file in its own way."""
+"""Redaction of each kind of file."""

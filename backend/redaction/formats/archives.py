@@ -1,28 +1,33 @@
-"""Sweeps zip archives member by member, within bounds on what they hold and what they expand to."""
+"""Sweeps zip archives member by member, within bounds on their members and on what these expand to."""
 
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from backend.output_paths import safe_member
-from backend.redaction.formats.file_names import FreeNames, swept_name
-from backend.redaction.formats.files import ArchiveBounds, WithheldError, parser_failures_withheld, sweep_into
+from backend.redaction.formats.bounds import ArchiveBounds
+from backend.redaction.formats.file_names import UniqueNames, swept_name
+from backend.redaction.formats.outcome import SweptFile, WithheldError, parser_failures_withheld
 from backend.redaction.sweep import Sweep
+
+SweepMember = Callable[[Sweep, Path, Path, str], SweptFile]
+"""Sweeps the file at the first path, a member of the name given last, into the second."""
 
 _CHUNK: Final = 256 * 1024
 _ENCRYPTED: Final = 0x1
-# The record at the end with its longest comment, and the list of members of an archive within bounds.
+# Bytes of the record at an archive's end with its longest comment, and of the list of members within bounds.
 _LONGEST_END: Final = 65_557 + 20
-_DIRECTORY: Final = 8_000_000
+_LONGEST_DIRECTORY: Final = 8_000_000
 _OVER_BOUNDS: Final = frozenset({"too_many_members", "too_large", "too_deep"})
 
 
-def sweep_zip(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sample_rows: int) -> None:
-    """Writes a new archive with every member swept, names too; members that must be withheld are left out.
+def sweep_zip(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sweep_member: SweepMember) -> None:
+    """Writes a new archive with every member and its name swept; members that must be withheld are left out.
 
-    So are those whose path leads upwards; other paths are made safe to unpack. Comments, times and rights of the old
-    archive are left behind.
+    Members whose path leads upwards are left out too; other paths are made safe to unpack. Comments, times and
+    permissions of the old archive are not copied.
 
     Raises:
         WithheldError: the archive is broken, or over the bounds.
@@ -32,12 +37,12 @@ def sweep_zip(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, s
     bounds.depth -= 1
     try:
         with parser_failures_withheld("zip"):
-            _sweep_members(sweep, source, target, bounds, sample_rows)
+            _sweep_members(sweep, source, target, bounds, sweep_member)
     finally:
         bounds.depth += 1
 
 
-def _sweep_members(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sample_rows: int) -> None:
+def _sweep_members(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sweep_member: SweepMember) -> None:
     _check_directory(source)
     with zipfile.ZipFile(source) as archive, tempfile.TemporaryDirectory(dir=target.parent) as folder:
         members = archive.infolist()
@@ -46,11 +51,11 @@ def _sweep_members(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBoun
             raise WithheldError("zip", "too_many_members")
         if sum(member.file_size for member in members) > bounds.expanded_bytes:
             raise WithheldError("zip", "too_large")
-        _Copy(sweep, archive, Path(folder), bounds, sample_rows).write(target)
+        _ZipCopy(sweep, archive, Path(folder), bounds, sweep_member).write(target)
 
 
 def _check_directory(source: Path) -> None:
-    """Refuses an archive whose list of members alone would fill the memory, before it is read."""
+    """Refuses an archive whose list of members would fill the memory, before that list is read."""
     with source.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - _LONGEST_END))
@@ -60,23 +65,23 @@ def _check_directory(source: Path) -> None:
         raise WithheldError("zip", "broken")
     if (
         b"PK\x06\x07" in end[max(0, place - 20) : place]
-        or int.from_bytes(end[place + 12 : place + 16], "little") > _DIRECTORY
+        or int.from_bytes(end[place + 12 : place + 16], "little") > _LONGEST_DIRECTORY
     ):
         raise WithheldError("zip", "too_many_members")
 
 
-class _Copy:
-    """The swept copy of one archive, in the making."""
+class _ZipCopy:
+    """Writer of the swept copy of one archive."""
 
     def __init__(
-        self, sweep: Sweep, archive: zipfile.ZipFile, folder: Path, bounds: ArchiveBounds, sample_rows: int
+        self, sweep: Sweep, archive: zipfile.ZipFile, folder: Path, bounds: ArchiveBounds, sweep_member: SweepMember
     ) -> None:
         self._sweep = sweep
         self._archive = archive
         self._folder = folder
         self._bounds = bounds
-        self._sample_rows = sample_rows
-        self._names = FreeNames()
+        self._sweep_member = sweep_member
+        self._names = UniqueNames()
 
     def write(self, target: Path) -> None:
         if not self._sweep.redacts:
@@ -102,7 +107,7 @@ class _Copy:
         self._sweep.counts.withheld_files += files
 
     def _swept(self, member: zipfile.ZipInfo) -> Path | None:
-        """A file with the member's swept content; None where it must be withheld, and where nothing is written."""
+        """Returns a file with the member's swept content, or None where it is withheld or nothing is written."""
         if member.is_dir():
             return None
         counts = self._sweep.counts
@@ -110,7 +115,7 @@ class _Copy:
         plain, swept = self._folder / "plain", Path(tempfile.mkdtemp(dir=self._folder)) / "swept"
         try:
             self._expand(member, plain)
-            _, part = sweep_into(self._sweep.again(), plain, swept, member.filename, self._bounds, self._sample_rows)
+            _, part = self._sweep_member(self._sweep.again(), plain, swept, member.filename)
         except WithheldError as error:
             if error.reason in _OVER_BOUNDS:
                 raise
@@ -124,7 +129,7 @@ class _Copy:
         if member.flag_bits & _ENCRYPTED:
             raise WithheldError("binary", "binary")
         with self._archive.open(member) as content, plain.open("wb") as file:
-            # The sizes that an archive states are its author's.
+            # The sizes that an archive states may be false.
             while block := content.read(_CHUNK):
                 self._bounds.expanded_bytes -= len(block)
                 if self._bounds.expanded_bytes < 0:
@@ -134,4 +139,4 @@ class _Copy:
     def _name(self, name: str) -> str:
         swept, entities = swept_name(name, self._sweep.matches)
         self._sweep.counts.categories.update(entities)
-        return self._names.take(swept)
+        return self._names.claim(swept)

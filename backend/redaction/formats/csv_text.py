@@ -1,4 +1,4 @@
-"""Sweeps comma-separated values cell by cell as they stream past: separators, quotes and line ends stay as they are."""
+"""Sweeps a stream of comma-separated values cell by cell: separators, quotes and line ends stay unchanged."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -8,26 +8,27 @@ from backend.redaction.search.numbers import has_exponents, plain_number
 
 LONGEST_CELL: Final = 16 * 1024 * 1024
 _BATCH: Final = 512 * 1024
-# A batch mostly has fewer.
+# Bounds the memory of a batch of short cells; most batches have fewer.
 _MOST_CELLS: Final = 262_144
-# Empty cells that are read as one.
+# Empty cells in a row that are read as one.
 _MOST_EMPTY: Final = 1_024
 _SEPARATORS: Final = (",", ";", "\t", "|")
 
 _QUOTED: Final = r'[^"]*+(?:""[^"]*+)*+'
 _INSIDE: Final = re.compile(_QUOTED)
 
-Sweep = Callable[[list[str], list[str]], dict[int, str]]
+SweepCells = Callable[[list[str], list[str]], dict[int, str]]
+"""Takes cells and their labels; returns the new text of those that change, by index."""
 
 
 class CellTooLongError(ValueError):
-    """One cell is longer than LONGEST_CELL."""
+    """A cell is longer than LONGEST_CELL."""
 
 
-def sweep_csv(blocks: Iterable[str], sweep: Sweep, separator: str | None = None) -> Iterator[str]:
-    """The swept text, block by block; the first row names the columns, and is swept like any other.
+def sweep_csv(blocks: Iterable[str], sweep: SweepCells, separator: str | None = None) -> Iterator[str]:
+    """Yields the swept text block by block; the first row names the columns, and is swept like any other.
 
-    Without a `separator` it is the one of comma, semicolon, tab and bar that the first row holds most of.
+    The default `separator` is the one of comma, semicolon, tab and bar that is most frequent in the first row.
 
     Raises:
         CellTooLongError: before a longer cell would be held in memory.
@@ -52,22 +53,22 @@ def _separator(text: str) -> str:
 
 
 class _Table:
-    """Where a reader of cells is: the columns' names and the column that comes next."""
+    """State of a reader of cells: the names of the columns and the next column."""
 
-    def __init__(self, separator: str, sweep: Sweep) -> None:
+    def __init__(self, separator: str, sweep: SweepCells) -> None:
         one = re.escape(separator)
         self._cell = re.compile(rf'("{_QUOTED}"[^{one}\r\n]*|[^{one}\r\n]*)({one}{{1,{_MOST_EMPTY}}}+|\r\n|\r|\n|\Z)')
         self._separator = separator
         self._sweep = sweep
-        # Up to where the text that was left is known to be inside of one quoted cell.
+        # How much of the text that was left is known to be inside one quoted cell.
         self._inside = 0
         self._names: list[str] = []
         self._named = False
         self._column = 0
 
     def swept(self, text: str, *, final: bool) -> tuple[str, str]:
-        """The swept cells, and, unless the text is final, what may yet grow: the cell that is not ended."""
-        if self._goes_on_inside(text) and not final:
+        """Returns the swept cells, and the rest of the text if its last cell may be incomplete."""
+        if self._still_in_quotes(text) and not final:
             return "", text
         done: list[str] = []
         parts: list[str] = []
@@ -91,7 +92,7 @@ class _Table:
         return "".join(done), text[place:]
 
     def _replaced(self, parts: list[str], labels: list[str]) -> str:
-        """The text of cells and what ends them, in turn, with the cells swept."""
+        """Joins alternating cells and separators, with the cells swept."""
         cells = parts[::2]
         if has_exponents("".join(parts)):
             cells = [plain_number(cell) for cell in cells]
@@ -99,21 +100,21 @@ class _Table:
             parts[2 * index] = new
         return "".join(parts)
 
-    def _goes_on_inside(self, text: str) -> bool:
-        """Whether all of a text is still inside of the quoted cell that it begins with."""
+    def _still_in_quotes(self, text: str) -> bool:
+        """Returns whether all of a text is inside the quoted cell that it begins with."""
         if self._inside:
             found = _INSIDE.match(text, self._inside)
             assert found is not None, "it matches nothing too"
-            # The last quote may be the first of two.
+            # The last quote may be the first half of an escaped one.
             self._inside = found.end() if found.end() >= len(text) - 1 else 0
         return self._inside > 0
 
     def _open(self, cell: str) -> bool:
-        # With the rest of the text it may turn out to be one quoted cell over many lines.
+        # It may be the beginning of a quoted cell over many lines.
         return cell.startswith('"') and cell.count('"') % 2 == 1
 
     def _label(self, cell: str, end: str) -> str:
-        """The label of a cell; what ends it may be many separators, with empty cells between them."""
+        """Returns the label of a cell; `end` may be several separators with empty cells between them."""
         label = ""
         names, column = self._names, self._column
         if not self._named:

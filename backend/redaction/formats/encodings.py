@@ -1,4 +1,4 @@
-"""Which text a file holds, if it holds text: decided over all of its bytes, in constant memory."""
+"""Detects the encoding of a file of text by all of its bytes, in constant memory."""
 
 import codecs
 from collections.abc import Iterator
@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Final
 
 BLOCK: Final = 256 * 1024
-# Text by their bytes, but with encoded or compressed content that no rule could read.
+# Files that decode as text, but hold encoded or compressed content that no rule can read.
 _UNREADABLE: Final = (b"%PDF-", b"%!PS", b"{\\rtf", b"\x89PNG", b"GIF8", b"PK\x03\x04", b"PAR1")
 _NOT_LATIN: Final = bytes([*range(9), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F, 0x81, 0x8D, 0x8F, 0x90, 0x9D])
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """A codec of Python, and the mark that a file begins with."""
+    """A codec of Python, and the byte order mark of a file."""
 
     name: str
     mark: bytes = b""
 
     def read(self, source: Path) -> Iterator[str]:
-        """The text after the mark, block by block, line ends as they are."""
+        """Yields the text after the mark block by block; line ends are unchanged."""
         decoder = codecs.getincrementaldecoder(self.name)("strict")
         with source.open("rb") as file:
             file.seek(len(self.mark))
@@ -37,9 +37,9 @@ _MARKED: Final = (
 
 
 def text_encoding(source: Path) -> Encoding | None:
-    """The encoding that every byte of a file is valid in: by its mark, else UTF-8, else Windows-1252.
+    """Returns the encoding in which all bytes of a file are valid: by its mark, else UTF-8, else Windows-1252.
 
-    That is Latin-1 with printable characters for most control ones. None for binary.
+    Windows-1252 is Latin-1 with printable characters in place of most control characters. None for binary files.
     """
     with source.open("rb") as file:
         head = file.read(8)

@@ -1,10 +1,12 @@
-"""The endings of names by which kinds of file are known."""
+"""Extensions of file names by which kinds of file are known."""
 
+from collections.abc import Mapping
 from typing import Final
 
-TABLES: Final = {".csv": None, ".tsv": "\t", ".tab": "\t", ".psv": "|"}
+TABLES: Final[Mapping[str, str | None]] = {".csv": None, ".tsv": "\t", ".tab": "\t", ".psv": "|"}
+"""Extensions of tables of text, each with the separator of its cells if that is fixed."""
 JSON: Final = frozenset({".json", ".jsonl", ".ndjson", ".geojson", ".ipynb", ".jsonld"})
-ENDINGS: Final = frozenset(
+EXTENSIONS: Final = frozenset(
     (  # noqa: SIM905 - a table is read more easily as words
         ".txt .text .md .rst .log .csv .tsv .tab .psv .json .jsonl .ndjson .geojson .jsonld .ipynb .parquet "
         ".zip .gz .bz2 .xz .zst .tar .tgz .7z .pdf .png .jpg .jpeg .gif .webp .svg .bmp .tif .tiff .html .htm "

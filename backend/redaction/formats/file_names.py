@@ -1,23 +1,23 @@
-"""Sweeps the names of files: what comes out is a legal path again, and no two names become one."""
+"""Sweeps the names of files: the result is a legal path, and no two files get the same."""
 
 import posixpath
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from backend.output_paths import plain_part, safe_part
-from backend.redaction.formats.file_extensions import ENDINGS
+from backend.redaction.formats.file_extensions import EXTENSIONS
 from backend.redaction.rules.rule import Match
 from backend.redaction.search.spans import replaced
 
-# Room for a number that tells it from another name.
+# Leaves room for the number that keeps two names apart.
 _LONGEST_PART: Final = 240
 _WORDS: Final = str.maketrans("_+", "  ")
 
 
 def swept_name(path: str, find: Callable[[str], Sequence[Match]]) -> tuple[str, list[str]]:
-    """The path with every part's values replaced, and their entity types.
+    """Returns the path with the values in every part replaced, and their entity types.
 
-    The ending of a known kind of file stays apart, so that an address before it does not swallow it.
+    The extension of a known kind of file is not searched, so that an address before it does not include it.
     """
     parts = []
     entities: list[str] = []
@@ -29,40 +29,40 @@ def swept_name(path: str, find: Callable[[str], Sequence[Match]]) -> tuple[str, 
 
 
 def _swept_part(part: str, find: Callable[[str], Sequence[Match]]) -> tuple[str, Sequence[Match]]:
-    stem, ending = split_ending(part)
-    # A character that is encoded (docs/agents.md) may be the edge of a value.
+    stem, extensions = split_extensions(part)
+    # A value may begin or end at an encoded character (docs/agents.md).
     for text in dict.fromkeys((plain_part(stem), stem)):
-        # An underscore is a letter to an address, and a space to a number.
+        # Underscores are read as letters first, for addresses, then as spaces, for numbers.
         matches = find(text) or find(text.translate(_WORDS))
         if matches:
-            return safe_part(_short(replaced(text, matches), ending)), matches
+            return safe_part(_shortened(replaced(text, matches), extensions)), matches
     return part, ()
 
 
-def _short(stem: str, ending: str) -> str:
-    # A replacement may be longer than its value, and a file system takes 255 bytes.
-    room = _LONGEST_PART - len(ending.encode())
-    return stem.encode()[:room].decode(errors="ignore") + ending
+def _shortened(stem: str, extensions: str) -> str:
+    # A replacement may be longer than its value, and file systems allow 255 bytes.
+    room = _LONGEST_PART - len(extensions.encode())
+    return stem.encode()[:room].decode(errors="ignore") + extensions
 
 
-def split_ending(name: str) -> tuple[str, str]:
-    """A name without the endings of known kinds of file, and those: `a.csv.gz` is `a` and `.csv.gz`."""
-    stem, ending = posixpath.splitext(name)
-    if not stem or ending.lower() not in ENDINGS:
+def split_extensions(name: str) -> tuple[str, str]:
+    """Splits a name from the extensions of known kinds of file: `a.csv.gz` is `a` and `.csv.gz`."""
+    stem, extension = posixpath.splitext(name)
+    if not stem or extension.lower() not in EXTENSIONS:
         return name, ""
-    stem, more = split_ending(stem)
-    return stem, more + ending
+    stem, more = split_extensions(stem)
+    return stem, more + extension
 
 
-class FreeNames:
-    """Gives each file a name of its own: where `a/b.csv` is taken, `a/b-2.csv`, then `a/b-3.csv`."""
+class UniqueNames:
+    """Registry of names that are in use: where `a/b.csv` is taken, it gives `a/b-2.csv`, then `a/b-3.csv`."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._next_number: dict[str, int] = {}
 
-    def take(self, path: str) -> str:
-        """The path, or the next one beside it that nobody has; in constant time on average."""
+    def claim(self, path: str) -> str:
+        """Returns the path, or the next numbered one that is free; in constant time on average."""
         free, number = path, self._next_number.get(path, 2)
         while free in self._taken:
             free, number = _numbered(path, number), number + 1
@@ -73,5 +73,5 @@ class FreeNames:
 
 def _numbered(path: str, number: int) -> str:
     folder, slash, name = path.rpartition("/")
-    stem, ending = split_ending(name)
-    return f"{folder}{slash}{stem}-{number}{ending}"
+    stem, extensions = split_extensions(name)
+    return f"{folder}{slash}{stem}-{number}{extensions}"

@@ -1,4 +1,4 @@
-"""Sweeps the values of JSON text as it streams past: keys, numbers' spelling and layout stay as they are."""
+"""Sweeps the values of a stream of JSON text: keys, layout and the spelling of numbers stay unchanged."""
 
 import json
 import re
@@ -11,18 +11,18 @@ LONGEST_VALUE: Final = 16 * 1024 * 1024
 _BATCH: Final = 512 * 1024
 _INSIDE: Final = r'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
 _TOKEN: Final = re.compile(rf"""[ \t\r\n{{}}\[\],:]++|"{_INSIDE}"|[-+.0-9A-Za-z]++""", re.ASCII)
-# How a text goes on that ends inside of a string, in a literal, or in the blanks behind a value.
+# Continuations of a text that ends inside a string, in a literal, or in the blanks after a value.
 _IN_STRING: Final = re.compile(_INSIDE, re.ASCII)
 _IN_LITERAL: Final = re.compile(r"[-+.0-9A-Za-z]*+", re.ASCII)
 _IN_BLANKS: Final = re.compile(r"[ \t\r\n]*+", re.ASCII)
 _LITERAL: Final = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 
-# `json.dumps` makes one of these each time.
+# `json.dumps` would create an encoder at each call.
 _JSON: Final = json.JSONEncoder(ensure_ascii=False).encode
 _ASCII_JSON: Final = json.JSONEncoder().encode
 
-# New text for some of (cells, labels), by index.
-Sweep = Callable[[list[str], list[str]], dict[int, str]]
+SweepCells = Callable[[list[str], list[str]], dict[int, str]]
+"""Takes values and their labels; returns the new text of those that change, by index."""
 
 
 class NotJsonError(ValueError):
@@ -30,17 +30,17 @@ class NotJsonError(ValueError):
 
 
 class ValueTooLongError(ValueError):
-    """One value is longer than LONGEST_VALUE."""
+    """A value is longer than LONGEST_VALUE."""
 
 
-def sweep_json(blocks: Iterable[str], sweep: Sweep) -> Iterator[str]:
-    """The swept text of one or many JSON values, block by block.
+def sweep_json(blocks: Iterable[str], sweep: SweepCells) -> Iterator[str]:
+    """Yields the swept text of one or several JSON values, block by block.
 
     A number that `sweep` changes becomes a string: `4111111111111111` becomes `"[CREDIT_CARD]"`.
 
     Raises:
         NotJsonError: as soon as the text cannot be JSON; nesting is not checked.
-        ValueTooLongError: before a longer value would be held in memory.
+        ValueTooLongError: before more than LONGEST_VALUE of a value is in memory.
     """
     label = ""
     reader = _Reader()
@@ -52,26 +52,26 @@ def sweep_json(blocks: Iterable[str], sweep: Sweep) -> Iterator[str]:
 
 
 class _Reader:
-    """Cuts JSON text into tokens as it streams past; each character is read a few times at most.
+    """Tokenizer of a stream of JSON text that reads each character a few times at most.
 
-    What may yet grow is held until it cannot: the last value, for it may be a key, with the blanks behind it.
+    It holds back the last value, with the blanks after it, until it is known to be complete and no key.
     """
 
     def __init__(self) -> None:
         self._held: list[str] = []
         self._size = 0
-        # What the held text ends in, where that may go on over many blocks.
+        # The kind of token that the held text ends in, while it may continue in the next block.
         self._inside: re.Pattern[str] | None = None
 
     def tokens(self, block: str) -> list[str]:
-        """The tokens that are complete with this block."""
+        """Returns the tokens that this block completes."""
         if self._inside is None:
             self._hold(block)
             return self._cut() if self._size >= _BATCH else []
         if self._inside is _IN_STRING and self._held[-1] == "\\":
             block = self._held.pop() + block
             self._size -= 1
-        if not self._goes_on(block):
+        if not self._holds_continuation(block):
             self._hold(block)
             return self._cut()
         if self._size > LONGEST_VALUE:
@@ -79,7 +79,7 @@ class _Reader:
         return []
 
     def last_tokens(self) -> list[str]:
-        """The tokens of the text that is left."""
+        """Returns the tokens of the rest of the text."""
         tokens, rest = _tokens("".join(self._held))
         if rest:
             raise NotJsonError
@@ -89,8 +89,8 @@ class _Reader:
         self._held.append(text)
         self._size += len(text)
 
-    def _goes_on(self, text: str, start: int = 0) -> bool:
-        """Holds a text that does not end what the held one ends in."""
+    def _holds_continuation(self, text: str, start: int = 0) -> bool:
+        """Holds a text if all of it continues the last token; returns whether it does."""
         assert self._inside is not None
         found = self._inside.match(text, start)
         assert found is not None, "it matches nothing too"
@@ -98,7 +98,7 @@ class _Reader:
         if end == len(text):
             self._hold(text)
         elif self._inside is _IN_STRING and text[end] == "\\" and end == len(text) - 1:
-            # The next block begins with what it escapes.
+            # The escaped character begins the next block.
             self._hold(text[:end])
             self._hold("\\")
         else:
@@ -110,7 +110,7 @@ class _Reader:
         self._held, self._size, self._inside = [], 0, None
         if rest:
             self._inside = _IN_STRING
-            if rest[0] != '"' or not self._goes_on(rest, 1):
+            if rest[0] != '"' or not self._holds_continuation(rest, 1):
                 raise NotJsonError
             return tokens
         if not tokens or not (text := _undecided(tokens)):
@@ -121,7 +121,7 @@ class _Reader:
 
 
 def _tokens(text: str) -> tuple[list[str], str]:
-    """The tokens of a text, and what is left of it where none can be read."""
+    """Returns the tokens of a text, and the rest in which none can be read."""
     tokens = []
     place = 0
     while (found := _TOKEN.match(text, place)) is not None:
@@ -131,7 +131,7 @@ def _tokens(text: str) -> tuple[list[str], str]:
 
 
 def _undecided(tokens: list[str]) -> str:
-    """Takes from the end of some tokens the value that may be a key, or yet grow, and the blanks behind it."""
+    """Removes the last value, which may be a key or incomplete, with the blanks after it; returns their text."""
     blanks = tokens.pop() if tokens[-1].isspace() else ""
     if tokens and tokens[-1][0] not in " \t\r\n{}[],:":
         return tokens.pop() + blanks
@@ -140,7 +140,7 @@ def _undecided(tokens: list[str]) -> str:
     return ""
 
 
-def _swept(tokens: list[str], label: str, sweep: Sweep) -> tuple[str, str]:
+def _swept(tokens: list[str], label: str, sweep: SweepCells) -> tuple[str, str]:
     cells: list[str] = []
     labels: list[str] = []
     places: list[int] = []

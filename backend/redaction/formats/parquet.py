@@ -1,4 +1,4 @@
-"""Sweeps parquet files batch by batch: every row of every column, whatever its type."""
+"""Sweeps parquet files batch by batch: every row of every column, of every type."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,64 +10,65 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from backend.redaction.formats.files import ArchiveBounds, parser_failures_withheld
-from backend.redaction.formats.parquet_batches import batches, coded_columns
+from backend.redaction.formats.bounds import ArchiveBounds
+from backend.redaction.formats.outcome import parser_failures_withheld
+from backend.redaction.formats.parquet_batches import batches, dictionary_columns
 from backend.redaction.search.numbers import plain_number
 from backend.redaction.sweep import Sweep
 
-# Below it, every float that is whole fits into 64 bits.
-_WHOLE: Final = 9e18
+# A whole number below it fits into 64 bits.
+_LARGEST_WHOLE: Final = 9e18
 
 
 def sweep_parquet(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sample_rows: int) -> None:
-    """Writes a copy with every row swept; columns keep their names, and the file's own metadata is left behind.
+    """Writes a copy with every row swept; columns keep their names, and the file's own metadata is not copied.
 
-    The first `sample_rows` rows decide which columns of numbers and times become text, because they hold values; in
-    the others a value that comes later is emptied, as is what no rule can read (bytes that are no text).
+    A column of numbers or times becomes text if its first `sample_rows` rows hold a value. In the others, a value in a
+    later row is replaced by null, and so are bytes that are no text, which no rule can read.
 
     Raises:
         WithheldError: the file is broken, or over the bounds.
-        MemoryError: it takes more memory than there is.
+        MemoryError: the memory does not suffice.
     """
     with parser_failures_withheld("parquet"), _opened(source) as file:
         if not sweep.redacts:
             for batch in batches(file, bounds):
                 _Columns(sweep, batch.schema, set()).swept(batch)
             return
-        columns = _Columns(sweep, file.schema_arrow, _told_by_sample(sweep, file, replace(bounds), sample_rows))
+        columns = _Columns(sweep, file.schema_arrow, _columns_with_values(sweep, file, replace(bounds), sample_rows))
         with pq.ParquetWriter(target, columns.schema) as writer:
             for batch in batches(file, bounds):
                 writer.write_batch(columns.swept(batch))
 
 
 def _opened(source: Path) -> pq.ParquetFile:
-    """The file, with columns that say each value once read that way: what they stand for is counted before it is."""
+    """Opens the file; columns with a dictionary stay encoded, so that their size is counted before it is expanded."""
     with pq.ParquetFile(source, pre_buffer=False) as file:
-        coded = coded_columns(file)
-    return pq.ParquetFile(source, pre_buffer=False, read_dictionary=coded)
+        encoded = dictionary_columns(file)
+    return pq.ParquetFile(source, pre_buffer=False, read_dictionary=encoded)
 
 
-def _told_by_sample(sweep: Sweep, file: pq.ParquetFile, bounds: ArchiveBounds, rows: int) -> set[str]:
-    """The columns of plain values other than text in whose first rows a value stands."""
-    told: set[str] = set()
+def _columns_with_values(sweep: Sweep, file: pq.ParquetFile, bounds: ArchiveBounds, rows: int) -> set[str]:
+    """Returns the columns of numbers and times whose first rows hold a value."""
+    found: set[str] = set()
     left = rows
     for batch in batches(file, bounds):
         part = batch.slice(0, left)
         for name, column in zip(part.schema.names, part.columns, strict=True):
             if (
-                name not in told
+                name not in found
                 and _is_plain(column.type)
                 and sweep.again().cells(_texts(column), [name] * len(column))
             ):
-                told.add(name)
+                found.add(name)
         left -= len(part)
         if left <= 0:
             break
-    return told
+    return found
 
 
 class _Columns:
-    """How each column of one file is swept, and the schema of what comes out."""
+    """Sweeper of the columns of one file, with the schema of the copy."""
 
     def __init__(self, sweep: Sweep, schema: pa.Schema, become_text: set[str]) -> None:
         self._sweep = sweep
@@ -117,7 +118,7 @@ class _Columns:
         return pa.array(merged, type=field.type)
 
     def _new_leaves(self, leaves: Sequence[Any], labels: Sequence[str]) -> dict[int, Any]:
-        """What replaces some leaves: text for text, nothing for anything else that is or may be a value."""
+        """Returns the new value of each leaf that changes: text for text, null for others that are or may be values."""
         texts = []
         new: dict[int, Any] = {}
         for index, leaf in enumerate(leaves):
@@ -142,7 +143,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    """Whether a column holds numbers or times."""
+    """Returns whether a column holds numbers or times."""
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_temporal(kind))
 
 
@@ -158,15 +159,15 @@ def _texts(column: pa.Array) -> list[str]:
 
 
 def _texts_of_floats(column: pa.Array) -> list[str]:
-    """Where a column of whole numbers has gaps, it is often one of floats."""
+    """Writes whole floats as integers, for a column of integers with gaps is often stored as floats."""
     column = column.cast(pa.float64())
-    whole = pc.and_(pc.equal(column, pc.floor(column)), pc.less(pc.abs(column), pa.scalar(_WHOLE)))
+    whole = pc.and_(pc.equal(column, pc.floor(column)), pc.less(pc.abs(column), pa.scalar(_LARGEST_WHOLE)))
     digits = pc.if_else(whole, column, pa.scalar(0.0)).cast(pa.int64()).cast(pa.string())
     return ["" if value is None else value for value in pc.if_else(whole, digits, column.cast(pa.string())).to_pylist()]
 
 
 def _nullable(kind: pa.DataType) -> pa.DataType:
-    """The type in which every part may be empty, and text is plain text."""
+    """Returns the type with every part nullable, and text as plain text."""
     if isinstance(kind, pa.BaseExtensionType):
         return _nullable(kind.storage_type)
     if types.is_dictionary(kind):
@@ -185,7 +186,7 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def _collect(value: Any, label: str, leaves: list[Any], labels: list[str]) -> None:
-    """The leaves of nested values, depth first; keys of structs and maps are their labels, and no leaves."""
+    """Collects the leaves of nested values, depth first; keys of structs and maps are their labels."""
     if isinstance(value, dict):
         for key, item in value.items():
             _collect(item, key, leaves, labels)
@@ -200,7 +201,7 @@ def _collect(value: Any, label: str, leaves: list[Any], labels: list[str]) -> No
 
 
 def _rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """The same nested values with new leaves, in the order of `_collect`."""
+    """Returns the same nested values with new leaves, in the order of `_collect`."""
     if isinstance(value, dict):
         return {key: _rebuilt(item, leaf) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Reads parquet files batch by batch, and counts what they expand to before it is expanded."""
+"""Reads parquet files in batches of bounded size, and counts their expanded size before they are expanded."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -9,30 +9,31 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from backend.redaction.formats.files import ArchiveBounds, WithheldError
+from backend.redaction.formats.bounds import ArchiveBounds
+from backend.redaction.formats.outcome import WithheldError
 
 BATCH_BYTES: Final = 32_000_000
 _MOST_ROWS: Final = 32_768
 _ROWS_AT_ONCE: Final = 256
 
 
-def coded_columns(file: pq.ParquetFile) -> list[str]:
-    """The columns of text and bytes, not nested, that have a dictionary: few values may stand for any number of bytes.
+def dictionary_columns(file: pq.ParquetFile) -> list[str]:
+    """Returns the flat columns of text and bytes with a dictionary, whose few values may expand to many bytes.
 
-    Arrow cannot read nested ones so. They are counted as they are read, a few rows at once.
+    Arrow cannot keep nested columns encoded; those are counted as they are read, a few rows at a time.
     """
     metadata = file.metadata
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     columns = [group.column(index) for group in groups for index in range(group.num_columns)]
-    coded = {column.path_in_schema for column in columns if column.has_dictionary_page}
-    return [field.name for field in file.schema_arrow if field.name in coded and _is_bytes(field.type)]
+    encoded = {column.path_in_schema for column in columns if column.has_dictionary_page}
+    return [field.name for field in file.schema_arrow if field.name in encoded and _is_bytes(field.type)]
 
 
 def batches(file: pq.ParquetFile, bounds: ArchiveBounds) -> Iterator[pa.RecordBatch]:
-    """The rows, nothing coded any more, in batches by their size in memory.
+    """Yields the decoded rows in batches by their size in memory.
 
     Raises:
-        WithheldError: they expand to more than is left of the bounds; what would pass them is not expanded.
+        WithheldError: they would expand to more than is left of the bounds; raised before they do.
     """
     metadata = file.metadata
     size = sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
@@ -59,7 +60,7 @@ def _joined(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _parts(read: Iterator[pa.RecordBatch], bounds: ArchiveBounds) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Each batch as it was read, cut where it would expand to more than BATCH_BYTES, and what each part expands to."""
+    """Yields each batch, cut where it would expand to more than BATCH_BYTES, with the expanded size of each part."""
     for batch in read:
         expanded = _expanded_bytes(batch)
         bounds.expanded_bytes -= expanded
@@ -76,7 +77,7 @@ def _parts(read: Iterator[pa.RecordBatch], bounds: ArchiveBounds) -> Iterator[tu
 
 
 def _expanded_bytes(batch: pa.RecordBatch) -> int:
-    """What the columns take once nothing in them is coded; at least a byte a value, for nothing costs nothing."""
+    """Returns the size of the decoded columns, at least a byte per value, so that nulls count too."""
     return sum(max(_expanded_column(column), len(column)) for column in batch.columns)
 
 

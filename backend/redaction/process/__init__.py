@@ -1,1 +1,1 @@
-"""Runs the redaction engine in confined child processes."""
+"""Redaction in confined child processes."""

@@ -1,6 +1,6 @@
 """The program of confined processes that sweep for personal data; see `backend.confined`.
 
-Policies are as `pii_policy.normalise` gives them. Each answer has the `counts` of its sweep.
+Policies have the form of `pii_policy.normalise`. Each answer has the `counts` of its sweep.
 """
 
 import importlib
@@ -17,53 +17,53 @@ from backend import json_text
 from backend.confined import JobFailedError
 from backend.models.catalog import Models, ModelUnusableError
 from backend.redaction import Mention, ModelError, RedactionEngine
-from backend.redaction.formats.files import MACHINE_ERRORS
-from backend.redaction.process.model_recognizer import AskedModel, ModelFailedError
+from backend.redaction.formats.outcome import MACHINE_ERRORS
+from backend.redaction.process.model_recognizer import LanguageModelRecognizer, ModelFailedError
 from backend.secrets import Secrets
 from backend.settings import ModelProvider
 
 _KEY: Final = "key"
 
 _scratch: Path
-_pauses: Sequence[float]
+_retry_delays: Sequence[float]
 _expanded_bytes: int
 
 
 def configure(configuration: Mapping[str, Any], scratch: Path | None) -> None:
-    """Prepares the process; `configuration` has the `pauses` between tries of a model.
+    """Prepares the process.
 
-    Its `expanded_bytes` are what a zip or parquet file may expand to.
+    `configuration` has the `retry_delays` of a model in seconds, and the `expanded_bytes` of a zip or parquet file.
     """
-    global _scratch, _pauses, _expanded_bytes
+    global _scratch, _retry_delays, _expanded_bytes
     assert scratch is not None
-    _scratch, _pauses, _expanded_bytes = scratch, configuration["pauses"], configuration["expanded_bytes"]
-    # Nobody reads what libraries say of a sweep, and they may quote what is swept.
+    _scratch, _retry_delays, _expanded_bytes = scratch, configuration["retry_delays"], configuration["expanded_bytes"]
+    # Log lines and warnings of libraries may quote the text that is swept.
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
     importlib.import_module("backend.redaction.search.finder")
 
 
 def sweep_values(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any]:
-    """Sweeps JSON `values`; gives them as `swept`, null where the policy changes nothing."""
+    """Sweeps JSON `values`; returns them as `swept`, which is null if the policy does not redact."""
     engine = _engine(arguments)
-    with _failures_worded(engine):
+    with _described_failures(engine):
         swept = [engine.sweep_value(value) for value in arguments["values"]]
     return {"swept": swept if engine.redacts else None, "counts": engine.counts}
 
 
 def sweep_names(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any]:
-    """Sweeps the `names` of files, each into another than the rest."""
+    """Sweeps the `names` of files into distinct names."""
     engine = _engine(arguments)
-    with _failures_worded(engine):
+    with _described_failures(engine):
         swept = [engine.sweep_name(name) for name in arguments["names"]]
     return {"swept": swept, "counts": engine.counts}
 
 
 def sweep_file(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:
-    """Sweeps the file at the first descriptor, called `name`, into the one at the second."""
+    """Sweeps the file at the first descriptor, whose name is `name`, into the file at the second."""
     engine = _engine(arguments)
     source, target = _scratch / "source", _scratch / "target"
-    with _failures_worded(engine):
+    with _described_failures(engine):
         _copy(descriptors[0], source)
         outcome = engine.sweep_file(source, target, arguments["name"])
         if target.exists():
@@ -78,12 +78,12 @@ def sweep_file(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> dict
 
 
 def sweep_text(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any]:
-    """Sweeps a value that is given as JSON `text`.
+    """Sweeps a value in the form of JSON `text`.
 
-    Gives it as `swept` text, null where the policy changes nothing, and the string that its `member` then is, if any.
+    Returns it as `swept` text, which is null if the policy does not redact, and its swept `member` if that is a string.
     """
     engine = _engine(arguments)
-    with _failures_worded(engine):
+    with _described_failures(engine):
         value = engine.sweep_value(json_text.parse(arguments["text"]))
         found = value.get(arguments["member"]) if isinstance(value, dict) else None
         swept = json_text.write(value) if engine.redacts else None
@@ -93,8 +93,8 @@ def sweep_text(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any]
 OPERATIONS = {"values": sweep_values, "text": sweep_text, "names": sweep_names, "file": sweep_file}
 
 
-class _NeverAsked:
-    """Stands for a model whose calls are used up, so that what it is not asked is counted."""
+class _ExhaustedModel:
+    """Model whose calls are used up; with it the engine counts the texts that it would have been asked about."""
 
     def find(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
         raise NotImplementedError
@@ -105,30 +105,30 @@ def _engine(arguments: Mapping[str, Any]) -> RedactionEngine:
     if policy["model"] is None:
         return RedactionEngine(policy, expanded_bytes=_expanded_bytes)
     if access is None:
-        return RedactionEngine({**policy, "max_model_calls": 0}, _NeverAsked(), expanded_bytes=_expanded_bytes)
+        return RedactionEngine({**policy, "max_model_calls": 0}, _ExhaustedModel(), expanded_bytes=_expanded_bytes)
     provider = policy["model"].partition(":")[0]
     given = ModelProvider(None if access["api_key"] is None else _KEY, access["base_url"])
     secrets = Secrets({_KEY: "env:KEY"}, {"KEY": access["api_key"] or ""})
-    model = AskedModel(Models(secrets, {provider: given}), policy["model"], _pauses)
+    model = LanguageModelRecognizer(Models(secrets, {provider: given}), policy["model"], _retry_delays)
     return RedactionEngine(policy, model, expanded_bytes=_expanded_bytes)
 
 
 @contextmanager
-def _failures_worded(engine: RedactionEngine) -> Iterator[None]:
-    """Words what is raised without quoting what was swept.
+def _described_failures(engine: RedactionEngine) -> Iterator[None]:
+    """Replaces errors by JobFailedError, whose text does not quote what was swept.
 
-    Says how often the model was asked until then, and whether a `retry` may succeed.
+    Its data say how often the model was asked so far, and whether a `retry` may succeed.
     """
     try:
         yield
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - its words may quote what was swept
-        data = {"model_calls": engine.counts["model_calls"], "retry": _may_succeed_later(error)}
+    except Exception as error:  # noqa: BLE001 - its text may quote what was swept
+        data = {"model_calls": engine.counts["model_calls"], "retry": _may_pass(error)}
         raise JobFailedError(_reason(error), data) from None
 
 
-def _may_succeed_later(error: Exception) -> bool:
+def _may_pass(error: Exception) -> bool:
     return isinstance(error, ModelError) or (isinstance(error, OSError) and error.errno in MACHINE_ERRORS)
 
 

@@ -1,6 +1,6 @@
-"""Sweeps for personal data in confined processes, each within processor time and memory of its own.
+"""Sweeps for personal data in confined processes, each with its own limits of processor time and memory.
 
-Sweeps of several keys go side by side. Only a process that asks a model has network, and that model's secret alone.
+Sweeps of several API keys run at once. Only a process that asks a model has network, and only that model's secret.
 """
 
 import shutil
@@ -16,7 +16,7 @@ from backend.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.json_text import JsonText
 from backend.models.catalog import Models
 from backend.redaction import Counts, FileOutcome
-from backend.redaction.process.model_recognizer import PAUSES
+from backend.redaction.process.model_recognizer import RETRY_DELAYS
 from backend.secrets import SecretError
 from backend.settings import ModelProvider, RedactionLimits
 from backend.workflows.entity_types import ENTITY_TYPES
@@ -26,20 +26,20 @@ Policy = Mapping[str, Any]
 _PROGRAM: Final = "backend.redaction.process.program"
 _KINDS: Final = frozenset({"off", "text", "csv", "json", "parquet", "zip", "binary"})
 OVER_LIMIT: Final = "over_limit"
-"""Why a file was withheld whose sweep exceeded a bound."""
+"""Reason of a file that is withheld because its sweep exceeded a limit."""
 SWEEP_FAILED: Final = "sweep_failed"
-"""Why a file was withheld at which the program that sweeps failed."""
+"""Reason of a file that is withheld because the program failed at it."""
 _LIMITS: Final = frozenset({FailureKind.DEADLINE, FailureKind.MEMORY, FailureKind.TOO_LARGE, FailureKind.DIED})
-# A model may take a minute to answer, and is asked again for another.
+# A model may take a minute to answer, and the retries another one.
 _WALL_SECONDS_PER_CALL: Final = 180.0
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 class RedactionError(Exception):
-    """A sweep could not be carried out, and nothing of it may be used; the text is worded for a person.
+    """A sweep failed, and nothing of it may be used; the text is for a person.
 
-    `over_limit` says that it exceeded a bound of time, memory or size; `permanent`, that a retry cannot help, because
-    of that or because the program failed at what it swept. `model_calls` is how often a model had been asked before.
+    `over_limit` says that it exceeded a limit of time, memory or size; `permanent`, that a retry is useless, for that
+    reason or because the program failed at the content. `model_calls` is how often a model was asked before.
     """
 
     def __init__(self, reason: str, model_calls: int = 0, *, over_limit: bool = False, permanent: bool = False) -> None:
@@ -50,36 +50,36 @@ class RedactionError(Exception):
 
 
 class SweptText(NamedTuple):
-    """A swept value as JSON text, and the string that one of its members then is, if that was asked for and is one."""
+    """A swept value as JSON text, and the member of it that was asked for, if that is a string."""
 
     text: JsonText
     member: str | None
 
 
 class Redactor:
-    """Hands sweeps to the processes. Thread-safe; every call waits for its sweep.
+    """Client of the processes that sweep. Thread-safe; every call blocks until its sweep has ended.
 
-    `models` are those it may ask, with `pauses` between the tries where one fails. `scratch` is a folder for copies of
-    what is being swept. A sweep ends soon after its `halt` is set; `owner` is the API key whose run it is for, and
+    `retry_delays` are the seconds between the attempts to ask one of the `models`. `scratch` is a folder for copies of
+    the files that are being swept. A sweep ends soon after its `halt` is set; `owner` is the API key of the run, and
     owners are served round robin.
     """
 
     def __init__(
         self,
         models: Models,
-        pauses: Sequence[float] = PAUSES,
+        retry_delays: Sequence[float] = RETRY_DELAYS,
         *,
         scratch: Path,
         limits: RedactionLimits | None = None,
     ) -> None:
         self._models = models
-        self._pauses = pauses
+        self._retry_delays = retry_delays
         self._limits = limits or RedactionLimits()
         self._scratch = scratch
         self._lock = threading.Lock()
         self._pools: dict[str | None, ConfinedPool] = {}
         self._closed = False
-        # What an earlier process was killed at.
+        # Copies left by a process that was killed.
         shutil.rmtree(scratch, ignore_errors=True)
 
     def values(
@@ -88,12 +88,12 @@ class Redactor:
         """Sweeps JSON values.
 
         Raises:
-            RedactionError: the sweep could not be carried out.
+            RedactionError: the sweep failed.
         """
         size_bytes = len(json_text.write(values))
         answer, counts = self._run("values", policy, {"values": values}, size_bytes, f"{owner}/values", halt)
         swept = answer["swept"]
-        return list(values) if swept is None and policy["mode"] != "redact" else _many(swept, len(values)), counts
+        return list(values) if swept is None and policy["mode"] != "redact" else _list_of(swept, len(values)), counts
 
     def text(
         self,
@@ -104,7 +104,7 @@ class Redactor:
         owner: str,
         member: str | None = None,
     ) -> tuple[SweptText, Counts]:
-        """Sweeps a value given as JSON text; `member` names a string in it to be given too. Raises as `values`."""
+        """Sweeps a value in the form of JSON text; `member` names a string in it to return too. Raises as `values`."""
         given = {"text": text, "member": member}
         answer, counts = self._run("text", policy, given, len(text), f"{owner}/values", halt)
         swept, found = answer.get("swept"), answer.get("member")
@@ -117,11 +117,11 @@ class Redactor:
     def names(
         self, policy: Policy, names: Sequence[str], halt: threading.Event | None = None, *, owner: str
     ) -> tuple[list[str], Counts]:
-        """Sweeps names of files, each into another than the rest; no model is asked. Raises as `values`."""
+        """Sweeps names of files into distinct names; asks no model. Raises as `values`."""
         policy = {**policy, "model": None}
         size_bytes = sum(map(len, names))
         answer, counts = self._run("names", policy, {"names": names}, size_bytes, f"{owner}/values", halt)
-        swept = _many(answer["swept"], len(names))
+        swept = _list_of(answer["swept"], len(names))
         if len(set(map(str, swept))) != len(swept) or not all(map(_is_relative_path, swept)):
             raise _malformed()
         return swept, counts
@@ -136,10 +136,10 @@ class Redactor:
         *,
         owner: str,
     ) -> tuple[FileOutcome, Counts]:
-        """Sweeps a file that is called `name`; in mode `redact` its swept copy goes to `target`.
+        """Sweeps a file whose name is `name`; in mode `redact` the swept copy is written to `target`.
 
-        A file that exceeds a bound is withheld, with the reason OVER_LIMIT; one at which the program fails, with
-        SWEEP_FAILED. Raises as `values`.
+        A file whose sweep exceeds a limit is withheld with the reason OVER_LIMIT; a file at which the program fails,
+        with SWEEP_FAILED. Raises as `values`.
         """
         size = source.stat().st_size
         partial = target.with_name(target.name + ".partial")
@@ -164,21 +164,21 @@ class Redactor:
 
     @property
     def expanded_mb(self) -> int:
-        """What a zip or parquet file may expand to."""
+        """Megabytes that a zip or parquet file may expand to."""
         return self._limits.expanded_mb
 
     def limit_of(self, size_bytes: int) -> str:
-        """The bounds of a sweep of so many bytes, in words."""
+        """Returns the limits of a sweep of so many bytes as text."""
         return self._limits.in_words(size_bytes)
 
     @property
     def pids(self) -> list[int]:
-        """The processes that sweep, or wait for a sweep, now."""
+        """Ids of the running processes, busy or idle."""
         with self._lock:
             return [pid for pool in self._pools.values() for pid in pool.pids]
 
     def close(self) -> None:
-        """Ends the processes for good; what they still work on fails, and so does whatever comes."""
+        """Ends the processes; running and later sweeps fail."""
         with self._lock:
             self._closed = True
             pools = list(self._pools.values())
@@ -215,7 +215,7 @@ class Redactor:
         except (ConfinedError, RedactionError) as error:
             if halt is None or not halt.is_set():
                 metrics.REDACTION_FAILURES.add(operation)
-            raise (_refused(error) if isinstance(error, ConfinedError) else error) from None
+            raise (_redaction_error(error) if isinstance(error, ConfinedError) else error) from None
         finally:
             metrics.REDACTION_SECONDS.observe(perf_counter() - began, operation)
 
@@ -232,7 +232,7 @@ class Redactor:
                     network=model is not None,
                     environment={} if model is None else self._proxies(),
                     configuration={
-                        "pauses": list(self._pauses),
+                        "retry_delays": list(self._retry_delays),
                         "expanded_bytes": self._limits.expanded_mb * 1_000_000,
                     },
                     scratch=self._scratch / str(number),
@@ -241,7 +241,7 @@ class Redactor:
             return self._pools[model]
 
     def _access(self, model: str) -> dict[str, str | None]:
-        """What the process that asks a model needs for it: the key of that model alone."""
+        """Returns the address and key that a process needs to ask this model, and no other key."""
         provider = self._models.providers.get(model.partition(":")[0], ModelProvider())
         try:
             key = None if provider.api_key is None else self._models.secrets.get(provider.api_key)
@@ -255,7 +255,7 @@ class Redactor:
         return {name: environment[name] for name in names if name in environment}
 
 
-def _refused(error: ConfinedError) -> RedactionError:
+def _redaction_error(error: ConfinedError) -> RedactionError:
     data = error.data if isinstance(error.data, dict) else {}
     calls = data.get("model_calls")
     reason = {
@@ -271,7 +271,7 @@ def _refused(error: ConfinedError) -> RedactionError:
     )
 
 
-# What a process answers is untrusted: it has read what strangers wrote.
+# Answers of processes are untrusted, because these read untrusted content.
 
 
 def _malformed() -> RedactionError:
@@ -284,7 +284,7 @@ def _dictionary(answer: Any) -> dict[str, Any]:
     return answer
 
 
-def _many(swept: Any, count: int) -> list[Any]:
+def _list_of(swept: Any, count: int) -> list[Any]:
     if not isinstance(swept, list) or len(swept) != count:
         raise _malformed()
     return swept

@@ -1,1 +1,1 @@
-"""What values of each entity type look like."""
+"""Rules that describe the values of each entity type."""

@@ -1,4 +1,4 @@
-"""The checks that tell an identifier from other numbers of its length; each takes the text as it was found."""
+"""Checksums of identifiers; each function takes the text as it was found, with its separators."""
 
 import functools
 import hashlib
@@ -12,7 +12,7 @@ _NOT_DIGITS: Final = re.compile(r"[^0-9]")
 _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BECH32_VALUES: Final = bytes.maketrans(b"qpzry9x8gf2tvdw0s3jn54khce6mua7l", bytes(range(32)))
 _BECH32_GENERATORS: Final = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
-# What the five highest bits of a checksum add to the next.
+# Contribution of the five highest bits of a checksum to the next one.
 _BECH32_STEPS: Final = tuple(
     functools.reduce(int.__xor__, (one for bit, one in enumerate(_BECH32_GENERATORS) if top >> bit & 1), 0)
     for top in range(32)
@@ -39,7 +39,7 @@ _VERHOEFF_ORDER: Final = ("0123456789", "1576283094", "5803796142", "8916043527"
 
 
 def _verhoeff_pairs(place: int) -> dict[bytes, tuple[int, ...]]:
-    """What two digits make of each row, the first of which stands at a place from the end."""
+    """Returns the next row of each row by two digits, the first of which stands at a place from the end."""
     one, two = _VERHOEFF_ORDER[place : place + 2]
     return {
         f"{first}{second}".encode(): tuple(
@@ -55,12 +55,12 @@ _VERHOEFF_PAIRS: Final = {place: _verhoeff_pairs(place) for place in (0, 2, 4, 6
 
 
 def digits(text: str) -> str:
-    """The digits alone."""
+    """Returns the digits alone."""
     return _NOT_DIGITS.sub("", text)
 
 
 def luhn(text: str) -> bool:
-    """The check digit of cards and many national numbers."""
+    """Checks the check digit of cards and many national numbers."""
     return _luhn(digits(text).encode())
 
 
@@ -69,14 +69,14 @@ def _luhn(number: bytes) -> bool:
 
 
 def card_length(text: str) -> int:
-    """How much of the text is a payment card's number: a known issuer's prefix, its length, a right check digit."""
+    """Returns how many characters are the number of a payment card: by issuer's prefix, length and check digit."""
     number = text.encode().translate(None, b" -")
     return _written(text, length) if (length := _card_digits(number[:19])) else 0
 
 
 @functools.lru_cache(maxsize=4096)
 def _card_digits(number: bytes) -> int:
-    """How many of some digits are a payment card's number."""
+    """Returns how many of the digits are a payment card's number."""
     doubled = number.translate(_LUHN_DOUBLED)
     size = len(number)
     for length in _card_lengths(number[:4]):
@@ -90,13 +90,13 @@ def _card_digits(number: bytes) -> int:
 
 
 def _written(text: str, count: int) -> int:
-    """How much of a text so many letters and digits take, with single separators; 0 where there are more."""
-    found = _so_many(count).match(text)
+    """Returns the length of the first `count` letters and digits; 0 where two separators stand in a row."""
+    found = _groups(count).match(text)
     return 0 if found is None else found.end()
 
 
 @functools.cache
-def _so_many(count: int) -> re.Pattern[str]:
+def _groups(count: int) -> re.Pattern[str]:
     return re.compile(f"[0-9A-Za-z](?:[ -]?[0-9A-Za-z]){{{count - 1}}}")
 
 
@@ -117,7 +117,7 @@ def _card_lengths(prefix: bytes) -> Sequence[int]:
 
 
 def iban_length(text: str) -> int:
-    """How much of the text is an IBAN: its country's length, remainder 1 by 97."""
+    """Returns how many characters are an IBAN: by its country's length, and remainder 1 modulo 97."""
     wanted = _IBAN_LENGTHS.get(text[:2].upper(), 0)
     number = text.encode().translate(None, b" -")[:wanted]
     if not wanted or len(number) < wanted:
@@ -133,12 +133,12 @@ def iban_length(text: str) -> int:
 
 
 def ipv4(text: str) -> bool:
-    """Four octets without leading zeros."""
+    """Checks for four octets without leading zeros."""
     return _is_address(socket.AF_INET, text)
 
 
 def ipv6(text: str) -> bool:
-    """An address with at least four hexadecimal digits: shorter ones are mostly code."""
+    """Checks for an address with at least four hexadecimal digits; shorter ones are mostly code."""
     return len(text) - text.count(":") - text.count(".") >= 4 and _is_address(socket.AF_INET6, text)
 
 
@@ -151,7 +151,7 @@ def _is_address(family: socket.AddressFamily, text: str) -> bool:
 
 
 def base58check(text: str) -> bool:
-    """A Bitcoin address of the old form."""
+    """Checks a Bitcoin address of the old form."""
     number = 0
     for character in text:
         number = number * 58 + _BASE58.index(character)
@@ -163,7 +163,7 @@ def base58check(text: str) -> bool:
 
 
 def bech32(text: str) -> bool:
-    """A Bitcoin address of the newer forms (BIP 173 and 350)."""
+    """Checks a Bitcoin address of the newer forms (BIP 173 and 350)."""
     prefix, _, data = text.lower().rpartition("1")
     check = 1
     spread = [*(ord(one) >> 5 for one in prefix), 0, *(ord(one) & 31 for one in prefix)]
@@ -173,7 +173,7 @@ def bech32(text: str) -> bool:
 
 
 def weighted(weights: Sequence[int], modulus: int, remainder: int = 0, first_less: int = 0) -> Callable[[str], bool]:
-    """A check whose weighted sum of digits leaves `remainder`; the first digit may count for less."""
+    """Returns a check that the weighted sum of digits leaves `remainder`, with the first digit less `first_less`."""
 
     def check(text: str) -> bool:
         values = [int(digit) for digit in digits(text)]
@@ -186,7 +186,7 @@ def weighted(weights: Sequence[int], modulus: int, remainder: int = 0, first_les
 
 
 def verhoeff(text: str) -> bool:
-    """Aadhaar's check digit."""
+    """Checks the check digit of an Aadhaar number."""
     number = text.encode().translate(None, b" -")[::-1]
     row = 0
     for place in range(0, len(number), 4):
@@ -196,44 +196,44 @@ def verhoeff(text: str) -> bool:
 
 @functools.lru_cache(maxsize=20_000)
 def _verhoeff_four(number: bytes, place: int) -> tuple[int, ...]:
-    """What up to four digits make of each row, the first of which stands at a place from the end."""
+    """Returns the next row of each row by up to four digits, the first of which stands at a place from the end."""
     first, second = _VERHOEFF_PAIRS[place][number[:2]], _VERHOEFF_PAIRS[place + 2][number[2:]]
     return _VERHOEFF_ROWS[second[first[0]]]
 
 
 def acn(text: str) -> bool:
-    """An Australian company number."""
+    """Checks an Australian company number."""
     values = [int(digit) for digit in digits(text)]
     total = sum(value * weight for value, weight in zip(values, range(8, 0, -1), strict=False))
     return (10 - total % 10) % 10 == values[8]
 
 
 def medicare(text: str) -> bool:
-    """An Australian Medicare number: the ninth digit checks the first eight."""
+    """Checks an Australian Medicare number: its ninth digit by the first eight."""
     values = [int(digit) for digit in digits(text)]
     return sum(value * weight for value, weight in zip(values, (1, 3, 7, 9) * 2, strict=False)) % 10 == values[8]
 
 
 def dea(text: str) -> bool:
-    """A licence of the United States' Drug Enforcement Administration."""
+    """Checks a licence of the United States' Drug Enforcement Administration."""
     values = [int(digit) for digit in text[2:]]
     return (sum(values[0:6:2]) + 2 * sum(values[1:6:2])) % 10 == values[6]
 
 
 def fiscal_code(text: str) -> bool:
-    """The last letter of an Italian fiscal code."""
+    """Checks the last letter of an Italian fiscal code."""
     values = [int(one) if one.isdigit() else ord(one) - 65 for one in text[:15]]
     total = sum(_FISCAL_ODD[value] for value in values[0::2]) + sum(values[1::2])
     return chr(65 + total % 26) == text[15]
 
 
 def finnish(text: str) -> bool:
-    """The last character of a Finnish personal identity code."""
+    """Checks the last character of a Finnish personal identity code."""
     return "0123456789ABCDEFHJKLMNPRSTUVWXY"[int(text[:6] + text[7:10]) % 31] == text[10]
 
 
 def spanish(text: str) -> bool:
-    """The letter of a Spanish NIF or NIE."""
+    """Checks the letter of a Spanish NIF or NIE."""
     number = text[:-1].rstrip("-")
     if number[0] in "XYZ":
         number = str("XYZ".index(number[0])) + number[1:].lstrip("-")
@@ -241,7 +241,7 @@ def spanish(text: str) -> bool:
 
 
 def singaporean(text: str) -> bool:
-    """The last letter of a Singaporean NRIC or FIN."""
+    """Checks the last letter of a Singaporean NRIC or FIN."""
     one, two, three, four, five, six, seven = text[1:8].encode()
     total = 2 * one + 7 * two + 6 * three + 5 * four + 4 * five + 3 * six + 2 * seven - 29 * 48
     total += {"T": 4, "G": 4, "M": 3}.get(text[0], 0)
@@ -251,20 +251,20 @@ def singaporean(text: str) -> bool:
 
 
 def thai(text: str) -> bool:
-    """The last digit of a Thai identification number."""
+    """Checks the last digit of a Thai identification number."""
     values = [int(digit) for digit in digits(text)]
     return (11 - sum(value * (13 - place) for place, value in enumerate(values[:12])) % 11) % 10 == values[12]
 
 
 def korean_business(text: str) -> bool:
-    """The last digit of a Korean business registration number."""
+    """Checks the last digit of a Korean business registration number."""
     values = [int(digit) for digit in digits(text)]
     total = sum(value * weight for value, weight in zip(values, (1, 3, 7, 1, 3, 7, 1, 3, 5), strict=False))
     return (10 - (total + values[8] * 5 // 10) % 10) % 10 == values[9]
 
 
 def gstin(text: str) -> bool:
-    """The last character of an Indian GSTIN."""
+    """Checks the last character of an Indian GSTIN."""
     alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     total = 0
     for place, character in enumerate(text[:14]):
@@ -274,7 +274,7 @@ def gstin(text: str) -> bool:
 
 
 def nhs(text: str) -> bool:
-    """The last digit of an NHS number."""
+    """Checks the last digit of an NHS number."""
     values = [int(digit) for digit in digits(text)]
     check = 11 - sum(value * (10 - place) for place, value in enumerate(values[:9])) % 11
     return check % 11 == values[9]

@@ -1,4 +1,4 @@
-"""The rules for what is written alike in most countries."""
+"""Rules for values that are written alike in most countries."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ from backend.redaction.rules.rule import Rule
 
 _LOCAL: Final = re.compile(r"[0-9A-Za-z_.%+'&~\x80-\xff-]*+")
 _NOT_FIRST: Final = ".%+'&~-"
-# Letters beyond ASCII, all that are beyond Latin-1 among the small ones.
+# Letters of Latin-1 beyond ASCII; those beyond Latin-1 are read as lower-case ones.
 _BEYOND: Final = "\u0080-\u00ff"
 _UPPER: Final = "\u00c0-\u00de"
 _LOWER: Final = "\u00df-\u00ff"
@@ -49,7 +49,7 @@ def _email_start(text: str, at: int) -> int:
 
 
 def _url_length(text: str) -> int:
-    """How much of a text is an address: less what ends a sentence, and brackets that it does not open."""
+    """Returns the length of an address: without the end of a sentence, and closing brackets that it does not open."""
     if text[-1] not in _URL_ENDS and text[-1] not in _BRACKETS:
         return len(text)
     open_brackets = {one: text.count(other) - text.count(one) for one, other in _BRACKETS.items()}
@@ -67,7 +67,7 @@ def _url_length(text: str) -> int:
 
 
 class _Digits:
-    """Whether a text has so many digits."""
+    """Check that a text has a number of digits within bounds."""
 
     def __init__(self, fewest: int, most: int) -> None:
         self._fewest = fewest
@@ -78,7 +78,7 @@ class _Digits:
         return self._fewest <= len(checksums.digits(text)) <= self._most
 
     def length(self, text: str) -> int:
-        """How much of a text has so many digits: as many of its groups as fit."""
+        """Returns how many characters hold at most that many digits: as many groups as fit."""
         found = self._groups.match(text)
         return 0 if found is None else found.end()
 
@@ -111,7 +111,7 @@ RULES: Final = (
         0.9,
         _PHONE,
     ),
-    # Three groups with spaces alone are as often something else.
+    # Three groups separated by spaces are often something else.
     Rule("PHONE_NUMBER", "(?:1 )?[0-9]{3} [0-9]{3}[ -][0-9]{4}", 0.6, 0.9, _PHONE),
     Rule(
         "PHONE_NUMBER",
@@ -142,7 +142,7 @@ RULES: Final = (
     Rule("CREDIT_CARD", "[2-6][0-9]{11,18}", 0.9, trim=checksums.card_length),
     Rule(
         "CREDIT_CARD",
-        # Its trim refuses what has two separators in a row.
+        # `trim` refuses two separators in a row.
         "[2-6][0-9 -]{12,36}",
         0.6,
         0.9,
@@ -152,7 +152,7 @@ RULES: Final = (
     ),
     Rule(
         "IBAN_CODE",
-        # Its trim refuses what has two separators in a row.
+        # `trim` refuses two separators in a row.
         "[A-Za-z]{2}[0-9]{2}[ -]?[0-9A-Za-z][0-9A-Za-z -]{10,58}",
         1.0,
         trim=checksums.iban_length,

@@ -1,4 +1,4 @@
-"""What the name of a column or a key says about its values, where no pattern can: names, places, groups."""
+"""Entity types by the name of a column or key, for values that no pattern describes: names, places, groups."""
 
 import functools
 import re
@@ -23,8 +23,7 @@ _PLACES: Final = (
 _GROUPS: Final = (
     "nationality|citizenship|ethnicity|ethnic ?group|race|religion|political ?(?:party|affiliation)|denomination"
 )
-# Entity type, names of columns and keys, score.
-TELLING: Final = (
+LABEL_RULES: Final = (
     ("PERSON", _NAMES, 0.85),
     ("PERSON", f"names?|nombre|(?:{_PERSONS})s?", 0.6),
     ("LOCATION", _PLACES, 0.85),
@@ -34,20 +33,21 @@ TELLING: Final = (
     ("NRP", _GROUPS, 0.85),
     ("DATE_TIME", "dob|date ?of ?birth|birth ?date|birth ?day|born|birth ?year|year of birth", 0.85),
 )
-_PATTERNS: Final = tuple((entity, re.compile(words), score) for entity, words, score in TELLING)
+"""Entity type, pattern of the plain names of columns and keys, score."""
+_PATTERNS: Final = tuple((entity, re.compile(words), score) for entity, words, score in LABEL_RULES)
 
-_ANY: Final = re.compile("|".join(words for _, words, _ in TELLING))
+_ANY: Final = re.compile("|".join(words for _, words, _ in LABEL_RULES))
 
 
 @functools.lru_cache(maxsize=4096)
 def plain_label(name: str) -> str:
-    """A column's or key's name as words: `customerSSN` and `customer_ssn` are "customer ssn"."""
+    """Returns the name of a column or key as words: `customerSSN` and `customer_ssn` are "customer ssn"."""
     return _BETWEEN.sub(" ", _HUMP.sub(" ", name[:200])).strip().lower()
 
 
 @functools.lru_cache(maxsize=4096)
-def telling(label: str) -> tuple[tuple[str, float], ...]:
-    """The entity types, with scores, whose values stand under a plain label; the whole value is one."""
+def label_entities(label: str) -> tuple[tuple[str, float], ...]:
+    """Returns the entity types, with scores, that a plain label gives to every whole value under it."""
     if _ANY.fullmatch(label) is None:
         return ()
     return tuple((entity, score) for entity, pattern, score in _PATTERNS if pattern.fullmatch(label))

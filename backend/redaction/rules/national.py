@@ -1,6 +1,6 @@
-"""The rules for the numbers that one country gives out.
+"""Rules for identifiers that one country issues.
 
-A number that only its length and a check digit tell apart from others scores low alone, and high beside its name.
+A number that is known only by its length and a check digit scores low alone, and high beside its name.
 """
 
 from typing import Final
@@ -35,7 +35,7 @@ def _nino(text: str) -> bool:
 
 
 def _mixed(text: str) -> bool:
-    """Whether letters and digits stand side by side, or digits alone."""
+    """Returns whether the text has a digit."""
     return not text.isalpha()
 
 

@@ -1,4 +1,4 @@
-"""The rules for names of people, which only what stands before tells: a title, a field, a salutation, a closing."""
+"""Rules for names of people, which are found by what stands before: a title, a field, a salutation, a closing."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from backend.redaction.rules.rule import Rule
 
 _UPPER: Final = "\u00c0-\u00de"
 _LOWER: Final = "\u00df-\u00ff"
-# A letter beyond Latin-1 is read as the last one of it, whether large or small.
+# Every letter beyond Latin-1 is read as \u00ff, upper case or lower.
 _NAME: Final = f"(?:[A-Z{_UPPER}]|\u00ff[a-z])[a-z{_LOWER}]{{1,30}}"
 _PARTICLES: Final = "(?:(?:van|von|de|der|den|da|di|la|le|bin|al|O'|Mc|Mac)[ ]?){0,2}"
 _NEXT: Final = f"(?:[ -]{_PARTICLES}{_NAME}|[ ][A-Z]\\.)"
@@ -16,7 +16,7 @@ _BEGIN: Final = f"[A-Z{_UPPER}\u00ff]"
 _TITLES: Final = "Mr|Mrs|Ms|Miss|Mx|Dr|Prof|Sir|Dame|Herr|Frau|Madame|Monsieur|Señor|Señora"
 _FIELDS: Final = "[Nn]ame|[Pp]atient|[Ee]mployee|[Cc]ustomer|[Cc]ontact|[Aa]ttn|[Ss]igned by|[Aa]uthor"
 
-# Lines that end a letter, in any case.
+# Lines that close a letter, in upper or lower case.
 _CLOSINGS: Final = (
     "(?:with |many thanks and )?(?:my )?(?:very )?(?:best |kind |kindest |warm |warmest )?regards|"
     "(?:with )?(?:best|kind|warm) wishes|all the best|kind greetings|"
@@ -27,19 +27,19 @@ _CLOSINGS: Final = (
     "(?:meilleures |sincères )?salutations(?: distinguées)?|sincèrement|"
     "(?:un )?(?:cordial )?saludos?(?: cordial(?:es)?)?|atentamente|cordialmente|"
     "(?:cordiali |distinti |cari )?saluti|un (?:cordiale )?saluto|"
-    # A letter beyond Latin-1 in the midst of a word.
+    # This word has a letter beyond Latin-1.
     "z powa\u00ffaniem|z wyrazami szacunku|(?:serdecznie )?pozdrawiam|pozdrowienia|"
     "(?:met )?(?:vriendelijke |hartelijke )?groet(?:en)?|"
     "atenciosamente|(?:com os )?(?:melhores )?cumprimentos|"
     "(?:med )?vänliga? hälsning(?:ar)?|(?:med )?venn?lig hilsen|ystävällisin terveisin"
 )
-# Lines that stand in the midst of one as well.
+# Lines that also occur inside a letter.
 _THANKS: Final = (
     "(?:many )?thanks(?: again| in advance| a lot| so much)?|thank you(?: so much| in advance)?|cheers|best|take care|"
     "(?:with )?love|(?:vielen )?danke?|lg|vg|mvh|merci(?: d'avance)?|(?:muchas )?gracias|grazie|abraços?"
 )
-# Who signs where no person does, and words that begin another line.
-_NOBODY: Final = frozenset(
+# Words of signatures that name no person, and words that begin an ordinary line.
+_NO_NAMES: Final = frozenset(
     (
         *("team", "support", "service", "services", "customer", "sales", "marketing", "office", "department", "group"),
         *("company", "staff", "bank", "management", "administration", "administrator", "admin", "system", "systems"),
@@ -52,7 +52,7 @@ _NOBODY: Final = frozenset(
     )
 )
 _MARGIN: Final = '(?m:^)[ \t>"]{0,4}'
-# Nothing that follows begins with what is taken here, so none of it is given back.
+# Atomic: nothing that follows can begin with these characters, so backtracking is useless.
 _BREAKS: Final = "(?>[ \t]{0,2}\r?\n(?:[ \t>]{0,4}\r?\n){0,4}[ \t>]{0,4})"
 _TITLED: Final = f"(?:(?:{_TITLES}|i\\. ?[AV]|ppa)\\.? ){{0,2}}"
 _LINE_END: Final = '[ \t]{0,2}"?\r?(?m:$)'
@@ -62,12 +62,12 @@ _FULL_SIGNER: Final = rf"(?:{_NAMES}{_NEXT}|(?:[A-Z]\. ?){{1,3}}{_PARTICLES}{_NA
 
 
 def _signed(closing: str, signer: str, end: str, score: float) -> Rule:
-    """A letter's signature: a name that begins a line below the line that closes the letter."""
+    """Returns the rule of a signature: a name at the start of a line below the line that closes a letter."""
     return Rule(
         "PERSON",
         f"{_MARGIN}+(?=[a-zA-Z-])(?i:{closing}){_BREAKS}{_TITLED}({signer}){end}",
         score,
-        check=_somebody,
+        check=_may_be_person,
         longest=_LONGEST,
         opening=f"{_MARGIN}(?i:{closing})",
         before="",
@@ -75,8 +75,8 @@ def _signed(closing: str, signer: str, end: str, score: float) -> Rule:
     )
 
 
-def _somebody(text: str) -> bool:
-    return _NOBODY.isdisjoint(text.lower().replace("-", " ").split())
+def _may_be_person(text: str) -> bool:
+    return _NO_NAMES.isdisjoint(text.lower().replace("-", " ").split())
 
 
 RULES: Final = (

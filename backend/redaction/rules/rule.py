@@ -1,8 +1,8 @@
-"""One rule: what a value of an entity type looks like, and how sure a match is. (docs/redaction.md).
+"""Definition of a rule: a pattern of the values of an entity type, and their scores. (docs/redaction.md).
 
 Every rule is local: whether it matches at a place depends on at most REACH characters to either side, and no value
-crosses a line break. So a long text may be cut anywhere, as long as each piece keeps REACH characters of its
-neighbours; at line breaks what it must keep are the lines above that begin at most ABOVE_REACH characters before.
+crosses a line break. So a long text may be cut anywhere if each piece keeps REACH characters of its neighbours. A piece
+that begins at a line break needs only the lines above that begin at most ABOVE_REACH characters before it.
 """
 
 import re
@@ -11,19 +11,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-# A value's longest form, and what is read beside it.
 REACH: Final = 2_200
+"""Characters of the longest value and its context."""
 CONTEXT_REACH: Final = 40
-# What is read of the lines above a value.
+"""Characters before a value in which a context word counts."""
 ABOVE_REACH: Final = 160
-_WORDS: Final = "0-9A-Za-z"
-# From one place up to another.
+"""Characters of the lines above that the pattern of a value may read."""
 Zone = tuple[int, int]
+"""A range of places, the second excluded."""
+_WORDS: Final = "0-9A-Za-z"
 _BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
 
 class Match(NamedTuple):
-    """A value found in a text, from `start` up to `end`."""
+    """A value found in a text, from `start` up to `end`, which is excluded."""
 
     start: int
     end: int
@@ -31,20 +32,19 @@ class Match(NamedTuple):
     score: float
 
 
-# A Match that is never asked for its fields, in a fifth of the time.
 Value = tuple[int, int, str, float]
+"""The same as a Match, but created five times as fast."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """A pattern, checks that it cannot express, and the fixed scores of what passes.
+    """A pattern, checks that a pattern cannot express, and the fixed scores of the values that pass.
 
     `pattern` and `opening` are in the syntax that `re` and RE2 share, with ASCII classes, bounded repeats, and no
-    character beyond Latin-1. The value is the pattern's first group, if it has one; what it has before that may stand
-    on lines above. Every match begins with what
-    `opening` matches (the pattern itself, where none is given). `context` lists words that raise the score to
-    `context_score` when one stands before the value on its line, at most CONTEXT_REACH characters away, or in the name
-    of its column or key.
+    character beyond Latin-1. The value is the pattern's first group, if it has one; the part before the group may match
+    on lines above. Every match begins with a match of `opening` (by default, of the pattern). `context` lists words
+    that raise the score to `context_score` when one stands before the value on its line, at most CONTEXT_REACH
+    characters away, or in the name of its column or key.
     """
 
     entity: str
@@ -53,14 +53,14 @@ class Rule:
     context_score: float = 0.0
     context: str = ""
     check: Callable[[str], bool] | None = None
-    # How many characters of a match are the value; 0 for none.
+    # Returns how many characters of a match are the value; 0 for none.
     trim: Callable[[str], int] | None = None
-    # A class of characters, as many of which as there are, up to `longest_tail`, may follow the pattern.
+    # A class of characters; a run of them, up to `longest_tail`, belongs to the match after the pattern.
     tail: str = ""
     longest_tail: int = 0
-    # The most characters that the pattern takes, or more.
+    # Upper bound of the characters that the pattern reads.
     longest: int = 100
-    # Where a value begins whose match begins at a place; the place itself for "not a value".
+    # Returns where the value begins whose match begins at a place; the place itself if it is no value.
     widen: Callable[[str, int], int] | None = None
     opening: str = ""
     # Characters that may not stand directly before or after a value.
@@ -69,33 +69,33 @@ class Rule:
 
     @property
     def best_score(self) -> float:
-        """The most that the rule can give."""
+        """The highest score of the rule."""
         return max(self.score, self.context_score)
 
     @property
     def has_group(self) -> bool:
-        """Whether the value is only a part of the pattern."""
+        """Whether the value is a group of the pattern, not all of it."""
         return re.compile(self.pattern).groups > 0
 
     @property
     def begins(self) -> str:
-        """An RE2 pattern found wherever a match begins, from the character before it if `before` says something."""
+        """An RE2 pattern found wherever a match begins, or one character earlier if `before` is set."""
         before = f"[^{self.before}]" if self.before else ""
         after = f"[^{self.after}]" if self.after and not self.trim else ""
         return f"{before}(?:{self.opening})" if self.opening else f"{before}(?:{self.pattern}){after}"
 
 
 def normalised(text: str) -> str:
-    """The text as rules read it, character for character, in Latin-1.
+    """Returns the text as rules read it: the same length, in Latin-1.
 
-    Digits, dashes, spaces, quotes and full-width letters are plain ones; every other character beyond Latin-1 is a
-    letter.
+    Digits, dashes, spaces, quotes and full-width letters become their ASCII forms; every other character beyond
+    Latin-1 becomes a letter.
     """
     return text if text.isascii() else _BEYOND_ASCII.sub(lambda found: found[0].translate(_PLAIN), text)
 
 
 def line_above(text: str, start: int) -> int:
-    """Where a text must be read from so that the lines from `start` on are found as in the whole of it."""
+    """Returns where to begin reading to find the values after `start`, a line's beginning, as in the whole text."""
     return text.find("\n", max(start - ABOVE_REACH - 1, 0), start) + 1 if start > ABOVE_REACH else 0
 
 

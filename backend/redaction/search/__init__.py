@@ -1,1 +1,1 @@
-"""Finds where rules match in text of any length."""
+"""Search for values in text of any length, by the rules and by a model."""

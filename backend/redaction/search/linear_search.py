@@ -1,4 +1,8 @@
-"""Searches by RE2, in time linear in the text whatever the pattern."""
+"""Searches by RE2, in time linear in the text whatever the pattern.
+
+The only module that uses private parts of google-re2. Its own tests compare them with the public interface, and
+pyproject.toml bounds its version.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +10,7 @@ from typing import Any
 import re2  # type: ignore[import-untyped]  # ships no types
 
 Search = Callable[[bytes, int], int]
+"""Returns where a pattern is first found in Latin-1 text from a place on; -1 for nowhere."""
 
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
@@ -13,9 +18,9 @@ _OPTIONS.log_errors = False
 
 
 def search_for(pattern: str) -> Search:
-    """A function that tells where a pattern is first found in Latin-1 from a place on; -1 for nowhere."""
+    """Compiles a pattern."""
     compiled = re2.compile(pattern.encode("latin-1"), _OPTIONS)
-    # The wrapper's own search makes three objects to tell one number, in three times the time.
+    # The public `search` wraps the place in three objects, which takes three times as long.
     match: Any = compiled._regexp.Match  # noqa: SLF001 - as above
     unanchored = re2._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001 - as above
 
@@ -26,12 +31,18 @@ def search_for(pattern: str) -> Search:
 
 
 def first_characters(pattern: str) -> str:
-    """A class with every character that a match can begin with, and often others; "" where none is known."""
+    """Returns a class of characters that holds the first of every match; "" where no such class is known."""
     compiled = re2.compile(f"^(?:{pattern})".encode("latin-1"), _OPTIONS)
-    known, low, high = compiled._regexp.PossibleMatchRange(1)  # noqa: SLF001 - the wrapper hides it
-    return rf"[\x{low[0]:02x}-\x{high[0]:02x}]" if known and low and high else ""
+    try:
+        low, high = compiled.possiblematchrange(1)
+    except re2.error:
+        return ""
+    return rf"[\x{low[0]:02x}-\x{high[0]:02x}]" if low and high else ""
 
 
 def at_first(characters: str, pattern: str) -> str:
-    """A pattern that takes nothing, sought in `re` only where one of its first characters stands: that one is taken."""
+    """Returns a pattern for `re` that finds the same places, faster: it tries only where a first character is.
+
+    `pattern` takes no characters; the one returned takes the first.
+    """
     return f"{characters}(?<={pattern}{characters})" if characters else pattern

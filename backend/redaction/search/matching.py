@@ -1,4 +1,4 @@
-"""What one rule finds in a text: the matches of its pattern that are values, and their scores."""
+"""Turns the matches of a rule's pattern into values with scores."""
 
 import functools
 import re
@@ -6,31 +6,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from backend.redaction.rules.rule import Rule, Value, Zone
-from backend.redaction.search.contexts import Labels, is_beside
 from backend.redaction.search.linear_search import at_first, first_characters
+from backend.redaction.search.piece_labels import PartLabels
 
 _NOWHERE: Final = (1 << 62, 1 << 62)
 
 
-def find(
+def scored_values(
     rule: Rule,
     text: str,
     floor: float,
-    labels: Labels | None = None,
-    candidates: Sequence[re.Match[str]] | None = None,
-    zones: Sequence[Zone] = (),
-    offset: int = 0,
+    labels: PartLabels | None,
+    candidates: Sequence[re.Match[str]],
+    zones: Sequence[Zone],
+    offset: int,
 ) -> list[Value]:
-    """Every match of at least `floor` in a normalised text, overlapping ones too, less what another one holds.
+    """Returns the candidates with a score of at least `floor` that are values; they may overlap.
 
-    `labels` name the columns or keys whose values the text joins. `candidates` are matches of the rule's pattern, in
-    order, and `zones` the places beside its context, in order and apart; those of a rule that only its context lifts to
-    `floor` are all in them. Without candidates the whole text is searched. `offset` is added to the places.
+    `text` is normalised, and `labels` are of the pieces that it joins. `candidates` are matches of the rule's pattern,
+    in order, and `zones` the places beside its context words, in order and disjoint; the candidates of a rule that
+    reaches `floor` by its context alone lie in them. `offset` is added to the places.
     """
-    if candidates is None:
-        candidates, zones = _searched(rule, text, floor, labels)
     if labels is not None and rule.has_group:
-        candidates = [found for found in candidates if not labels.apart(found.start(), found.start(1))]
+        candidates = [found for found in candidates if not labels.in_different_pieces(found.start(), found.start(1))]
     values = _values(rule, text, [found.span(1) for found in candidates])
     entity, score = rule.entity, rule.score
     if score < floor:
@@ -45,7 +43,7 @@ def find(
 
 
 def _inside(spans: Iterable[Zone], zones: Sequence[Zone]) -> Iterator[bool]:
-    """Whether each span, in order, begins in one of the zones."""
+    """Yields for each span, in order, whether it begins in one of the zones."""
     following = iter([*zones, _NOWHERE])
     low, high = next(following)
     for start, _ in spans:
@@ -54,20 +52,8 @@ def _inside(spans: Iterable[Zone], zones: Sequence[Zone]) -> Iterator[bool]:
         yield start >= low
 
 
-def _searched(
-    rule: Rule, text: str, floor: float, labels: Labels | None
-) -> tuple[Sequence[re.Match[str]], Sequence[Zone]]:
-    """Candidates and zones as `find` takes them, by reading all of the text."""
-    candidates = list(compiled(rule).finditer(text))
-    if not rule.context:
-        return candidates, ()
-    beside = [found for found in candidates if is_beside(rule.context, text, found.start(1), labels)]
-    zones = [(found.start(1), found.start(1) + 1) for found in beside]
-    return beside if rule.score < floor else candidates, zones
-
-
 def _values(rule: Rule, text: str, spans: list[Zone]) -> list[Zone]:
-    """The spans that are values, and of each as much as is the value."""
+    """Returns the spans that are values, each cut or widened to its value."""
     if rule.tail:
         return _with_tails(rule, text, spans)
     if rule.widen is not None:
@@ -115,9 +101,9 @@ def _trimmed(rule: Rule, text: str, spans: Iterable[Zone]) -> list[Zone]:
 
 
 def _with_tails(rule: Rule, text: str, spans: Iterable[Zone]) -> list[Zone]:
-    """The values of a rule whose matches go on with any number of some characters, each of which is read once.
+    """Returns the values of a rule whose matches continue with a run of characters; each character is read once.
 
-    Of matches that end together the first holds the others.
+    Of matches that end together only the first is kept, for it contains the others.
     """
     assert rule.trim is not None
     run = re.compile(f"{rule.tail}*+", re.ASCII)
@@ -131,7 +117,7 @@ def _with_tails(rule: Rule, text: str, spans: Iterable[Zone]) -> list[Zone]:
             run_end = found.end() if found is not None else head_end
             held = False
         if run_end > head_end + most:
-            # Nobody sees where it is cut.
+            # The run is longer than a value may be, so its end is not the one to trim.
             values.append((start, head_end + most))
         elif not held:
             held = True
@@ -142,14 +128,14 @@ def _with_tails(rule: Rule, text: str, spans: Iterable[Zone]) -> list[Zone]:
 
 @functools.cache
 def _class(characters: str) -> frozenset[str]:
-    """The Latin-1 characters of a class."""
+    """Returns the Latin-1 characters of a class."""
     pattern = re.compile(f"[{characters}]") if characters else None
     return frozenset(one for one in map(chr, range(0x100)) if pattern is not None and pattern.match(one))
 
 
 @functools.cache
 def compiled(rule: Rule) -> re.Pattern[str]:
-    """The pattern of a match, found at every place where one begins, with the value as its first group."""
+    """Returns a pattern found at every place where a match begins, with the value as its first group."""
     before = f"(?<![{rule.before}])" if rule.before else ""
     after = f"(?![{rule.after}])" if rule.after and not rule.trim else ""
     value = rule.pattern if rule.has_group else f"({rule.pattern})"

@@ -1,4 +1,4 @@
-"""Finds in a text what a model says of it."""
+"""Looks up in a text what a model quotes from it."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -13,7 +13,7 @@ Ask = Callable[[str, Collection[str]], Sequence[Mention]]
 
 
 def find_mentions(ask: Ask, text: str, categories: Collection[str], floor: float, offset: int) -> list[Value]:
-    """A model's mentions of at least `floor`, each looked up by its quote, wherever that stands as whole words.
+    """Asks a model, and returns every place where a quote of at least `floor` stands as whole words.
 
     `offset` is added to the places of the matches.
     """

@@ -1,4 +1,4 @@
-"""Whole numbers as rules read them: a table may write a card's or a phone's number as a float."""
+"""Rewrites whole numbers as rules read them: tables may write the number of a card or phone as a float."""
 
 import re
 from decimal import Decimal
@@ -10,12 +10,12 @@ _SOMEWHERE: Final = re.compile(r"[0-9.][eE][-+]?[0-9]")
 
 
 def has_exponents(text: str) -> bool:
-    """Whether a text may hold a number with an exponent."""
+    """Returns whether a text may hold a number with an exponent."""
     return _SOMEWHERE.search(text) is not None
 
 
 def plain_number(text: str) -> str:
-    """A whole number with an exponent in digits alone, within its quotes; any other text as it is."""
+    """Returns a whole number with an exponent as digits alone, within its quotes; any other text unchanged."""
     found = _EXPONENT.fullmatch(text)
     if found is None:
         return text

@@ -1,4 +1,4 @@
-"""Finds every match of a pattern: by RE2, linear in the text, where they are few, and by `re` where they are many."""
+"""Finds every match of a pattern: by RE2, in linear time, where matches are rare, and by `re` where they are dense."""
 
 import re
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from typing import Final
 from backend.redaction.rules.rule import Zone
 from backend.redaction.search.linear_search import Search
 
-# Where the last few places are closer than this on average, `re` reads a stretch of the text sooner than a call of RE2
-# finds the next of them.
+# Where the last _FEW places are closer than _DENSE on average, `re` reads a stretch of text faster than RE2 finds the
+# next place.
 _FEW: Final = 8
 _DENSE: Final = 32
 _STRETCH: Final = 1_024
@@ -23,11 +23,11 @@ def scan(
     longest: int,
     shift: int = 0,
 ) -> list[re.Match[str]]:
-    """The matches of the pattern at the places of the zones, which are in order and may overlap.
+    """Returns the matches of the pattern that begin in the zones, which are in order and may overlap.
 
-    The pattern takes one character at most, so that its groups may overlap, and looks at `longest` of them. `search`
-    finds in `raw`, which has a line break on either side of the text, at least all that the pattern does, `shift`
-    characters behind the place in the text.
+    The pattern takes one character at most, so that its groups may overlap, and reads at most `longest` characters.
+    `search` finds at least every match of the pattern in `raw`, which is `plain` between two line breaks, `shift`
+    characters behind its place in `plain`.
     """
     matches: list[re.Match[str]] = []
     recent: list[int] = []
@@ -48,7 +48,7 @@ def scan(
                 if found.start() >= until:
                     break
                 matches.append(found)
-            # Where many places are no matches, half as many tell that it goes on so.
+            # Where most places are no matches, half as many are enough to go on with `re`.
             recent = [found.start() for found in matches[-_FEW:] if found.start() > at] or [until] * (_FEW // 2)
             place = search(raw, until + shift)
         if place < 0:

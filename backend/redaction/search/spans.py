@@ -1,4 +1,4 @@
-"""Cuts texts into windows, joins overlapping matches, and writes `[TYPE]` in the place of values."""
+"""Cuts texts into windows, joins overlapping matches, and replaces values by `[TYPE]`."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -11,9 +11,10 @@ _PLACEHOLDERS: Final = {entity: f"[{entity}]" for entity in ENTITY_TYPES}
 
 
 def windows(text: str) -> Iterator[tuple[int, int, int, int]]:
-    """Cuts a text: (start, end) of what a window answers for, and (low, high) of what it must read.
+    """Yields windows of a text: (start, end) of where its values begin, and (low, high) of what it must read.
 
-    At line breaks a window keeps the lines just above; a longer line is cut with REACH characters of both neighbours.
+    A window that begins at a line break reads the lines just above too; one inside a longer line reads REACH
+    characters of both its neighbours.
     """
     start = 0
     low = 0
@@ -38,14 +39,14 @@ def _line_end(text: str, start: int) -> int:
 
 
 def resolved(values: Iterable[Value]) -> list[Match]:
-    """The values in order, each group that overlaps joined to one."""
+    """Returns the values in order, each group of overlapping ones joined to one."""
     return [Match(*value) for value in joined(sorted(values))]
 
 
 def joined(values: Iterable[Value]) -> list[Value]:
-    """The same for values that are in order.
+    """Returns the same for values that are in order already.
 
-    A group is named after the longest in it; among equals the higher score decides, then the name.
+    A group takes the entity type of the longest value in it; among equals the higher score decides, then the name.
     """
     groups: list[Value] = []
     low = high = longest = -1
@@ -67,7 +68,7 @@ def joined(values: Iterable[Value]) -> list[Value]:
 
 
 def replaced(text: str, values: Iterable[Value]) -> str:
-    """The text with `[TYPE]` in the place of every value; they are in order and do not overlap."""
+    """Returns the text with every value replaced by `[TYPE]`; values are in order and do not overlap."""
     parts: list[str] = []
     place = 0
     for start, end, entity, _ in values:

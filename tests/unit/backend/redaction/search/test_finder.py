@@ -1,20 +1,21 @@
-"""The pre-filter and the windows change nothing: what is found is what every rule finds in the whole text."""
+"""The finder and the stream find in parts of a text what every rule finds in the whole of it."""
 
 import itertools
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from backend.redaction.formats import stream
-from backend.redaction.formats.labelled import Labelled
-from backend.redaction.formats.stream import sweep_stream
 from backend.redaction.rules.rule import Match
-from backend.redaction.search import spans
+from backend.redaction.search import spans, stream
 from backend.redaction.search.finder import Finder
-from backend.redaction.search.spans import replaced, resolved, windows
+from backend.redaction.search.piece_labels import PieceLabels
+from backend.redaction.search.spans import replaced
+from backend.redaction.search.stream import sweep_stream
 from backend.workflows.entity_types import ENTITY_TYPES
-from tests.unit.backend.redaction.values import SAMPLES
+from tests.unit.backend.redaction.every_rule import find_by_every_rule
+from tests.unit.backend.redaction.samples import SAMPLES
 
 _VALUES = [value for values in SAMPLES.values() for value in values]
 _CLOSED = st.tuples(
@@ -50,7 +51,7 @@ _SLOW = settings(
 @given(text=_TEXTS, floor=st.sampled_from([0.5, 0.8, 1.0]))
 @example(text="\u212a \u017f ssn 123456789", floor=0.8)
 def test_the_prefilter_misses_nothing(text: str, floor: float) -> None:
-    assert _FINDERS[floor].find(text) == _FINDERS[floor].find_unfiltered(text)
+    assert _FINDERS[floor].find(text) == _reference(floor, text)
 
 
 @settings(deadline=None, max_examples=200)
@@ -59,17 +60,17 @@ def test_the_prefilter_misses_nothing_that_words_and_labels_tell(
     cells: list[tuple[str, str]], window: int, floor: float
 ) -> None:
     starts = list(itertools.accumulate((len(cell) + 1 for cell, _ in cells), initial=0))
-    labelled = Labelled(starts, [label for _, label in cells])
+    labels = [label for _, label in cells]
     text = "\n".join(cell for cell, _ in cells)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spans, "WINDOW", window)
-        assert _FINDERS[floor].find(text, labelled) == _FINDERS[floor].find_unfiltered(text, labelled)
+        assert _FINDERS[floor].find(text, PieceLabels(starts, labels)) == _reference(floor, text, starts, labels)
 
 
 @pytest.mark.parametrize(("gap", "found"), [(34, 1), (35, 1), (36, 0)])
 def test_the_prefilter_reads_as_far_as_a_context_reaches(gap: int, found: int) -> None:
     text = "phone" + " " * gap + "2125552671"
-    assert len(_FINDERS[0.8].find(text)) == len(_FINDERS[0.8].find_unfiltered(text)) == found
+    assert len(_FINDERS[0.8].find(text)) == len(_reference(0.8, text)) == found
 
 
 @_SLOW
@@ -77,7 +78,7 @@ def test_the_prefilter_reads_as_far_as_a_context_reaches(gap: int, found: int) -
 def test_windows_find_what_the_whole_text_holds(text: str, window: int, floor: float) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(spans, "WINDOW", window)
-        assert _FINDERS[floor].find(text) == _FINDERS[floor].find_unfiltered(text)
+        assert _FINDERS[floor].find(text) == _reference(floor, text)
 
 
 @_SLOW
@@ -86,7 +87,7 @@ def test_a_stream_is_swept_as_the_whole_text_is(text: str, sizes: list[int], lin
     finder = _FINDERS[0.5]
     text = text if lines else text.replace("\n", " ")
     streamed = "".join(sweep_stream(_blocks(text, sizes), finder.find_all, replaced, batch=1))
-    assert streamed == replaced(text, finder.find_unfiltered(text))
+    assert streamed == replaced(text, _reference(0.5, text))
 
 
 @pytest.mark.parametrize("size", [20, 35, 50, 200])
@@ -98,7 +99,7 @@ def test_a_cut_keeps_the_lines_above_whole(size: int) -> None:
         patch.setattr(stream, "REACH", size)
         found = finder.find(text)
         streamed = "".join(sweep_stream(_blocks(text, [size // 3]), finder.find_all, replaced, batch=1))
-    assert found == finder.find_unfiltered(text)
+    assert found == _reference(0.8, text)
     assert len(found) == 200
     assert streamed == replaced(text, found)
 
@@ -113,23 +114,8 @@ def test_a_chain_longer_than_a_batch_leaks_nothing() -> None:
     assert set(swept.split("[CRYPTO]")) == {""}
 
 
-@given(text=st.text(alphabet="ab\n", max_size=300), window=st.integers(1, 40))
-def test_windows_answer_for_every_character_once(text: str, window: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spans, "WINDOW", window)
-        cut = list(windows(text))
-    assert "".join(text[start:end] for start, end, _, _ in cut) == text
-    assert all(low <= start < end <= high for start, end, low, high in cut)
-
-
-def test_overlapping_matches_become_the_longest() -> None:
-    found = [
-        Match(5, 9, "UK_NHS", 0.6),
-        Match(0, 7, "URL", 0.9),
-        Match(5, 9, "PHONE_NUMBER", 0.8),
-        Match(9, 10, "NRP", 1),
-    ]
-    assert resolved(found) == [Match(0, 9, "URL", 0.9), Match(9, 10, "NRP", 1)]
+def _reference(floor: float, text: str, starts: Sequence[int] = (), labels: Sequence[str] = ()) -> list[Match]:
+    return find_by_every_rule(_FINDERS[floor].rules, text, floor, starts, labels)
 
 
 def _blocks(text: str, sizes: list[int]) -> list[str]:

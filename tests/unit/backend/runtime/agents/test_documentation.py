@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from backend.models.catalog import NOT_CONFIGURED, SECRET_UNAVAILABLE
+from backend.models.failures import _CAUSES, _MALFORMED
 from backend.runtime.agents import Limits, StepRequest
 from backend.runtime.agents.base import event_budget
 from backend.runtime.agents.connector_reading import ROLE_NOT_ASSUMED
-from backend.runtime.agents.model_failures import _CAUSES, _MALFORMED
 from backend.runtime.agents.prompt import user_prompt
 from backend.sandbox.inside.channel import Channel
 from backend.sandbox.inside.context import Context
@@ -18,8 +18,7 @@ from backend.settings import StepDataLimits
 from backend.workflows.manifests.kinds import _RETRY, AGENT_TYPES
 
 DOCUMENT = (Path(__file__).parents[5] / "docs" / "agents.md").read_text(encoding="utf-8")
-CAUSES = {(cause, final) for _, cause, _, final in _CAUSES} | {
-    (_MALFORMED[0], False),
+CAUSES = {(failure.cause, failure.final) for failure in (*_CAUSES.values(), _MALFORMED)} | {
     (NOT_CONFIGURED, True),
     (SECRET_UNAVAILABLE, True),
     (ROLE_NOT_ASSUMED, False),

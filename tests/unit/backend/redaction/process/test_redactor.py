@@ -52,7 +52,7 @@ def _asking(listening: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -
     models = Models(Secrets(), {"openai-chat": ModelProvider(base_url=listening.base_url)})
     scratch = tmp_path_factory.mktemp("scratch") / "redaction"
     # What is loaded to ask a model takes long, so that one process serves every test.
-    redactor = Redactor(models, pauses=(0.0, 0.0), scratch=scratch, limits=RedactionLimits(processes=1))
+    redactor = Redactor(models, retry_delays=(0.0, 0.0), scratch=scratch, limits=RedactionLimits(processes=1))
     yield redactor
     redactor.close()
 

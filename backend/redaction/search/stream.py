@@ -1,4 +1,4 @@
-"""Sweeps text of any length as it streams past, to the same result as if it were swept whole."""
+"""Sweeps a stream of text in bounded memory, with the same result as sweeping the whole text."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
@@ -15,11 +15,10 @@ def sweep_stream(
     swept: Callable[[str, Sequence[Value]], str],
     batch: int = _BATCH,
 ) -> Iterator[str]:
-    """The swept text, block by block, holding about `batch` characters.
+    """Yields the swept text block by block; holds about `batch` characters.
 
-    A batch ends at a line break, and where a line is longer, between two values, with REACH characters kept as
-    context for what follows. A chain of overlapping values that fills a batch is cut all the same, and then gives a
-    replacement on either side.
+    A batch ends at a line break, or, in a longer line, between two values; REACH characters are kept as context for
+    the next. A chain of overlapping values that fills a batch is cut, and yields a replacement on either side.
     """
     text = ""
     done = 0

@@ -4,12 +4,12 @@ import re
 import pytest
 import re2  # type: ignore[import-untyped]  # ships no types
 
-from backend.redaction.rules.labels import plain_label, telling
+from backend.redaction.rules.labels import label_entities, plain_label
 from backend.redaction.rules.rule import ABOVE_REACH, REACH
 from backend.redaction.search.finder import RULES, Finder
-from backend.redaction.search.matching import find
 from backend.workflows.entity_types import ENTITY_TYPES
-from tests.unit.backend.redaction.values import SAMPLES
+from tests.unit.backend.redaction.every_rule import find_by_rule
+from tests.unit.backend.redaction.samples import SAMPLES
 
 _LONGEST_BESIDE = 64
 _PARSER = importlib.import_module("re._parser")
@@ -95,7 +95,7 @@ def test_what_stands_below_a_closing_and_signs_nothing_is_let_through(finder: Fi
 
 
 def test_every_entity_type_has_a_rule_or_a_label() -> None:
-    by_label = {entity for entity, _ in telling("nationality")}
+    by_label = {entity for entity, _ in label_entities("nationality")}
     assert {rule.entity for rule in RULES} | by_label == ENTITY_TYPES
 
 
@@ -129,14 +129,14 @@ def test_no_value_crosses_a_line_break() -> None:
         assert not [
             broken[start:end]
             for rule in RULES
-            for start, end, _, _ in find(rule, broken, 0.5)
+            for start, end, _, _ in find_by_rule(rule, broken, 0.5)
             if "\n" in broken[start:end]
         ]
 
 
 def test_a_column_tells_what_no_pattern_can() -> None:
-    assert telling(plain_label("firstName")) == (("PERSON", 0.85),)
-    assert telling(plain_label("customer_full_name")) == (("PERSON", 0.85),)
-    assert telling(plain_label("Home-Address 2")) == (("LOCATION", 0.85),)
-    assert telling(plain_label("filename")) == ()
-    assert telling(plain_label("status")) == ()
+    assert label_entities(plain_label("firstName")) == (("PERSON", 0.85),)
+    assert label_entities(plain_label("customer_full_name")) == (("PERSON", 0.85),)
+    assert label_entities(plain_label("Home-Address 2")) == (("LOCATION", 0.85),)
+    assert label_entities(plain_label("filename")) == ()
+    assert label_entities(plain_label("status")) == ()

@@ -1,0 +1,59 @@
+"""Outcome of the sweep of one file, and the errors that decide it."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from backend.redaction.model import ModelError
+
+if TYPE_CHECKING:
+    from backend.redaction.sweep import Sweep
+
+MACHINE_ERRORS: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
+"""Codes of errors that come from the machine's disk, never from the content of a file."""
+
+SweptFile = tuple[str, "Sweep"]
+"""The kind of a file that was swept, and the sweep that counted what it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutcome:
+    """Result of the sweep of a file.
+
+    `kind` is text, csv, json, parquet, zip or binary. A withheld file may not be released, for the `reason`:
+    `binary`, `broken`, `too_many_members`, `too_large` (its expanded size), `too_deep` or `value_too_long`.
+    """
+
+    kind: str
+    values: int = 0
+    withheld: bool = False
+    reason: str | None = None
+
+
+class WithheldError(Exception):
+    """A file cannot be swept; `args` are its kind and the reason."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(kind, reason)
+        self.kind = kind
+        self.reason = reason
+
+
+@contextmanager
+def parser_failures_withheld(kind: str) -> Iterator[None]:
+    """Turns any error of a parser of this kind of file into WithheldError; errors of a model pass unchanged.
+
+    Raises:
+        WithheldError: the file is malformed.
+        OSError: the machine failed.
+    """
+    try:
+        yield
+    except (WithheldError, ModelError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in MACHINE_ERRORS:
+            raise
+        raise WithheldError(kind, "broken") from error

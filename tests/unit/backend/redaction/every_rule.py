@@ -1,0 +1,44 @@
+"""Reference implementation of the search: every rule by `re` over the whole text, without windows or pre-filter."""
+
+import bisect
+import re
+from collections.abc import Iterable, Sequence
+
+from backend.redaction.rules.rule import CONTEXT_REACH, Match, Rule, Value, normalised
+from backend.redaction.search.matching import compiled, scored_values
+from backend.redaction.search.piece_labels import PartLabels, PieceLabels
+from backend.redaction.search.spans import resolved
+
+
+def find_by_every_rule(
+    rules: Iterable[Rule], text: str, floor: float, starts: Sequence[int] = (), labels: Sequence[str] = ()
+) -> list[Match]:
+    """What `Finder.find` should find; `labels` are of the pieces of the text that begin at `starts`."""
+    return resolved([value for rule in rules for value in find_by_rule(rule, text, floor, starts, labels)])
+
+
+def find_by_rule(
+    rule: Rule, text: str, floor: float, starts: Sequence[int] = (), labels: Sequence[str] = ()
+) -> list[Value]:
+    plain = normalised(text)
+    candidates = list(compiled(rule).finditer(plain))
+    beside = [
+        found
+        for found in candidates
+        if rule.context and _is_beside(rule.context, plain, found.start(1), _label_at(found.start(1), starts, labels))
+    ]
+    zones = [(found.start(1), found.start(1) + 1) for found in beside]
+    part = PartLabels(PieceLabels(starts, labels), 0, len(plain)) if labels else None
+    chosen = beside if rule.context and rule.score < floor else candidates
+    return scored_values(rule, plain, floor, part, chosen, zones, 0)
+
+
+def _label_at(place: int, starts: Sequence[int], labels: Sequence[str]) -> str:
+    return labels[bisect.bisect_right(starts, place) - 1] if labels else ""
+
+
+def _is_beside(words: str, text: str, start: int, label: str) -> bool:
+    low = max(text.rfind("\n", 0, start) + 1, start - CONTEXT_REACH)
+    before = text[low - 1 : start] if low else f"\n{text[:start]}"
+    pattern = re.compile(rf"(?i)[^A-Za-z](?:{words})s?(?:[^A-Za-z]|\Z)", re.ASCII)
+    return any(pattern.search(one) for one in (f"\n{label}", before))

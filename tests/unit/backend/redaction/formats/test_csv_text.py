@@ -1,0 +1,73 @@
+import tracemalloc
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backend.redaction import RedactionEngine
+from backend.redaction.formats import csv_text
+from backend.redaction.formats.csv_text import sweep_csv
+from tests.unit.backend.redaction.conftest import SweepFile
+from tests.unit.backend.redaction.formats.pieces import collecting, pieces_of
+
+
+def test_cells_are_swept_and_the_rest_of_a_table_stays(engine: RedactionEngine, sweep_file: SweepFile) -> None:
+    table = 'id;"mail";note;first_name\r\n1;jane@example.org;"a ""b""\n; 4111111111111111";Jane\r\n2;;"";"Bo;b"'
+    swept = 'id;"mail";note;first_name\r\n1;[EMAIL_ADDRESS];"a ""b""\n; [CREDIT_CARD]";[PERSON]\r\n2;;"";"[PERSON]"'
+    outcome, copy = sweep_file(engine, "a.csv", table.encode())
+    assert (outcome.kind, outcome.values) == ("csv", 4)
+    assert copy == swept.encode()
+
+
+@pytest.mark.parametrize("inside", ["a ", '""', "a,b\n"])
+def test_a_quote_that_is_not_closed_takes_no_more_memory_than_its_text(engine: RedactionEngine, inside: str) -> None:
+    size = 1_000_000
+    blocks = ['"', *[inside * (100_000 // len(inside))] * (size // 100_000), "jane@example.org"]
+    engine.sweep_text("jane@example.org")
+    tracemalloc.start()
+    for _ in sweep_csv(iter(blocks), lambda *_: {}, ","):
+        pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 12 * size
+
+
+def test_a_value_does_not_reach_over_cells(engine: RedactionEngine, sweep_file: SweepFile) -> None:
+    assert sweep_file(engine, "a.tsv", b"4111 1111\t1111 1111\n")[1] == b"4111 1111\t1111 1111\n"
+
+
+def test_a_first_row_of_nothing_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels: list[str] = []
+
+    def note(_: list[str], more: list[str]) -> dict[int, str]:
+        labels.extend(more)
+        return {}
+
+    text = "\n" * 20_000 + "a,b\n1,2\n"
+    assert "".join(sweep_csv([text], note, ",")) == text
+    assert labels[-2:] == ["a", "b"]
+
+
+@settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(st.lists(st.text(alphabet='ab,"\n é', max_size=6), min_size=2, max_size=4), min_size=1, max_size=6),
+    size=st.integers(1, 9),
+)
+def test_csv_is_read_alike_inpieces_of(rows: list[list[str]], size: int) -> None:
+    text = "\r\n".join(",".join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_text, "_BATCH", 1)
+        seen: list[str] = []
+        swept = "".join(sweep_csv(pieces_of(text, size), collecting(seen), ","))
+    assert swept == text
+    assert seen == ['"' + cell.replace('"', '""') + '"' for row in rows for cell in row]
+
+
+def test_a_cell_too_long_to_hold_is_swept_as_text(
+    engine: RedactionEngine, sweep_file: SweepFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_text, "LONGEST_CELL", 600_000)
+    outcome, swept = sweep_file(engine, "a.csv", b'"' + b"a " * 1_000_000 + b"jane@example.org")
+    assert (outcome.kind, outcome.values) == ("text", 1)
+    assert swept is not None
+    assert swept.endswith(b"[EMAIL_ADDRESS]")

@@ -1,0 +1,93 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backend.redaction import RedactionEngine
+from backend.redaction.formats import json_text
+from backend.redaction.formats.json_text import NotJsonError, sweep_json
+from tests.unit.backend.redaction.conftest import SweepFile
+from tests.unit.backend.redaction.formats.pieces import collecting, pieces_of
+
+
+def test_json_keeps_its_keys_layout_and_numbers(engine: RedactionEngine, sweep_file: SweepFile) -> None:
+    text = b'{ "mail" : "\\u006aane\\u0040example.org\\n",\t"n": 1.50e3, "card":4111111111111111, "a@b.co": [] }\n'
+    outcome, swept = sweep_file(engine, "a.json", text)
+    assert outcome.kind == "json"
+    assert swept == (b'{ "mail" : "[EMAIL_ADDRESS]\\n",\t"n": 1.50e3, "card":"[CREDIT_CARD]", "a@b.co": [] }\n')
+
+
+def test_json_lines_are_swept_line_by_line(engine: RedactionEngine, sweep_file: SweepFile) -> None:
+    assert sweep_file(engine, "a", b'{"a":"jane@example.org"}\n{"a":1}\n')[1] == b'{"a":"[EMAIL_ADDRESS]"}\n{"a":1}\n'
+
+
+@pytest.mark.parametrize(
+    "text", ["{mail: jane@example.org}", '{"mail": "jane@example.org', "[2024] by jane@example.org", '["a\n@']
+)
+def test_what_is_no_json_is_swept_as_text(engine: RedactionEngine, sweep_file: SweepFile, text: str) -> None:
+    outcome, swept = sweep_file(engine, "a.json", text.encode())
+    assert outcome.kind == "text"
+    assert swept == text.replace("jane@example.org", "[EMAIL_ADDRESS]").encode()
+    assert engine.counts["values"] == text.count("jane")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '["' + "a " * 500_000 + '"]',
+        '["' + "\\\\" * 500_000 + '"]',
+        '{"' + "a" * 1_000_000 + '": 1}',
+        "[" * 1_000_000,
+        "[" + "1" * 1_000_000 + "]",
+        '["a"' + " " * 1_000_000 + ", 1]",
+    ],
+    ids=["string", "escapes", "key", "brackets", "number", "blanks"],
+)
+def test_json_text_is_read_a_few_times_however_it_grows(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+    cut = json_text._tokens
+
+    def counting(text: str) -> tuple[list[str], str]:
+        nonlocal read
+        read += len(text)
+        return cut(text)
+
+    monkeypatch.setattr(json_text, "_BATCH", 1_000)
+    monkeypatch.setattr(json_text, "_tokens", counting)
+    assert "".join(sweep_json(pieces_of(content, 1_000), lambda *_: {})) == content
+    assert read < 3 * len(content)
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    value=st.recursive(
+        st.text(alphabet='ab{}[],:"\\\n\u00e9', max_size=6) | st.integers() | st.none(),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    ),
+    size=st.integers(1, 9),
+    indent=st.sampled_from([None, 1]),
+)
+def test_json_is_read_alike_inpieces_of(value: object, size: int, indent: int | None) -> None:
+    text = json.dumps(value, indent=indent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_text, "_BATCH", 1)
+        pieces: list[str] = []
+        whole: list[str] = []
+        swept = "".join(sweep_json(pieces_of(text, size), collecting(pieces)))
+        "".join(sweep_json([text], collecting(whole)))
+    assert swept == text
+    assert pieces == whole
+
+
+def test_a_json_value_too_long_to_hold_is_withheld(
+    engine: RedactionEngine, sweep_file: SweepFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_text, "LONGEST_VALUE", 600_000)
+    outcome, swept = sweep_file(engine, "a.json", b'["' + b"a" * 2_000_000 + b'"]')
+    assert (outcome.kind, outcome.withheld, outcome.reason, swept) == ("json", True, "value_too_long", None)
+
+
+def test_malformed_json_is_refused() -> None:
+    with pytest.raises(NotJsonError):
+        "".join(sweep_json(["{'a': 1}"], lambda *_: {}))
