@@ -1,9 +1,7 @@
 """The edge: every HTTP request from its first byte to its answer."""
 
-import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from time import perf_counter, time
 from typing import Final
 
@@ -17,12 +15,12 @@ from edge.admission.source_address import address_reader
 from edge.channel import Channel
 from edge.dispatch import Dispatcher
 from edge.errors import Refusal
-from edge.http.api_connections import Room
+from edge.http.bounded_connection import Timeouts
 from edge.http.cpu_gate import CpuGate
 from edge.http.listener import Listener
 from edge.http.request import HttpRequest
 from edge.http.response import Answer, refused
-from edge.http.server import HttpServer
+from edge.http.server import HttpLimits, HttpServer
 from edge.openapi.pages import Pages
 from edge.routes import BASE, RouteTable
 from edge.settings import EdgeSettings
@@ -68,7 +66,6 @@ class Edge:
         self._pages = Pages(settings.app_domain)
         self._http: HttpServer | None = None
         self._listener: Listener | None = None
-        self._head_watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Fetch the keys, as far as the backend can be reached, and listen."""
@@ -77,22 +74,19 @@ class Edge:
         settings = self._settings
         self._http = HttpServer(
             self._handle,
-            Room(settings.connections, settings.buffer_mb * 1_000_000, asyncio.get_running_loop().time),
-            idle_seconds=settings.idle_seconds,
-            stall_seconds=settings.stall_seconds,
+            HttpLimits(
+                connections=settings.connections,
+                buffer_bytes=settings.buffer_mb * 1_000_000,
+                timeouts=Timeouts(settings.idle_seconds, settings.head_seconds, settings.stall_seconds),
+            ),
         )
         self._listener = Listener(self._http, settings.host, settings.port, shared=settings.shared_port)
         self.port = self._listener.port
-        self._head_watch = asyncio.create_task(self._watch_heads(self._http))
 
     async def stop(self) -> None:
         """Stop listening, let calls under way end, send what is left of the usage records."""
         if self._listener is not None and self._http is not None:
             await self._http.stop(self._listener, self._settings.drain_seconds)
-        if self._head_watch is not None:
-            self._head_watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._head_watch
         await self._follower.stop()
         await self._usage.stop()
 
@@ -143,9 +137,3 @@ class Edge:
                 request_id=call.request.request_id,
             )
         )
-
-    async def _watch_heads(self, http: HttpServer) -> None:
-        while True:
-            await asyncio.sleep(1)
-            http.check_heads(self._settings.head_seconds)
-            http.room.tell()

@@ -1,144 +1,203 @@
-"""What aiohttp's low-level server does wrong by itself, mended in a subclass of its connection.
-
-It answers its own parse errors in plain text, cuts lines at 8,190 bytes, leaves whoever reads a body waiting when the
-body's framing breaks, bounds neither the sum of the headers nor the time they take, and closes a connection in a way
-that loses the answer while the caller still sends. Its parser, its flow control and its book-keeping of connections
-are used as they are; the loop that serves one request after the other is our own, and costs less than a task each.
-"""
+"""One caller's connection to the API."""
 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
-
-from aiohttp.http import RawRequestMessage
-from aiohttp.streams import StreamReader
-from aiohttp.web_protocol import RequestPayloadError, _ErrInfo
+from typing import Final, Protocol, cast
 
 from edge import metrics
 from edge.errors import Refusal
-from edge.http.parsing import RequestReader
-from edge.http.request import HttpRequest, unreadable
+from edge.http.body import BodyFailure
+from edge.http.bounded_connection import Awaited, BoundedConnection
+from edge.http.buffer_limiter import BufferLimiter
+from edge.http.connection_limiter import ConnectionLimiter
+from edge.http.message import RequestMessage
+from edge.http.parser import RequestParser
+from edge.http.request import MAX_BODY_BYTES, HttpRequest
 from edge.http.response import Answer, refused
 
-if TYPE_CHECKING:
-    from edge.http.server import HttpServer
-
 DISCARD_BYTES: Final = 64 * 1_048_576
-"""How much of what a refused caller still sends is read and thrown away, so that it sees the answer."""
+"""How much of what a refused caller still sends is read and discarded, so that it sees the answer."""
 
 DISCARD_SECONDS: Final = 5.0
 
 _LOG = logging.getLogger(__name__)
 
 
-class Connection(RequestReader):
-    """One caller's connection."""
+class Host(Protocol):
+    """The server of a connection."""
 
-    __slots__ = (
-        "_discard_left",
-        "_end_wait",
-        "_lingering",
-        "_stall_seconds",
-        "on_lost",
-    )
+    connections: "set[Connection]"
+    """All that are open."""
 
-    def __init__(self, server: "HttpServer", loop: asyncio.AbstractEventLoop, **limits: Any) -> None:
-        super().__init__(server, server.room, loop, **limits)
-        self._stall_seconds = server.stall_seconds
-        self._end_wait: Callable[[], object] = self.force_close
-        self._lingering: asyncio.Future[None] | None = None
-        self._discard_left = DISCARD_BYTES
+    limiter: "ConnectionLimiter[Connection]"
+    buffers: "BufferLimiter[Connection]"
+
+    stopping: bool
+    """Whether each connection ends with the answer under way."""
+
+    async def answer(self, request: HttpRequest) -> Answer:
+        """Return the answer to a well-formed request; never fails."""
+        ...
+
+
+class Connection(BoundedConnection, asyncio.Protocol):
+    """Serves the requests of one caller, one after the other, in a task of its own."""
+
+    def __init__(self, host: Host) -> None:
+        self.held = 0
+        self.peername: object = None
         self.on_lost: Callable[[], object] | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._host = host
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._parser = RequestParser(MAX_BODY_BYTES)
+        self._request: HttpRequest | None = None
+        self._message_arrived: asyncio.Future[None] | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._lingering: asyncio.Future[None] | None = None
+        self._writing_paused = False
+        self._reading_paused = False
+        self._discard_left = DISCARD_BYTES
+        self._out_of_memory = False
 
     @property
     def closing(self) -> bool:
         """Whether the connection serves no further request."""
-        return self._close or self._force_close or self.crowded or cast("HttpServer", self._manager).stopping
+        return self._out_of_memory or self._host.stopping
 
     @property
     def busy(self) -> bool:
         """Whether a request of this caller has still to be answered."""
-        return self._request_in_progress or bool(self._messages)
+        return self._request is not None or bool(self._parser.messages)
 
     @property
     def lost(self) -> bool:
-        """Whether the caller has gone."""
-        return self.transport is None or self.transport.is_closing()
+        """Whether nothing can be sent any more."""
+        return self._transport is None or self._transport.is_closing()
+
+    @property
+    def broken(self) -> bool:
+        """Whether nothing that follows can be parsed."""
+        return self._parser.broken
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for a caller's first request."""
-        self.wait_for(self.force_close)
-        super().connection_made(transport)
+        """Wait for the first request."""
+        self._transport = cast("asyncio.Transport", transport)
+        self.peername = transport.get_extra_info("peername")
+        self.wait_for(Awaited.REQUEST)
+        self._host.connections.add(self)
+        if self._host.limiter.admit(self):
+            self.task = self._loop.create_task(self._serve_all())
 
-    async def start(self) -> None:
-        """Serve this caller's requests one after the other until either side is done."""
-        server = cast("HttpServer", self._manager)
+    def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - the reason makes no difference
+        """End whatever waits for this caller."""
+        self._transport = None
+        self._host.connections.discard(self)
+        self._host.limiter.leave(self)
+        self._host.buffers.release(self)
+        self._parser.close()
+        self._parser.messages.clear()
+        if self._request is not None:
+            self._request.fail_body(BodyFailure.INCOMPLETE)
+            if self.on_lost is not None:
+                self.on_lost()
+        for waiter in (self._message_arrived, self._writable, self._lingering):
+            _wake(waiter)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse bytes from the socket; those of a caller that has its answer are discarded."""
+        if self._lingering is not None:
+            self._discard_left -= len(data)
+            if self._discard_left <= 0:
+                _wake(self._lingering)
+            return
+        parser = self._parser
+        if parser.broken or self._out_of_memory:
+            return
+        parser.feed(data)
+        if parser.messages:
+            _wake(self._message_arrived)
+        elif parser.in_head:
+            if self.awaited is Awaited.REQUEST:
+                self.wait_for(Awaited.HEAD)
+            # The parser keeps a copy of an unfinished head.
+            if not self.hold(len(data)):
+                self.close()
+        if not self.hold(len(data)):
+            self._refuse_input()
+        if parser.has_rest and self._transport is not None:
+            self._reading_paused = True
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        """Note that the caller does not read; the transport calls it."""
+        self._writing_paused = True
+
+    def resume_writing(self) -> None:
+        """Note that the caller has read enough; the transport calls it."""
+        self._writing_paused = False
+        _wake(self._writable)
+
+    async def _serve_all(self) -> None:
         try:
-            while not (self._close or self._force_close):
-                message, payload = await self._next_message()
-                if not await self._serve(server, message, payload):
+            while (message := await self._next_message()) is not None:
+                if not await self._serve(message):
                     break
-                self._restart_idle_timer()
-                if self._messages:
-                    # Who asks for much at once waits as long for each as others do for one.
+                if self._parser.messages:
+                    # A caller that pipelines waits as long for each answer as others do for one.
                     await asyncio.sleep(0)
         except ConnectionError:
-            _LOG.debug("the caller %s has gone", self.peername)
+            _LOG.debug("the caller %s has disconnected", self.peername)
         finally:
-            self.force_close()
+            self.wait_for(Awaited.READER)
+            self.close()
 
-    async def _next_message(self) -> tuple[RawRequestMessage | _ErrInfo, StreamReader]:
-        if not self._messages:
-            self._waiter = self._loop.create_future()
-            self.wait_for(self.force_close)
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        self.waiting_since = 0.0
-        taken = self._messages.popleft()
-        if self._parser is not None:
-            self._parser.message_consumed()
-        if self._buffer_paused and len(self._messages) <= self._msg_queue_resume_size:
-            self._resume_reading_if_drained()
-        return taken
+    async def _next_message(self) -> RequestMessage | None:
+        """Return the next request; None when the connection is closed."""
+        parser = self._parser
+        if parser.has_rest and not parser.messages:
+            self._feed_rest()
+        if not parser.messages:
+            if self.lost:
+                return None
+            self.wait_for(Awaited.HEAD if parser.in_head else Awaited.REQUEST)
+            self._message_arrived = self._loop.create_future()
+            await self._message_arrived
+            self._message_arrived = None
+            if self.lost or not parser.messages:
+                return None
+        self.end_wait()
+        message = parser.messages.popleft()
+        if parser.has_rest and not parser.messages:
+            self._feed_rest()
+        return message
 
-    async def _serve(self, server: "HttpServer", message: RawRequestMessage | _ErrInfo, payload: StreamReader) -> bool:
+    def _feed_rest(self) -> None:
+        self._parser.feed_rest()
+        if self._reading_paused and not self._parser.has_rest and self._transport is not None:
+            self._reading_paused = False
+            self._transport.resume_reading()
+
+    async def _serve(self, message: RequestMessage) -> bool:
         """Answer one request; return whether the connection is kept."""
-        self._request_in_progress = True
+        request = self._request = HttpRequest(message, self)
         try:
-            if isinstance(message, _ErrInfo):
-                request = HttpRequest(unreadable(self._head), payload, self)
-                answer = self._malformed(message, request)
+            if message.malformed:
+                answer = self._malformed(request, message.malformed)
             else:
-                request = HttpRequest(message, payload, self)
-                self._current_request = cast("Any", request)
-                answer = await server.answer(request)
+                answer = await self._host.answer(request)
             await answer.send(request)
-            return answer.keep_alive and (payload.is_eof() or await self._skip(payload))
+            return answer.keep_alive and await request.skip_body(DISCARD_SECONDS)
         finally:
-            self._current_request = None
-            self._request_in_progress = False
-            self._room.release(self)
-            if self._handler_waiter is not None and not self._handler_waiter.done():
-                self._handler_waiter.set_result(None)
+            self._request = None
+            self._host.buffers.release(self)
 
-    async def _skip(self, payload: StreamReader) -> bool:
-        """Read over a body that nobody wanted; return whether its end was reached."""
-        try:
-            async with asyncio.timeout(DISCARD_SECONDS):
-                while await payload.readany():
-                    pass
-        except (TimeoutError, RequestPayloadError, BlockingIOError):
-            return False
-        return True
-
-    def _malformed(self, error: _ErrInfo, request: HttpRequest) -> Answer:
+    def _malformed(self, request: HttpRequest, reason: str) -> Answer:
         metrics.MALFORMED.add()
-        # The parser's own words quote the request, a credential among its headers.
-        kind = type(error.exc).__name__
-        _LOG.info("malformed request from %s, request %s: %s", self.peername, request.request_id, kind)
+        # The reason quotes nothing of the request: a credential may be among its headers.
+        _LOG.info("malformed request from %s, request %s: %s", self.peername, request.request_id, reason)
         try:
             request.check_length()
         except Refusal as too_large:
@@ -146,94 +205,93 @@ class Connection(RequestReader):
         problem = {"name": "request", "reason": "is not well-formed HTTP"}
         return refused(Refusal("invalid_request", details=[problem]), request)
 
-    def _restart_idle_timer(self) -> None:
-        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
-        if self._keepalive_handle is None:
-            self._keepalive_handle = self._loop.call_at(self._next_keepalive_close_time, self._process_keepalive)
+    def hold(self, size: int) -> bool:
+        """Count bytes for this connection until its request is served; return whether they may be kept."""
+        return self._host.buffers.hold(self, size)
 
-    def wait_for(self, end_wait: Callable[[], object]) -> None:
-        """Note that the caller keeps the server waiting from now on; `end_wait` ends that for want of room."""
-        self.waiting_since = self._loop.time()
-        self._end_wait = end_wait
+    def _refuse_input(self) -> None:
+        """Drop the body under way: requests of other callers take the memory."""
+        self._out_of_memory = True
+        if self._parser.last_body is not None:
+            self._parser.last_body.fail(BodyFailure.NO_MEMORY)
 
-    def lose_patience(self) -> None:
-        """Wait no longer for the caller, to whom it may still be told."""
-        self._end_wait()
+    def stop_waiting(self) -> None:
+        """End the wait for the caller; where its body is awaited, it still gets an answer."""
+        if self.awaited is Awaited.BODY and self._request is not None:
+            self._request.fail_body(BodyFailure.LATE)
+        else:
+            self.evict()
 
     def evict(self) -> None:
-        """End a connection for which there is no room."""
-        if self.busy:
+        """End the connection; an answer that is not sent yet is cut off."""
+        if self.busy or self.lost:
             self.abort()
         else:
-            self.force_close()
+            self.close()
 
     def write(self, data: bytes) -> None:
-        """Queue bytes for the caller.
+        """Queue bytes for sending.
 
         Raises:
-            ConnectionResetError: the caller has gone.
+            ConnectionResetError: the caller has disconnected.
         """
-        if self.transport is None or self.transport.is_closing():
-            raise ConnectionResetError("the caller has gone")
-        self.transport.write(data)
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionResetError("the caller has disconnected")
+        self._transport.write(data)
 
     async def drain(self) -> None:
-        """Wait until the caller has taken enough of what is queued.
+        """Wait until the caller has read enough of what is queued.
 
         Raises:
-            ConnectionResetError: the caller has gone, or has taken too little for too long.
+            ConnectionResetError: the caller has disconnected, or was evicted because it reads too slowly.
         """
-        if self.writing_paused and self.transport is not None:
-            size = self.transport.get_write_buffer_size()
-            if not self.hold(size):
-                raise ConnectionResetError("there is no room for what the caller does not read")
-            self.wait_for(self.abort)
-            try:
-                async with asyncio.timeout(self._stall_seconds):
-                    await self._drain_helper()
-            except TimeoutError:
-                raise ConnectionResetError("the caller has stopped reading") from None
-            finally:
-                self.waiting_since = 0.0
-                self._room.release(self, size)
-
-    def abort(self) -> None:
-        """End the connection so that the caller cannot take what it got for the whole."""
-        if self.transport is not None:
-            self.transport.abort()
-        self.force_close()
-
-    def data_received(self, data: bytes) -> None:
-        """Take bytes from the socket; they are thrown away from a caller that has its answer."""
-        if self._lingering is None:
-            super().data_received(data)
+        if not self._writing_paused or self._transport is None:
             return
-        self._discard_left -= len(data)
-        if self._discard_left <= 0 and not self._lingering.done():
-            self._lingering.set_result(None)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """Wake whoever waits for this caller."""
-        super().connection_lost(exc)
-        if self._lingering is not None and not self._lingering.done():
-            self._lingering.set_result(None)
+        size = self._transport.get_write_buffer_size()
+        if not self.hold(size):
+            raise ConnectionResetError("no memory is left for what the caller does not read")
+        self._writable = self._loop.create_future()
+        try:
+            with self.waiting(Awaited.READER):
+                await self._writable
+        finally:
+            self._writable = None
+            self._host.buffers.release(self, size)
+        if self.lost:
+            raise ConnectionResetError("the caller has disconnected")
 
     async def linger(self) -> None:
-        """Say that nothing more comes, then read on and discard until the caller has seen the answer.
+        """Close the connection in such a way that a caller that is still sending sees its answer.
 
-        Closing at once while the caller still sends would reset the connection, and the answer with it.
+        Closing at once would reset the connection, and the answer with it.
         """
-        if self.lost:
+        transport = self._transport
+        if transport is None or transport.is_closing():
             return
-        transport = cast("asyncio.Transport", self.transport)
         self._lingering = self._loop.create_future()
-        self._room.release(self)
-        self.wait_for(self.force_close)
+        self._host.buffers.release(self)
         try:
             transport.write_eof()
             transport.resume_reading()
-            async with asyncio.timeout(DISCARD_SECONDS):
-                await self._lingering
+            with self.waiting(Awaited.READER):
+                async with asyncio.timeout(DISCARD_SECONDS):
+                    await self._lingering
         except (OSError, RuntimeError, NotImplementedError, TimeoutError):
             pass
-        self.force_close()
+        self.close()
+
+    def close(self) -> None:
+        """End the connection once everything written is sent."""
+        if self._transport is not None:
+            self._transport.close()
+        _wake(self._message_arrived)
+
+    def abort(self) -> None:
+        """Reset the connection, so that the caller cannot take what it received for complete."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _wake(waiter: "asyncio.Future[None] | None") -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)

@@ -1,19 +1,23 @@
-"""A bounded number of connections; where it is reached, those that keep the server waiting longest are evicted."""
+"""Bounds the number of connections."""
 
 from collections.abc import Iterable
 from typing import Final, Generic, Protocol, TypeVar
 
-# Those evicted go together with a few more, so that a crowd is not sorted once for every newcomer.
+# Somewhat more than necessary are evicted together, so that connections are not sorted for every new one.
 _SLACK: Final = 0.05
 
 
-class Evictable(Protocol):
-    """A connection that can be ended to make room for another."""
+class Waiting(Protocol):
+    """A connection whose caller may keep the server waiting."""
 
     @property
     def waiting_since(self) -> float:
-        """Since when the server waits for it, by the loop's clock; 0 while a request of it is under way."""
+        """Time of the loop's clock; 0 while a request is being served."""
         ...
+
+
+class Evictable(Waiting, Protocol):
+    """A connection that can be ended in favour of another."""
 
     def evict(self) -> None:
         """End the connection."""
@@ -21,10 +25,14 @@ class Evictable(Protocol):
 
 
 C = TypeVar("C", bound=Evictable)
+W = TypeVar("W", bound=Waiting)
 
 
 class ConnectionLimiter(Generic[C]):
-    """At most `limit` connections; one with a request under way is never evicted."""
+    """At most `limit` connections; a new one replaces those that have kept the server waiting longest.
+
+    A connection whose request is being served is never evicted.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -33,9 +41,9 @@ class ConnectionLimiter(Generic[C]):
         """How many were evicted or refused so far."""
 
     def admit(self, newcomer: C) -> bool:
-        """Take a connection in; others are evicted for it, or it is itself where all others have requests under way.
+        """Admit a connection and evict others for it; where all others are being served, evict it instead.
 
-        Return whether it was taken in.
+        Return whether it was admitted.
         """
         excess = len(self.connections) + 1 - self.limit
         if excess > 0:
@@ -56,7 +64,7 @@ class ConnectionLimiter(Generic[C]):
         self.connections.discard(connection)
 
 
-def longest_waiting(connections: Iterable[C]) -> list[C]:
-    """Return those that the server waits for, the longest first."""
+def longest_waiting(connections: Iterable[W]) -> list[W]:
+    """Return the connections whose callers keep the server waiting, the longest wait first."""
     waiting = ((connection.waiting_since, connection) for connection in connections)
     return [connection for since, connection in sorted(waiting, key=lambda pair: pair[0]) if since]

@@ -39,6 +39,7 @@ class Listener:
                 door = socket.create_server(place, family=family, backlog=_BACKLOG, reuse_port=shared)
                 self._sockets.append(door)
                 self.port = door.getsockname()[1]
+                door.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
                 # Those who are taken inherit it. Otherwise the kernel keeps megabytes for each that reads nothing.
                 door.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         except OSError:

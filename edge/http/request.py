@@ -2,50 +2,46 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
-
-from aiohttp.http import HttpVersion11, RawRequestMessage
-from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
-from aiohttp.web_protocol import RequestPayloadError
-from multidict import CIMultiDict, CIMultiDictProxy
-from yarl import URL
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from edge.errors import Refusal
+from edge.http.body import BodyFailure
+from edge.http.bounded_connection import Awaited
+from edge.http.caller import Caller
+from edge.http.message import RequestMessage
 from edge.http.request_id import request_id_from
-
-if TYPE_CHECKING:
-    from edge.http.connection import Connection
 
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body of a request, every route. (SPEC.md, Request and payload bounds)."""
 
 _LENGTH: Final = re.compile(r"0*([0-9]+)")
-_HEADER_LINE: Final = re.compile(rb"\r\n([A-Za-z0-9-]+):[ \t]*([^\x00-\x1f\x7f]*?)[ \t]*(?=\r\n)")
 _ABSOLUTE_FORM: Final = re.compile(r"https?://[^/?]*", re.IGNORECASE)
-
-
-def unreadable(head: bytes) -> RawRequestMessage:
-    """Return what stands in for a request that the parser refused, with those headers that can be told all the same."""
-    lines = _HEADER_LINE.findall(head.partition(b"\r\n\r\n")[0] + b"\r\n")
-    headers = CIMultiDict((name.decode(), value.decode("utf-8", "surrogateescape")) for name, value in lines)
-    return RawRequestMessage(
-        "UNKNOWN", "/", HttpVersion11, CIMultiDictProxy(headers), (), True, None, False, False, URL("/")
-    )
+_INVALID_BODY: Final[Mapping[BodyFailure, str]] = MappingProxyType(
+    {
+        BodyFailure.MALFORMED: "is not framed as its headers say",
+        BodyFailure.LATE: "did not arrive in time",
+        BodyFailure.INCOMPLETE: "did not arrive whole",
+    }
+)
+_REFUSED_BODY: Final[Mapping[BodyFailure, str]] = MappingProxyType(
+    {BodyFailure.TOO_LARGE: "payload_too_large", BodyFailure.NO_MEMORY: "runtime_unreachable"}
+)
 
 
 class HttpRequest:
-    """One request, as the parser took it.
+    """One request.
 
-    `path` and `query` are raw, as sent: nothing in them is decoded, bytes beyond ASCII are surrogates.
+    `path` and `query` are raw, as sent: nothing in them is decoded, bytes that are no UTF-8 are surrogates.
     """
 
     __slots__ = (
+        "_body",
         "_body_given_up",
         "_headers",
-        "_payload",
+        "_message",
         "connection",
-        "message",
         "method",
         "origin",
         "path",
@@ -53,39 +49,43 @@ class HttpRequest:
         "request_id",
     )
 
-    def __init__(self, message: RawRequestMessage, payload: StreamReader, connection: "Connection") -> None:
-        self.message = message
+    def __init__(self, message: RequestMessage, connection: Caller) -> None:
+        self._message = message
+        self._headers = message.headers
+        self._body = message.body
+        self._body_given_up = False
         self.connection = connection
-        self.method: str = message.method
-        target = message.path
+        self.method = message.method
+        target = message.target
         if not target.startswith("/"):
             target = _ABSOLUTE_FORM.sub("", target, count=1) or "/"
         self.path, _, self.query = target.partition("?")
-        self._headers = message.headers
-        self._payload = payload
-        self._body_given_up = False
-        self.origin: str | None = self._headers.get("Origin")
+        self.origin = self.header("Origin")
         self.request_id = request_id_from(self.header_values("X-Request-Id"))
 
     def header_values(self, name: str) -> Sequence[str]:
-        """Return every value of a header, in order; bytes beyond ASCII may be surrogates."""
-        return self._headers.getall(name, ())
+        """Return every value of a header, in order; bytes that are no UTF-8 are surrogates."""
+        return self._headers.get(name.lower(), ())
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header."""
-        return self._headers.get(name)
+        values = self._headers.get(name.lower())
+        return values[0] if values else None
+
+    @property
+    def before_http_1_1(self) -> bool:
+        """Whether its version is lower than 1.1."""
+        return self._message.before_http_1_1
 
     @property
     def keep_alive(self) -> bool:
         """Whether the connection may serve another request after this one."""
-        message = self.message
-        # After an upgrade that was asked for and declined, what follows may be no HTTP.
-        return not (message.should_close or message.upgrade or self._body_given_up or self.connection.closing)
+        return self._message.keep_alive and not (self._body_given_up or self.connection.closing)
 
     @property
     def chunked(self) -> bool:
         """Whether the body comes without a declared length."""
-        return bool(self.message.chunked)
+        return self._body is not None and "transfer-encoding" in self._headers
 
     def check_framing(self) -> None:
         """Refuse a body that is declared too long, or framed in a way that cannot be bounded.
@@ -94,14 +94,14 @@ class HttpRequest:
             Refusal: `payload_too_large` or `invalid_request`.
         """
         self.check_length()
-        if self._payload is EMPTY_PAYLOAD:
+        if self._body is None:
             return
         codings = self.header_values("Transfer-Encoding")
         if codings and [coding.strip().lower() for coding in codings] != ["chunked"]:
-            raise self._bad_body("has a Transfer-Encoding other than chunked")
+            raise self._invalid_body("has a Transfer-Encoding other than chunked")
 
     def check_length(self) -> None:
-        """Refuse a body that is declared too long, with more digits than the parser can count to as well.
+        """Refuse a body that is declared too long, also with more digits than the parser can count.
 
         Raises:
             Refusal: `payload_too_large`.
@@ -109,7 +109,8 @@ class HttpRequest:
         given = self.header("Content-Length")
         length = _LENGTH.fullmatch(given) if given else None
         if length and (len(length[1]) > len(str(MAX_BODY_BYTES)) or int(length[1]) > MAX_BODY_BYTES):
-            raise self._too_large()
+            self._body_given_up = True
+            raise Refusal("payload_too_large")
 
     def check_encoding(self) -> None:
         """Refuse a compressed body: nothing is ever decompressed.
@@ -123,7 +124,7 @@ class HttpRequest:
 
     def invite_body(self) -> None:
         """Send `100 Continue` to a caller that waits for it before it sends its body."""
-        if self._payload.is_eof() or self.message.version < HttpVersion11 or self.connection.lost:
+        if not self.body_pending or self.before_http_1_1 or self.connection.lost:
             return
         if any(value.strip().lower() == "100-continue" for value in self.header_values("Expect")):
             self.connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -132,72 +133,53 @@ class HttpRequest:
         """Return the whole body as sent, not decompressed.
 
         Raises:
-            Refusal: `payload_too_large` as soon as the bound is passed; `invalid_request` when the body is broken or
-                takes longer than `seconds`; `runtime_unreachable` when calls under way leave no room for it.
+            Refusal: `payload_too_large` as soon as the bound is exceeded; `invalid_request` when the body is broken or
+                takes longer than `seconds`; `runtime_unreachable` when no memory may be used for it.
         """
-        if self._payload is EMPTY_PAYLOAD:
+        body = self._body
+        if body is None:
             return b""
-        if self.connection.crowded:
-            raise self._no_room()
-        if self.connection.lost:
-            raise self._bad_body("did not arrive whole")
-        # The caller hears of it when there is no room to wait any longer.
-        self.connection.wait_for(lambda: self.fail_body(TimeoutError()))
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._read()
-        except TimeoutError:
-            raise self._bad_body("did not arrive in time") from None
-        except ConnectionError:
-            raise self._bad_body("did not arrive whole") from None
-        except BlockingIOError:
-            raise self._no_room() from None
-        except RequestPayloadError:
-            raise self._bad_body("is not framed as its headers say") from None
-        finally:
-            self.connection.waiting_since = 0.0
-
-    async def _read(self) -> bytes:
-        parts: list[bytes] = []
-        size = 0
-        try:
-            while part := await self._payload.readany():
-                size += len(part)
-                if size > MAX_BODY_BYTES:
-                    raise self._too_large()
-                parts.append(part)
-            return parts[0] if len(parts) == 1 else b"".join(parts)
-        finally:
-            # The traceback of a failure lives as long as the connection.
-            parts.clear()
-
-    def _too_large(self) -> Refusal:
+        if not (body.complete or body.failure):
+            try:
+                with self.connection.waiting(Awaited.BODY):
+                    async with asyncio.timeout(seconds):
+                        await body.settled()
+            except TimeoutError:
+                body.fail(BodyFailure.LATE)
+        if body.failure is None:
+            return body.take()
         self._body_given_up = True
-        return Refusal("payload_too_large")
+        if body.failure in _REFUSED_BODY:
+            raise Refusal(_REFUSED_BODY[body.failure])
+        raise self._invalid_body(_INVALID_BODY[body.failure])
 
-    def _no_room(self) -> Refusal:
-        self._body_given_up = True
-        return Refusal("runtime_unreachable")
-
-    def _bad_body(self, reason: str) -> Refusal:
+    def _invalid_body(self, reason: str) -> Refusal:
         self._body_given_up = True
         return Refusal("invalid_request", details=[{"name": "body", "reason": reason}])
 
     @property
     def body_pending(self) -> bool:
         """Whether bytes of the body have still to arrive."""
-        return not self._payload.is_eof()
+        return self._body is not None and not self._body.complete
 
     def give_up_body(self) -> None:
         """Leave what has still to arrive unread: the connection ends with the answer."""
         self._body_given_up = self._body_given_up or self.body_pending
 
-    def fail_body(self, error: BaseException) -> None:
-        """Wake whoever reads the body with an error."""
-        self._payload.set_exception(error)
+    def fail_body(self, failure: BodyFailure) -> None:
+        """End the wait for the body."""
+        if self._body is not None:
+            self._body.fail(failure)
 
-    def _cancel(self, error: BaseException) -> None:
-        """End whatever waits for this caller; aiohttp calls it when the connection is lost or the server stops."""
-        self.fail_body(error)
-        if self.connection.on_lost is not None:
-            self.connection.on_lost()
+    async def skip_body(self, seconds: float) -> bool:
+        """Read over a body that is not used; return whether its end was reached."""
+        body = self._body
+        if body is None or body.complete:
+            return True
+        body.discard()
+        try:
+            async with asyncio.timeout(seconds):
+                await body.settled()
+        except TimeoutError:
+            return False
+        return body.complete and body.failure is None

@@ -7,8 +7,6 @@ from time import time
 from types import MappingProxyType
 from typing import Final
 
-from aiohttp.http import HttpVersion11
-
 from edge.errors import Refusal, envelope
 from edge.http.cors import cors_lines
 from edge.http.request import HttpRequest
@@ -78,7 +76,7 @@ class Answer:
     def _connection_line(self, request: HttpRequest) -> str:
         if not self.keep_alive:
             return "Connection: close\r\n"
-        return "" if request.message.version >= HttpVersion11 else "Connection: keep-alive\r\n"
+        return "Connection: keep-alive\r\n" if request.before_http_1_1 else ""
 
     async def send(self, request: HttpRequest) -> None:
         """Write the whole answer."""

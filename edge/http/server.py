@@ -1,106 +1,119 @@
-"""The connections of one listener, and what is done to all of them."""
+"""The API's HTTP server: its connections and their bounds."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final, cast
-
-from aiohttp import web
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
 
 from edge import metrics
 from edge.errors import Refusal
-from edge.http.api_connections import Room
+from edge.http.bounded_connection import Timeouts
+from edge.http.buffer_limiter import BufferLimiter
 from edge.http.connection import Connection
+from edge.http.connection_limiter import ConnectionLimiter
+from edge.http.connection_watch import watch_connections
 from edge.http.listener import Listener
 from edge.http.request import HttpRequest
 from edge.http.response import Answer, refused
 from telemetry import Family
 
-_LAST_CALL_SECONDS: Final = 1.0
-_LOOK_SECONDS: Final = 0.02
-_BREAK_OFF_SECONDS: Final = 0.5
+_LAST_REQUEST_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 0.02
+_CANCEL_SECONDS: Final = 0.5
 
 _LOG = logging.getLogger(__name__)
 
 
-class HttpServer(web.Server):
-    """Makes a `Connection` for every caller."""
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """Bounds of one server: connections, bytes of requests and answers under way, and seconds."""
 
-    def __init__(
-        self,
-        handler: Callable[[HttpRequest], Awaitable[Answer]],
-        room: Room,
-        *,
-        idle_seconds: float,
-        stall_seconds: float,
-    ) -> None:
-        super().__init__(handler, keepalive_timeout=idle_seconds, access_log=None)  # type: ignore[arg-type]
-        self.room = room
-        self.stall_seconds = stall_seconds
+    connections: int
+    buffer_bytes: int
+    timeouts: Timeouts
+
+
+class HttpServer:
+    """Serves HTTP/1.1 from the moment it is made, in the running loop."""
+
+    def __init__(self, handler: Callable[[HttpRequest], Awaitable[Answer]], limits: HttpLimits) -> None:
+        self.connections: set[Connection] = set()
+        """All that are open."""
+        self.limiter = ConnectionLimiter[Connection](limits.connections)
+        loop = asyncio.get_running_loop()
+        self.buffers = BufferLimiter(limits.buffer_bytes, self.limiter.connections, loop.time)
         self.stopping = False
         """Whether each connection ends with the answer under way."""
         self._handler = handler
+        self._watch = loop.create_task(watch_connections(lambda: self.connections, limits.timeouts, self._evicted))
 
     def __call__(self) -> Connection:
         """Return the protocol of a new connection."""
-        return Connection(self, loop=self._loop, **self._kwargs)
-
-    def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
-        """Take a caller in; aiohttp calls it."""
-        super().connection_made(handler, transport)
-        self.room.admit(handler)
-
-    def connection_lost(self, handler: Any, exc: BaseException | None = None) -> None:
-        """Let a caller go; aiohttp calls it."""
-        super().connection_lost(handler, exc)
-        self.room.leave(handler)
-
-    @property
-    def _callers(self) -> Iterable[Connection]:
-        return cast("Iterable[Connection]", self.connections)
+        return Connection(self)
 
     async def answer(self, request: HttpRequest) -> Answer:
-        """Return the handler's answer; a defect of the handler is `internal`."""
+        """Return the handler's answer; an exception becomes `internal`."""
         try:
             return await self._handler(request)
-        except Exception:  # noqa: BLE001 - whatever it is, the caller learns nothing of it
+        except Exception:  # noqa: BLE001 - the caller learns nothing of a defect
             _LOG.exception("request %s failed", request.request_id)
             return refused(Refusal("internal"), request)
 
     def measured(self) -> list[Family]:
-        """Return how many callers there are, and what they keep here; from any thread."""
-        in_flight = sum(connection.busy for connection in tuple(self._callers))
-        return [metrics.IN_FLIGHT.now(in_flight), *self.room.measured()]
+        """Return how many connections and bytes there are; from any thread."""
+        in_flight = sum(connection.busy for connection in tuple(self.connections))
+        return [
+            metrics.IN_FLIGHT.now(in_flight),
+            metrics.CONNECTIONS.now(len(self.limiter.connections)),
+            metrics.CONNECTIONS_LIMIT.now(self.limiter.limit),
+            metrics.HELD.now(self.buffers.held),
+            metrics.HELD_LIMIT.now(self.buffers.limit),
+            metrics.SENT_AWAY.now(self._evicted()),
+        ]
 
-    def check_heads(self, head_seconds: float) -> None:
-        """Close every connection whose caller takes too long over its headers."""
-        now = self._loop.time()
-        for connection in self._callers:
-            connection.check_head(now, head_seconds)
+    def _evicted(self) -> int:
+        return self.limiter.evicted + self.buffers.evicted
 
     async def stop(self, listener: Listener, drain_seconds: float) -> None:
-        """Stop listening, and answer what was asked; calls that take longer than `drain_seconds` are broken off."""
+        """Stop listening and answer what was asked; requests that take longer than `drain_seconds` are cut off."""
         self.stopping = True
         await listener.close()
         try:
             async with asyncio.timeout(drain_seconds):
                 await self._drain()
         except TimeoutError:
-            _LOG.warning("calls still under way after %s s are broken off", drain_seconds)
-        await self.shutdown(_BREAK_OFF_SECONDS)
+            _LOG.warning("requests still under way after %s s are cut off", drain_seconds)
+        self._watch.cancel()
+        await asyncio.gather(self._watch, return_exceptions=True)
+        await self._cancel()
 
     async def _drain(self) -> None:
-        """Wait for every call under way, and a moment for those of callers who are connected.
+        """Wait for every request under way, and a moment for those of callers who are connected.
 
-        What they ask on a connection that is being closed would be lost; the answer to it tells them to leave.
+        A request on a connection that is being closed would be lost; the answer to it tells the caller to leave.
         """
-        heard_until = self._loop.time() + _LAST_CALL_SECONDS
+        until = self._loop_time() + _LAST_REQUEST_SECONDS
         under_way = True
         while under_way:
             under_way = False
-            for connection in self._callers:
-                if connection.busy or (not connection.lost and self._loop.time() < heard_until):
+            for connection in tuple(self.connections):
+                if connection.busy or (not connection.lost and self._loop_time() < until):
                     under_way = True
                 else:
                     connection.close()
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _cancel(self) -> None:
+        """End all connections and the tasks that serve them."""
+        tasks = [connection.task for connection in self.connections if connection.task is not None]
+        for connection in tuple(self.connections):
+            connection.evict()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CANCEL_SECONDS)
+
+    @staticmethod
+    def _loop_time() -> float:
+        return asyncio.get_running_loop().time()

@@ -36,14 +36,14 @@ def _service(start: Callable[..., Service]) -> Service:
 def taken(service: Service, size: int) -> Iterator[None]:
     """So much room is somebody else's for a while."""
     neighbour: Any = Neighbour()
-    room = service.edge._http.room if service.edge._http else None
-    assert room is not None
+    assert service.edge._http is not None
+    buffers = service.edge._http.buffers
 
     async def take() -> None:
-        room.hold(neighbour, size)
+        buffers.hold(neighbour, size)
 
     async def leave() -> None:
-        room.leave(neighbour)
+        buffers.release(neighbour)
 
     service.thread.run(take())
     try:
@@ -57,7 +57,7 @@ def later(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Everybody who keeps the edge waiting has done so for long."""
     assert service.edge._http
     with monkeypatch.context() as patch:
-        patch.setattr(service.edge._http.room, "_clock", lambda: float("inf"))
+        patch.setattr(service.edge._http.buffers, "_clock", lambda: float("inf"))
         yield
 
 
@@ -82,7 +82,7 @@ def test_a_small_call_finds_room_all_the_same(service: Service) -> None:
 def test_a_slow_body_is_told_when_its_room_is_needed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with Wire(service.edge.port) as wire:
         post(wire, LARGE[:300_000], len(LARGE))
-        wait_until(lambda: service.edge._http is not None and service.edge._http.room._held >= 300_000)
+        wait_until(lambda: service.edge._http is not None and service.edge._http.buffers.held >= 300_000)
         with later(service, monkeypatch), taken(service, ROOM):
             reply = wire.read()
         assert reply.json["error"]["details"] == [{"name": "body", "reason": "did not arrive in time"}]
@@ -91,7 +91,7 @@ def test_a_slow_body_is_told_when_its_room_is_needed(service: Service, monkeypat
 def test_slow_headers_are_cut_off_when_their_room_is_needed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with Wire(service.edge.port) as wire:
         wire.send(b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000)
-        wait_until(lambda: service.edge._http is not None and service.edge._http.room._held >= 40_000)
+        wait_until(lambda: service.edge._http is not None and service.edge._http.buffers.held >= 40_000)
         with later(service, monkeypatch), taken(service, ROOM):
             assert wire.closed()
 
@@ -101,7 +101,7 @@ def test_a_reader_that_takes_nothing_is_broken_off_when_its_room_is_needed(
 ) -> None:
     with Wire(service.edge.port) as wire:
         wire.send(b"GET /openapi.json HTTP/1.1\r\nHost: test\r\n\r\n" * 100)
-        wait_until(lambda: service.edge._http is not None and service.edge._http.room._held > 65_536)
+        wait_until(lambda: service.edge._http is not None and service.edge._http.buffers.held > 65_536)
         with later(service, monkeypatch), taken(service, ROOM):
             wait_until(lambda: service.edge._http is not None and not service.edge._http.connections)
 
@@ -150,7 +150,7 @@ def test_calls_under_way_are_not_cut_off_for_a_newcomer(start: Callable[..., Ser
         for wire in (one, other):
             wire.send("\r\n".join(["GET /api/v1/me HTTP/1.1", "Host: test", *CREDENTIALS]) + "\r\n\r\n")
         wait_until(
-            lambda: service.edge._http is not None and sum(each.busy for each in service.edge._http._callers) == 2
+            lambda: service.edge._http is not None and sum(each.busy for each in service.edge._http.connections) == 2
         )
         with Wire(service.edge.port) as newcomer:
             assert newcomer.closed()
@@ -162,7 +162,7 @@ def test_calls_under_way_are_not_cut_off_for_a_newcomer(start: Callable[..., Ser
 def test_nothing_is_left_once_all_have_gone(service: Service) -> None:
     def left() -> int:
         assert service.edge._http
-        return service.edge._http.room._held + len(service.edge._http.room.connections)
+        return service.edge._http.buffers.held + len(service.edge._http.connections)
 
     for body in (LARGE, b"{", b"x" * MAX_BODY_BYTES, b""):
         with Wire(service.edge.port) as wire:

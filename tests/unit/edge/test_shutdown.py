@@ -52,7 +52,7 @@ def test_a_body_under_way_is_read_to_its_end_before_the_stop(start: Start) -> No
     service = start()
     with Wire(service.edge.port) as wire:
         wire.send("POST /api/v1/runs/run_1/cancel HTTP/1.1\r\nHost: test\r\nContent-Length: 20\r\n\r\n{")
-        wait_until(lambda: service.edge._http is not None and any(each.busy for each in service.edge._http._callers))
+        wait_until(lambda: service.edge._http is not None and any(each.busy for each in service.edge._http.connections))
         stopping = service.thread.submit(service.edge.stop())
         wait_until(lambda: service.edge._http is not None and service.edge._http.stopping)
         reply = wire.send(b"}" + b" " * 18).read()

@@ -5,15 +5,18 @@ from collections.abc import Iterator
 import pytest
 
 from edge.errors import Refusal
-from edge.http.api_connections import Room
+from edge.http.bounded_connection import Awaited, Timeouts
 from edge.http.listener import Listener
-from edge.http.parsing import MAX_HEAD_BYTES, MAX_LINE_BYTES
+from edge.http.parser import MAX_HEAD_BYTES, MAX_LINE_BYTES
 from edge.http.request import MAX_BODY_BYTES, HttpRequest
 from edge.http.response import Answer, refused
-from edge.http.server import HttpServer
+from edge.http.server import HttpLimits, HttpServer
 from tests.unit.edge.wire import LoopThread, Reply, Wire, wait_until
 
 CHUNK = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+
+
+TIMEOUTS = Timeouts(idle=60, head=30, stall=0.2)
 
 
 class Echo:
@@ -26,8 +29,7 @@ class Echo:
         self._listener: Listener | None = None
 
     async def start(self) -> None:
-        room = Room(100, 8_000_000, asyncio.get_running_loop().time)
-        self.http = HttpServer(self.handle, room, idle_seconds=60, stall_seconds=0.2)
+        self.http = HttpServer(self.handle, HttpLimits(100, 8_000_000, TIMEOUTS))
         self._listener = Listener(self.http, "127.0.0.1", 0)
         self.port = self._listener.port
 
@@ -55,13 +57,18 @@ class Echo:
         return Answer(200, f"{request.method} {request.path}?{request.query} {len(body)}".encode("utf-8", "replace"))
 
 
-@pytest.fixture(name="echo", scope="module")
-def _echo() -> Iterator[Echo]:
+@pytest.fixture(name="thread", scope="module")
+def _thread() -> Iterator[LoopThread]:
     with LoopThread() as thread:
-        echo = Echo()
-        thread.run(echo.start())
-        yield echo
-        thread.run(echo.stop())
+        yield thread
+
+
+@pytest.fixture(name="echo", scope="module")
+def _echo(thread: LoopThread) -> Iterator[Echo]:
+    echo = Echo()
+    thread.run(echo.start())
+    yield echo
+    thread.run(echo.stop())
 
 
 @pytest.fixture(name="wire")
@@ -320,14 +327,19 @@ def test_a_caller_that_leaves_in_mid_body_is_forgotten(echo: Echo) -> None:
     wait_until(lambda: request.connection not in echo.http.connections if echo.http else False)
 
 
-def test_slow_headers_are_cut_off_and_idle_connections_are_not(echo: Echo) -> None:
-    assert echo.http is not None
+async def evict_overdue(http: HttpServer, timeouts: Timeouts) -> None:
+    for connection in tuple(http.connections):
+        connection.evict_if_overdue(asyncio.get_running_loop().time(), timeouts)
+
+
+def test_slow_headers_are_cut_off_and_idle_connections_are_not(thread: LoopThread, echo: Echo) -> None:
+    http = echo.http
+    assert http is not None
     with Wire(echo.port) as slow, Wire(echo.port) as idle:
         assert idle.call("GET", "/").status == 200
         slow.send("GET / HTTP/1.1\r\nHos")
-        wait_until(lambda: any(connection._head_since for connection in echo.http.connections))  # type: ignore[union-attr]
-        slow_loop = next(iter(echo.http.connections))._loop
-        slow_loop.call_soon_threadsafe(echo.http.check_heads, -1.0)
+        wait_until(lambda: any(each.awaited is Awaited.HEAD for each in http.connections))
+        thread.run(evict_overdue(http, TIMEOUTS._replace(head=-1.0)))
         assert slow.closed()
         assert idle.call("GET", "/").status == 200
 

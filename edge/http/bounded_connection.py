@@ -1,0 +1,72 @@
+"""Bounds how long the caller of a connection may keep the server waiting."""
+
+from asyncio import get_running_loop
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum, auto
+from typing import NamedTuple
+
+
+class Awaited(Enum):
+    """What a connection waits for from its caller."""
+
+    NOTHING = auto()
+    """A request is being served."""
+    REQUEST = auto()
+    HEAD = auto()
+    """The rest of a request line and headers."""
+    BODY = auto()
+    READER = auto()
+    """That the caller reads its answer."""
+
+
+class Timeouts(NamedTuple):
+    """How long a caller may keep a connection waiting, in seconds; bodies are bounded where they are read."""
+
+    idle: float
+    head: float
+    stall: float
+
+    def seconds(self, awaited: Awaited) -> float:
+        """Return the bound of one kind of wait."""
+        if awaited is Awaited.REQUEST:
+            return self.idle
+        if awaited is Awaited.HEAD:
+            return self.head
+        return self.stall if awaited is Awaited.READER else float("inf")
+
+
+class BoundedConnection:
+    """Base of every connection, of the API and of the console: what it waits for, and since when."""
+
+    awaited = Awaited.NOTHING
+    waiting_since = 0.0
+    """Time of the loop's clock; 0 while a request is being served."""
+
+    def wait_for(self, awaited: Awaited) -> None:
+        """Count the time from now on as the caller's."""
+        self.awaited = awaited
+        self.waiting_since = get_running_loop().time()
+
+    def end_wait(self) -> None:
+        """Count the time from now on as the server's."""
+        self.awaited = Awaited.NOTHING
+        self.waiting_since = 0.0
+
+    @contextmanager
+    def waiting(self, awaited: Awaited) -> Iterator[None]:
+        """Count the time inside as the caller's."""
+        self.wait_for(awaited)
+        try:
+            yield
+        finally:
+            self.end_wait()
+
+    def evict(self) -> None:
+        """End the connection."""
+        raise NotImplementedError
+
+    def evict_if_overdue(self, now: float, timeouts: Timeouts) -> None:
+        """End the connection if its caller has exceeded the bound on what is awaited."""
+        if self.waiting_since and now - self.waiting_since > timeouts.seconds(self.awaited):
+            self.evict()

@@ -1,0 +1,64 @@
+"""The connection of a request's caller, as far as requests and answers use it."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from edge.http.bounded_connection import Awaited
+
+
+class Caller(Protocol):
+    """Where an answer goes."""
+
+    peername: object
+    """Address of the other end, as `socket` gives it."""
+
+    on_lost: Callable[[], object] | None
+    """Called when the connection ends while a request is being served."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether nothing can be sent any more."""
+        ...
+
+    @property
+    def broken(self) -> bool:
+        """Whether nothing that follows can be parsed."""
+        ...
+
+    @property
+    def closing(self) -> bool:
+        """Whether the connection serves no further request."""
+        ...
+
+    def waiting(self, awaited: Awaited) -> AbstractContextManager[None]:
+        """Count the time inside as the caller's."""
+        ...
+
+    def hold(self, size: int) -> bool:
+        """Count bytes for this connection until its request is served; return whether they may be kept."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Queue bytes for sending.
+
+        Raises:
+            ConnectionResetError: the caller has disconnected.
+        """
+        ...
+
+    async def drain(self) -> None:
+        """Wait until the caller has read enough of what is queued.
+
+        Raises:
+            ConnectionResetError: the caller has disconnected, or was evicted because it reads too slowly.
+        """
+        ...
+
+    async def linger(self) -> None:
+        """Close the connection in such a way that a caller that is still sending sees its answer."""
+        ...
+
+    def abort(self) -> None:
+        """Reset the connection, so that the caller cannot take what it received for complete."""
+        ...
