@@ -271,7 +271,7 @@ def test_copying_ends_soon_in_all_threads_when_the_run_is_stopped(bucket: Bucket
     copying.start()
     until(lambda: list(tmp_path.rglob("*")), "a first file")
     halt.set()
-    copying.join(5)
+    copying.join(60)
     assert "stopped" in ended[0]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("inputs")]
     assert len(list(tmp_path.rglob("*"))) < 500
@@ -298,7 +298,7 @@ def test_waiting_for_the_store_ends_when_the_run_is_stopped(
     copying.start()
     until(lambda: bucket.failing[failing] == 0, "the first try")
     halt.set()
-    copying.join(5)
+    copying.join(60)
     assert "stopped" in ended[0]
 
 
