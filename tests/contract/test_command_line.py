@@ -18,6 +18,8 @@ from tests.support.poll import until
 from tests.support.service import Service
 from workflow_api.v1 import deployment_pb2
 
+pytestmark = pytest.mark.long
+
 
 class CommandLine:
     """Runs commands against one service, with no terminal and nothing on standard input."""

@@ -43,6 +43,14 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def generous_time_outs(database_url: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives a server on a busy machine time; that callers hear of a slow one within seconds, unit tests hold."""
+    if database_url is not None:
+        for name in ("CONNECT", "WAIT_FOR_CONNECTION", "ALL_TRIES"):
+            monkeypatch.setattr(f"backend.storage.dialects.postgresql.database._{name}_SECONDS", 120)
+
+
 @pytest.fixture
 def services(tmp_path: Path, clock: TestClock, database_url: str | None, migrated: Path) -> Iterator[Services]:
     if database_url is None:

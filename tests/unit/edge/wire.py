@@ -27,10 +27,13 @@ class LoopThread:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.run(self.loop.shutdown_asyncgens())
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(LONGEST_WAIT_SECONDS)
-        self.loop.close()
+        try:
+            self.run(self.loop.shutdown_asyncgens())
+        finally:
+            # A loop left open would be reported against whatever test runs when it is collected.
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join(LONGEST_WAIT_SECONDS)
+            self.loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.submit(work).result(LONGEST_WAIT_SECONDS)

@@ -113,7 +113,6 @@ def test_as_much_as_the_caps_allow_is_copied_in(bucket: Bucket, tmp_path: Path) 
     assert (entry["objects"], entry["bytes"]) == (6, 24)
 
 
-@pytest.mark.slow
 def test_the_manifest_names_the_first_1000_objects_and_counts_all(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects = {f"in/{n:04}": b"x" for n in range(1_001)}
     (entry,) = _copy(bucket, tmp_path, max_objects=5_000)
