@@ -70,13 +70,16 @@ class NoRuntime:
 
 
 class WireProcess:
-    """A process between this one and the server; see `benchmarks.wire`."""
+    """A process between this one and the server; see `tests.support.long_wire`."""
 
     def __init__(self, url: str) -> None:
         self._parts = psycopg.conninfo.conninfo_to_dict(url)
         target = [str(self._parts.get("host", "127.0.0.1")), str(self._parts.get("port", 5432))]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.wire", *target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", "tests.support.long_wire", *target],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self._port = self._answer()
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -11,6 +12,17 @@ from tests.support.planted import leaks
 from tests.support.postgresql import Postgresql, postgresql
 from tests.support.redis_server import RedisServer
 from tests.support.s3_server import S3Server
+
+LONG_FOLDERS = ("benchmarks", "browser", "faults", "fuzz", "processes", "unit/backend/sandbox/escapes")
+"""Whose tests all take long: campaigns, browsers, made-up inputs, and deployments of many processes."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what `make test` leaves to `make test-long`."""
+    folders = [Path(__file__).parent / folder for folder in LONG_FOLDERS]
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in folders):
+            item.add_marker(pytest.mark.long)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

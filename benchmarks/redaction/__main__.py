@@ -24,9 +24,9 @@ from backend.redaction.search.finder import Finder
 from backend.secrets import Secrets
 from backend.workflows import pii_policy
 from backend.workflows.entity_types import ENTITY_TYPES
-from benchmarks.redaction.corpus import Labelled, corpus, log, prose, table
-from benchmarks.redaction.hostile import UNITS, hostile
-from benchmarks.redaction.values import MAKERS
+from tests.support.redaction.corpus import Labelled, corpus, log, prose, table
+from tests.support.redaction.hostile import UNITS, hostile
+from tests.support.redaction.values import MAKERS
 
 
 def scores(labelled: Labelled, confidence: float) -> dict[str, tuple[float, float, float]]:

@@ -5,10 +5,14 @@ import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.support.poll import LONGEST_WAIT_SECONDS
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, Role
+
+_LONGEST_WAIT_MS = LONGEST_WAIT_SECONDS * 1000
+expect.set_options(timeout=_LONGEST_WAIT_MS)
 
 ROLES = (ROLE_ADMINISTRATOR, ROLE_APPROVER)
 
@@ -33,7 +37,7 @@ def chromium() -> Iterator[Browser]:
     # Chromium has no sandbox of its own for the user root.
     options = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=options)
+        browser = playwright.chromium.launch(executable_path=path, args=options, timeout=_LONGEST_WAIT_MS)
         yield browser
         browser.close()
 
@@ -72,7 +76,7 @@ class Screen:
 @pytest.fixture
 def screen(chromium: Browser, console: Service) -> Iterator[Screen]:
     context = chromium.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(_LONGEST_WAIT_MS)
     yield Screen(context.new_page(), console.ready["console"])
     context.close()
 

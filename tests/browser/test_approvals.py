@@ -11,8 +11,6 @@ from tests.support.service import Service
 from workflow_api.v1.deployment_pb2 import ListAuditRecordsRequest
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER
 
-SECONDS = 30_000
-
 
 @pytest.fixture(scope="module")
 def caller(console: Service) -> Caller:
@@ -53,8 +51,8 @@ def test_an_approver_decides_what_waits_and_sees_the_run_go_on(
 
     screen.page.wait_for_url(f"**/runs/{run_id}")
     expect(screen.page.get_by_role("status")).to_have_text("Approved: the run goes on.")
-    expect(screen.page.locator("#summary")).to_contain_text("completed", timeout=SECONDS)
-    expect(screen.page.locator("#log")).to_contain_text("run.completed", timeout=SECONDS)
+    expect(screen.page.locator("#summary")).to_contain_text("completed")
+    expect(screen.page.locator("#log")).to_contain_text("run.completed")
     expect(screen.page.locator("#approvals")).to_be_empty()
     assert caller.wait(run_id)["status"] == "completed"
     record = console.admin.deployment.ListAuditRecords(ListAuditRecordsRequest(target=approval_id)).items[0]
@@ -73,10 +71,10 @@ def test_what_happens_comes_into_an_open_page_until_the_run_ends(
 
     caller.post(f"/runs/{run_id}/cancel", {})
 
-    expect(screen.page.locator("#summary .badge")).to_have_text("cancelled", timeout=SECONDS)
-    expect(screen.page.locator("#log tr", has_text="run.cancelled")).to_have_count(1, timeout=SECONDS)
-    expect(screen.page.locator("#approvals")).to_be_empty(timeout=SECONDS)
-    expect(screen.page.get_by_role("button", name="Cancel the run")).to_have_count(0, timeout=SECONDS)
+    expect(screen.page.locator("#summary .badge")).to_have_text("cancelled")
+    expect(screen.page.locator("#log tr", has_text="run.cancelled")).to_have_count(1)
+    expect(screen.page.locator("#approvals")).to_be_empty()
+    expect(screen.page.get_by_role("button", name="Cancel the run")).to_have_count(0)
     assert has_stayed(screen)
     assert screen.complaints == []
 
@@ -93,7 +91,7 @@ def test_typed_words_outlast_what_happens_meanwhile(
 
     console.admin.decide(approval_of(caller, run_id, "left"), approve=True)
 
-    expect(screen.page.locator("#board tr", has_text="Left?")).to_contain_text("completed", timeout=SECONDS)
+    expect(screen.page.locator("#board tr", has_text="Left?")).to_contain_text("completed")
     expect(right.get_by_label("Comment")).to_have_value("Half a thought")
 
 

@@ -59,7 +59,7 @@ def test_two_thousand_files_fit_and_one_more_does_not(resident: Caller, flows: d
             assert resident.get(listed["items"][0]["download"]["path"].removeprefix("/api/v1")).status == 200
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_500_000_000_bytes_fit_in_constant_memory_and_one_more_does_not(
     resident: Caller, service: Service, flows: dict[str, str]
 ) -> None:

@@ -22,6 +22,8 @@ from tests.support.part import COMMAND, address_of, refused
 from tests.support.planted import leaks, watch
 from tests.support.wire import BASE, Address
 
+pytestmark = pytest.mark.long
+
 FREE = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
 
 

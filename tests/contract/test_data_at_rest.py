@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.service import Service
 
+pytestmark = pytest.mark.long
+
 WORKFLOW = """
 kind: Environment
 name: standard

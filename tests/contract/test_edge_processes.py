@@ -16,6 +16,8 @@ from tests.support.ports import answers
 from tests.support.scrape import LISTEN, Scrape, scrape
 from tests.support.wire import BASE, Address, Wire, request
 
+pytestmark = pytest.mark.long
+
 PROCESSES = 2
 
 

@@ -23,6 +23,8 @@ from tests.support.service import Service
 from tests.support.wire import BASE
 from workflow_api.v1 import workflows_pb2
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 MODEL_KEY = "sk-planted-4a1"
 README = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")

@@ -23,5 +23,5 @@ def test_not_enabled_until_the_first_key_ever_and_401_after_the_last(own_service
 
     admin.keys.RevokeKey(keys_pb2.RevokeKeyRequest(key_id=made.key_id))
     admin.keys.DeleteKey(keys_pb2.DeleteKeyRequest(key_id=made.key_id))
-    until(lambda: caller.get("/me").status == 401, "the deletion", seconds=20)
+    until(lambda: caller.get("/me").status == 401, "the deletion")
     refused(service.call("GET", "/me"), 401, "unauthorized")

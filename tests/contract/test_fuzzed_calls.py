@@ -12,6 +12,8 @@ from tests.support.routes import ROUTES, Route
 from tests.support.service import Service
 from tests.support.wire import BASE
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def schema(service: Service) -> Any:

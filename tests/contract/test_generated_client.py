@@ -13,6 +13,8 @@ from tests.support.client import Caller, call
 from tests.support.generated_client import GeneratedClient, generated
 from tests.support.service import Service
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def description(service: Service) -> Any:

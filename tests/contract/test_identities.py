@@ -24,6 +24,8 @@ from workflow_api.v1 import (
     workflows_pb2_grpc,
 )
 
+pytestmark = pytest.mark.long
+
 REPORTS, BILLING, CONSOLE, NOBODY = "reports.test", "billing.test", "console.test", "nobody.test"
 IN_NAME_OF_A_KEY = (("workflow-api-key-id", "ak_0123456789ab"),)
 

@@ -16,7 +16,7 @@ from workflow_api.v1 import keys_pb2
 
 
 def answers(caller: Caller, status: int) -> None:
-    until(lambda: caller.get("/me").status == status, f"{status} for {caller.key_id}", seconds=20)
+    until(lambda: caller.get("/me").status == status, f"{status} for {caller.key_id}")
 
 
 def rotate(admin: Admin, caller: Caller) -> Caller:
@@ -85,7 +85,7 @@ def test_an_edit_shows_on_me_with_the_same_credentials(caller: Caller, admin: Ad
         "workflow_access": workflow_access([flows["Echo"]]),
     }
     admin.keys.EditKey(keys_pb2.EditKeyRequest(key_id=caller.key_id, **edit))
-    until(lambda: caller.get("/me").json()["name"] == "edited", "the edit", seconds=20)
+    until(lambda: caller.get("/me").json()["name"] == "edited", "the edit")
     me = caller.get("/me").json()
     assert (me["rate_limit_rpm"], me["daily_run_quota"], me["max_concurrent_runs"]) == (9_999, 7, 3)
     assert me["workflow_access"] == {"mode": "explicit", "workflow_ids": [flows["Echo"]]}

@@ -14,6 +14,8 @@ from tests.support.service import Service
 from tests.support.sparql_server import SparqlServer, sparql_server
 from workflow_api.v1 import workflows_pb2
 
+pytestmark = pytest.mark.long
+
 MANIFESTS = r"""
 kind: KnowledgeGraph
 name: contracts

@@ -32,7 +32,7 @@ def large(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         admin = Admin(json.loads(line)["grpc"])
         made = admin.create_key()
         caller = Caller(address_of(base_address), made.key_id, made.key, made.external_id)
-        until(lambda: caller.get("/me").status == 200, "the edge to know the key", seconds=20)
+        until(lambda: caller.get("/me").status == 200, "the edge to know the key")
         yield admin, caller
         admin.close()
 

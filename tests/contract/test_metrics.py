@@ -16,6 +16,8 @@ from tests.support.scrape import LISTEN, Scrape, fetch, scrape
 from tests.support.service import Service
 from tests.support.wire import BASE, Wire
 
+pytestmark = pytest.mark.long
+
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 
 

@@ -11,6 +11,8 @@ from tests.support.certified import CertifiedParts
 from tests.support.part import refused
 from tests.support.poll import until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def parts(tmp_path: Path) -> Iterator[CertifiedParts]:

@@ -14,6 +14,8 @@ from tests.support.s3_server import S3Server
 from tests.support.service import Service
 from workflow_api.v1 import workflows_pb2
 
+pytestmark = pytest.mark.long
+
 READ = ("s3:ListBucket", "s3:GetObject")
 OBJECTS = {f"in/{n:03}/document é.txt": f"text {n}".encode() for n in range(200)}
 READER = """

@@ -22,6 +22,8 @@ from tests.support.poll import until
 from tests.support.service import Service
 from tests.support.wire import Address, Answer, request
 
+pytestmark = pytest.mark.long
+
 T = TypeVar("T")
 
 CROWD = 2_000

@@ -5,11 +5,15 @@ from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException
 from typing import Any
 
+import pytest
+
 from tests.support.admin import Credentials
 from tests.support.client import ACTIVE, Caller
 from tests.support.expect import refused
 from tests.support.poll import until
 from tests.support.service import Service
+
+pytestmark = pytest.mark.long
 
 
 def known(service: Service, caller: Caller) -> Caller:

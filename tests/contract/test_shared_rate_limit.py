@@ -12,6 +12,8 @@ from tests.support.part import Part, address_of
 from tests.support.poll import until, within_one_minute
 from tests.support.redis_server import PASSWORD, RedisServer
 
+pytestmark = pytest.mark.long
+
 EDGES, LIMIT = 2, 6
 
 

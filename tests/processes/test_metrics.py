@@ -11,8 +11,6 @@ from tests.support.poll import until
 from tests.support.postgresql import Postgresql
 from tests.support.scrape import scrape
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def deployment(tmp_path: Path, postgresql_server: Postgresql) -> Iterator[Deployment]:

@@ -2,14 +2,10 @@
 
 from contextlib import ExitStack
 
-import pytest
-
 from tests.support.deployment import Deployment
 from tests.support.poll import until
 from tests.support.ports import reserved_port
 from tests.support.steady import Steady
-
-pytestmark = pytest.mark.slow
 
 PATHS = ("/me", "/runs", "/workflows", "/health")
 

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tests.support.planted import plant, plant_within
-from tests.support.poll import until
+from tests.support.poll import LONGEST_WAIT_SECONDS, until
 from tests.support.wire import BASE, Address, Answer
 
 TERMINAL = ("completed", "failed", "cancelled")
@@ -98,7 +98,7 @@ class Caller:
         record: dict[str, Any] = answer.json()
         return record
 
-    def wait(self, run_id: str, *statuses: str, seconds: float = 60) -> dict[str, Any]:
+    def wait(self, run_id: str, *statuses: str, seconds: float = LONGEST_WAIT_SECONDS) -> dict[str, Any]:
         """The run once it has one of the statuses, by default a terminal one."""
         wanted = statuses or TERMINAL
 

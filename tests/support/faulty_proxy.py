@@ -72,7 +72,7 @@ class FaultyProxy:
         self._listener.close()
         self.spoil(Spoiled.REFUSED)
         for thread in self._serving:
-            thread.join(timeout=10)
+            thread.join(timeout=60)
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -110,7 +110,7 @@ class FaultyProxy:
         if most_out == 0:
             caller.recv(_CHUNK)
             return
-        with socket.create_connection(("127.0.0.1", self._upstream()), timeout=10) as behind:
+        with socket.create_connection(("127.0.0.1", self._upstream()), timeout=60) as behind:
             behind.settimeout(None)
             for each in (caller, behind):
                 each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

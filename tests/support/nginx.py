@@ -87,7 +87,7 @@ class Nginx:
         self._process = subprocess.Popen(
             [program, "-p", str(folder), "-c", str(config), "-e", str(folder / "error.log")], stdin=subprocess.DEVNULL
         )
-        until(lambda: answers(ports[0]) and answers(ports[1]), "nginx to listen", seconds=30)
+        until(lambda: answers(ports[0]) and answers(ports[1]), "nginx to listen")
 
     def close(self) -> None:
         self._process.terminate()

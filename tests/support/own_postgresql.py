@@ -60,7 +60,7 @@ class OwnPostgresql:
                 stdout=log,
                 stderr=log,
             )
-        until(self.answers, "PostgreSQL to answer", seconds=120, every=0.1)
+        until(self.answers, "PostgreSQL to answer", every=0.1)
 
     def end(self, how: signal.Signals) -> None:
         """Ends it: SIGINT breaks off what is going on, SIGQUIT leaves it no time to put anything in order."""
@@ -71,7 +71,7 @@ class OwnPostgresql:
 
     def answers(self) -> bool:
         with suppress(psycopg.OperationalError):
-            psycopg.connect(self.url, connect_timeout=2).close()
+            psycopg.connect(self.url, connect_timeout=30).close()
             return True
         return False
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from tests.support.planted import watch
-from tests.support.poll import until
+from tests.support.poll import LONGEST_WAIT_SECONDS, until
 from tests.support.wire import BASE, Address
 
 COMMAND = Path(sys.executable).with_name("workflow-api")
@@ -31,7 +31,7 @@ class Part:
         self._process: subprocess.Popen[bytes] | None = None
         self.ready: dict[str, Any] = {}
         """What it said when it was ready."""
-        self.start_seconds = 60.0
+        self.start_seconds = LONGEST_WAIT_SECONDS
         """How long a start may take."""
 
     def start(self) -> None:
@@ -74,7 +74,7 @@ class Part:
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(timeout=60)
+                self._process.wait(timeout=LONGEST_WAIT_SECONDS)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise
@@ -88,13 +88,13 @@ class Part:
     def ended(self) -> int:
         """The exit code, once the process has ended by itself."""
         assert self._process is not None
-        return self._process.wait(timeout=60)
+        return self._process.wait(timeout=LONGEST_WAIT_SECONDS)
 
     def kill(self) -> None:
         """Ends the process as a power cut would."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(timeout=60)
+            self._process.wait(timeout=LONGEST_WAIT_SECONDS)
             self._process = None
 
     def memory(self) -> int:
@@ -136,7 +136,7 @@ def refused(*arguments: str, code: int = 1, variables: Mapping[str, str] | None 
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=LONGEST_WAIT_SECONDS,
         check=False,
     )
     assert (ended.returncode, ended.stdout) == (code, ""), ended

@@ -1,14 +1,17 @@
-"""Waiting for a state without sleeping through it."""
+"""Waits for a state, without a sleep that stands for it."""
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar("T")
 
+LONGEST_WAIT_SECONDS: Final = 120.0
+"""How long a test waits for a state: on a slow and busy machine, too; a test has 300 seconds in all."""
 
-def until(probe: Callable[[], T], what: str, *, seconds: float = 60, every: float = 0.02) -> T:
-    """The first truthy value of `probe`; fails with its last value when the deadline passes."""
+
+def until(probe: Callable[[], T], what: str, *, seconds: float = LONGEST_WAIT_SECONDS, every: float = 0.02) -> T:
+    """Returns the first truthy value of `probe`; fails with its last value when the deadline passes."""
     deadline = time.monotonic() + seconds
     while not (value := probe()):
         if time.monotonic() > deadline:

@@ -17,7 +17,7 @@ def reserved_port() -> Iterator[int]:
 def answers(port: int) -> bool:
     """Whether something on the loopback accepts connections at a port."""
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
     except OSError:
         return False
     return True

@@ -118,7 +118,7 @@ def postgresql() -> Iterator[Postgresql]:
 
 def _answers(url: str) -> bool:
     try:
-        psycopg.connect(url, connect_timeout=2).close()
+        psycopg.connect(url, connect_timeout=30).close()
     except psycopg.Error:
         return False
     return True

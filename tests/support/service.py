@@ -56,7 +56,7 @@ class Service(Part):
     def caller(self, credentials: Credentials) -> Caller:
         """A caller with these credentials, once the edge knows them."""
         caller = Caller(self.address, credentials.key_id, credentials.key, credentials.external_id)
-        until(lambda: caller.get("/me").status not in {401, 503}, f"the edge to know {caller.key_id}", seconds=20)
+        until(lambda: caller.get("/me").status not in {401, 503}, f"the edge to know {caller.key_id}")
         return caller
 
     def new_caller(self, **properties: Any) -> Caller:

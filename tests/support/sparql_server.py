@@ -51,7 +51,7 @@ def sparql_server() -> Iterator[SparqlServer]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             server.requests.append((self.path, self.headers.get("Authorization", ""), body))
-            server.open.wait(30)
+            server.open.wait(60)
             if server.authorization not in {None, self.headers.get("Authorization")}:
                 status, media_type, answer = 401, "text/plain", b"who are you?"
             else:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
+from tests.support.poll import LONGEST_WAIT_SECONDS
+
 Address = tuple[str, int]
 BASE = "/api/v1"
 
@@ -46,7 +48,7 @@ class Answer:
 class Wire:
     """One connection."""
 
-    def __init__(self, address: Address, seconds: float = 15) -> None:
+    def __init__(self, address: Address, seconds: float = LONGEST_WAIT_SECONDS) -> None:
         self.socket = socket.create_connection(address, timeout=seconds)
         self._file: BinaryIO = self.socket.makefile("rb")
 

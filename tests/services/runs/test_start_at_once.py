@@ -15,11 +15,11 @@ from backend.deployment import sql as deployment_sql
 from backend.runs.start.service import claim_of
 from backend.services import Services
 from backend.storage.factory import open_postgresql
-from benchmarks.wire import LongWire
 from tests.services.calls import RefusedError
 from tests.services.conftest import TestClock
 from tests.services.runs.test_start_refusals import explicit, hold_licence
 from tests.services.runs.world import World
+from tests.support.long_wire import LongWire
 from tests.support.postgresql import Postgresql, end_sessions
 from workflow_api.v1 import keys_pb2
 
@@ -174,11 +174,11 @@ def test_one_that_is_being_decided_is_told_to_wait(server_world: World) -> None:
     def hold(tx: Any) -> None:
         deployment_sql.get(tx)
         entered.set()
-        assert release.wait(10)
+        assert release.wait(60)
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(world.services.database.write, hold, lock_key="elsewhere", claim=claim_of(world.key, "k"))
-        assert entered.wait(10)
+        assert entered.wait(60)
         try:
             assert refusal(world, idempotency_key="k") == "idempotency_conflict"
         finally:

@@ -119,12 +119,12 @@ def test_a_second_request_while_the_first_is_being_decided_is_told_to_wait(world
     def hold(tx: Tx) -> None:
         sql.record(tx, world.key, "k")
         entered.set()
-        assert release.wait(10)
+        assert release.wait(60)
 
     world.start("Plain", "done")
     with ThreadPoolExecutor(1) as pool:
         pool.submit(world.services.database.write, hold, lock_key="elsewhere", claim=claim_of(world.key, "k"))
-        assert entered.wait(10)
+        assert entered.wait(60)
         try:
             conflict = refused(world, "Plain", "k")
         finally:

@@ -111,7 +111,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Gate:
 
         def put_and_wait(objects: FolderObjects, key: str, content: Any, put: Any = put) -> Any:
             held.reached.set()
-            assert held.opened.wait(30)
+            assert held.opened.wait(60)
             return put(objects, key, content)
 
         monkeypatch.setattr(FolderObjects, method, put_and_wait)
@@ -127,7 +127,7 @@ def test_a_run_that_is_cancelled_while_files_or_its_result_are_stored_leaves_non
     live: Live, held: Gate, agent: str
 ) -> None:
     run_id = live.run("Late", [agent_step("main", agent)], workflow={"result": {"step": "main"}})
-    assert held.reached.wait(30)
+    assert held.reached.wait(60)
     engine = live.engine
     segment = next(iter(engine._segments.values())).segment
     live.cancel(run_id)
@@ -143,7 +143,7 @@ def test_a_run_that_is_cancelled_while_files_or_its_result_are_stored_leaves_non
 
 def test_a_step_whose_run_was_closed_while_its_files_were_stored_leaves_none(live: Live, held: Gate) -> None:
     run_id = live.run("Closed", [agent_step("write", "writer")])
-    assert held.reached.wait(30)
+    assert held.reached.wait(60)
     live.close(run_id, "failed", error_code="orphaned")
     held.opened.set()
     engine = live.engine

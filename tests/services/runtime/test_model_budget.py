@@ -14,6 +14,8 @@ from tests.services.runtime.conftest import Live, agent_step, gate
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
 
+pytestmark = pytest.mark.long
+
 PUBLISHER = """
     def run(context):
         (context.outputs / "facts.nt").write_text("\\n".join(f'<x:{n}> <x:b> "number {n}" .' for n in range(2500)))

@@ -24,6 +24,8 @@ from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
 from tests.unit.backend.redaction.malformed import MALFORMED
 
+pytestmark = pytest.mark.long
+
 MAIL = "jane.roe@example.com"
 LINE = f"from {MAIL} at 10.0.0.1 on 2024-01-02, call 202-555-0143\n"
 LONG = LINE * 200_000

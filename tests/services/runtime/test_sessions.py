@@ -88,7 +88,7 @@ def test_whatever_meets_the_loss_of_a_lease_nothing_is_left_running_after_the_st
             lost = one.generation
             lose(idle)
             if number % 3 == 0:
-                until(lambda lost=lost, one=one: one.generation > lost, "another session", seconds=20)  # type: ignore[misc]
+                until(lambda lost=lost, one=one: one.generation > lost, "another session")  # type: ignore[misc]
         threads.append(caught(lambda: lose(idle), failures))
         threads.append(caught(one.stop, failures))
         one.stop()
@@ -117,7 +117,7 @@ def test_a_lease_lost_while_a_stop_waits_for_its_steps_ends_them_at_once(idle: L
     until(lambda: lease._draining, "the drain")
     lose(idle)
     # The step sleeps for hours, and the grace is a minute.
-    stopping.join(50)
+    stopping.join(60)
     assert not stopping.is_alive()
     assert (idle.row(run_id).status, idle.row(run_id).error_code) == ("failed", "orphaned")
 

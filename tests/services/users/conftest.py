@@ -3,9 +3,11 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
+from argon2 import PasswordHasher
 
 from backend.audit import sql as audit_sql
 from backend.services import Services
@@ -74,7 +76,9 @@ class People:
 
 
 @pytest.fixture
-def people(services: Services) -> People:
+def people(services: Services, monkeypatch: pytest.MonkeyPatch) -> People:
+    """Their passwords are hashed the cheapest way; how dear a hash is in earnest, `tests/unit` holds."""
+    monkeypatch.setattr("backend.users.passwords.PasswordHasher", partial(PasswordHasher, time_cost=1, memory_cost=32))
     return People(Caller(UsersServicer(services, LIMIT), SERVICE), services)
 
 

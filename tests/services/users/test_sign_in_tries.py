@@ -6,22 +6,12 @@ from threading import Event
 import pytest
 from argon2 import PasswordHasher
 
-from backend.users import passwords, tries_sql
+from backend.users import tries_sql
 from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
 from tests.services.calls import Caller, RefusedError
 from tests.services.conftest import TestClock
 from tests.services.users.conftest import ADDRESS, LIMIT, SERVICE, WRONG, People, reason
-
-
-@pytest.fixture
-def light(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hashes that take no time: their cost is no matter of these rules."""
-
-    def light_hasher() -> PasswordHasher:
-        return PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-
-    monkeypatch.setattr(passwords, "PasswordHasher", light_hasher)
 
 
 def outcomes(people: People, name: str, tries: int, address: str = ADDRESS) -> list[str]:
@@ -50,12 +40,12 @@ def test_a_wrong_name_costs_as_much_as_a_wrong_password(people: People, monkeypa
     people.add()
     reason(people.sign_in, WRONG, "ana")
     reason(people.sign_in, WRONG, "nobody")
-    assert verified == ["$argon2id$v=19$m=65536,t=3,p=4"] * 2
+    assert verified == ["$argon2id$v=19$m=32,t=1,p=4"] * 2
 
 
 @pytest.mark.parametrize("name", ["ana", "nobody"])
 def test_ten_failures_in_a_row_of_a_name_from_an_address_begin_a_minutes_wait(
-    light: None, people: People, clock: TestClock, name: str
+    people: People, clock: TestClock, name: str
 ) -> None:
     password = people.add()
     assert outcomes(people, name, 10) == ["unauthorized"] * 10
@@ -68,7 +58,7 @@ def test_ten_failures_in_a_row_of_a_name_from_an_address_begin_a_minutes_wait(
     assert outcomes(people, name, 11) == ["unauthorized"] * 10 + ["rate_limited"]
 
 
-def test_failures_elsewhere_refuse_nobody(light: None, people: People) -> None:
+def test_failures_elsewhere_refuse_nobody(people: People) -> None:
     password = people.add()
     for number in range(5):
         elsewhere = f"198.51.100.{number}"
@@ -78,7 +68,7 @@ def test_failures_elsewhere_refuse_nobody(light: None, people: People) -> None:
 
 
 def test_sixty_failures_of_an_address_have_it_wait_for_a_minute_whatever_the_names(
-    light: None, people: People, clock: TestClock
+    people: People, clock: TestClock
 ) -> None:
     password = people.add()
     crowd = "198.51.100.7"
@@ -90,13 +80,13 @@ def test_sixty_failures_of_an_address_have_it_wait_for_a_minute_whatever_the_nam
     assert people.sign_in(password, "ana", crowd).user.name == "ana"
 
 
-def test_sign_ins_that_succeed_are_no_failures_of_their_address(light: None, people: People) -> None:
+def test_sign_ins_that_succeed_are_no_failures_of_their_address(people: People) -> None:
     password = people.add()
     for _ in range(70):
         people.sign_in(password)
 
 
-def test_a_sign_in_has_the_count_begin_anew(light: None, people: People) -> None:
+def test_a_sign_in_has_the_count_begin_anew(people: People) -> None:
     password = people.add()
     for _ in range(3):
         assert outcomes(people, "ana", 9) == ["unauthorized"] * 9
@@ -105,14 +95,14 @@ def test_a_sign_in_has_the_count_begin_anew(light: None, people: People) -> None
     assert address[1] == 3 * 9, "the successes are withdrawn"
 
 
-def test_a_name_waits_at_every_backend(light: None, people: People) -> None:
+def test_a_name_waits_at_every_backend(people: People) -> None:
     password = people.add()
     outcomes(people, "ana", 10)
     another = People(Caller(UsersServicer(people.services, LIMIT), SERVICE), people.services)
     assert reason(another.sign_in, password).reason == "rate_limited"
 
 
-def test_changing_the_password_counts_as_signing_in(light: None, people: People) -> None:
+def test_changing_the_password_counts_as_signing_in(people: People) -> None:
     password = people.add()
     token = people.sign_in(password).token
     for _ in range(10):
@@ -121,14 +111,14 @@ def test_changing_the_password_counts_as_signing_in(light: None, people: People)
     assert reason(people.sign_in, password).reason == "rate_limited"
 
 
-def test_tries_at_once_are_no_more_than_one_after_the_other(light: None, people: People) -> None:
+def test_tries_at_once_are_no_more_than_one_after_the_other(people: People) -> None:
     people.add()
     with ThreadPoolExecutor(4) as pool:
         refused = list(pool.map(lambda _: reason(people.sign_in, WRONG).reason, range(24)))
     assert refused.count("unauthorized") <= 10
 
 
-def test_strangers_do_not_fill_the_table(light: None, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strangers_do_not_fill_the_table(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tries_sql, "MOST_SUBJECTS", 5)
     outcomes(people, "first", 10)
     for number in range(12):
@@ -137,9 +127,7 @@ def test_strangers_do_not_fill_the_table(light: None, people: People, monkeypatc
     assert reason(people.sign_in, WRONG, "first").reason == "rate_limited"
 
 
-def test_refusals_are_audited_once_a_minute_and_when_a_wait_begins(
-    light: None, people: People, clock: TestClock
-) -> None:
+def test_refusals_are_audited_once_a_minute_and_when_a_wait_begins(people: People, clock: TestClock) -> None:
     people.add()
     outcomes(people, "ana", 9)
     clock.advance(seconds=60)
@@ -151,9 +139,7 @@ def test_refusals_are_audited_once_a_minute_and_when_a_wait_begins(
     ]
 
 
-def test_names_that_nobody_bears_are_counted_together_and_not_kept(
-    light: None, people: People, clock: TestClock
-) -> None:
+def test_names_that_nobody_bears_are_counted_together_and_not_kept(people: People, clock: TestClock) -> None:
     typed = ["correct-horse", "battery", "staple"]
     for name in typed:
         outcomes(people, name, 1)
@@ -168,14 +154,14 @@ def test_names_that_nobody_bears_are_counted_together_and_not_kept(
     assert not any(name in kept for name in typed)
 
 
-def test_a_disabled_person_who_knows_the_password_is_audited_as_such(light: None, people: People) -> None:
+def test_a_disabled_person_who_knows_the_password_is_audited_as_such(people: People) -> None:
     password = people.add()
     people.disable()
     reason(people.sign_in, password)
     assert people.audited()[-1][3]["disabled"] is True
 
 
-def test_a_name_may_be_typed_in_capitals(light: None, people: People) -> None:
+def test_a_name_may_be_typed_in_capitals(people: People) -> None:
     assert people.sign_in(people.add(), " Ana ").user.name == "ana"
 
 
@@ -191,7 +177,7 @@ def test_a_hash_with_other_parameters_is_made_anew_at_the_sign_in(people: People
 
 
 def test_a_password_that_was_reset_during_a_sign_in_opens_nothing(
-    light: None, people: People, monkeypatch: pytest.MonkeyPatch
+    people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     password = people.add()
     real = Passwords.matches

@@ -133,5 +133,5 @@ def remote(handlers: dict[str, Handler], use: Use) -> Any:
         server.stop()
 
 
-def get_me(seconds: float = 5.0) -> Use:
+def get_me(seconds: float = 60.0) -> Use:
     return lambda channel: channel.unary(GET_ME, GetMeRequest(), (("workflow-api-key-id", "ak_1"),), seconds)

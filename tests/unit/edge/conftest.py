@@ -44,7 +44,13 @@ def _start() -> Iterator[Callable[..., Service]]:
         def start(channel: MemoryChannel | None = None, **settings: Any) -> Service:
             channel = channel or MemoryChannel()
             clock = Clock()
-            fast = {"port": 0, "usage_flush_seconds": 0.01, "drain_seconds": 2.0, **settings}
+            fast = {
+                "port": 0,
+                "usage_flush_seconds": 0.01,
+                "drain_seconds": 60.0,
+                "mirror_first_seconds": 60.0,
+                **settings,
+            }
 
             async def begin() -> Edge:
                 edge = Edge(EdgeSettings(**fast), channel, clock)

@@ -9,7 +9,7 @@ from tests.unit.edge.services import KEYS, MemoryChannel, refusing
 from workflow_api.v1.keys_pb2 import UsageRecord
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - the state changes without an event
             await asyncio.sleep(0.001)

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Self, TypeVar
 import orjson
 import uvloop
 
-T = TypeVar("T")
+from tests.support.poll import LONGEST_WAIT_SECONDS, until
 
-PATIENCE = 10.0
+T = TypeVar("T")
 
 
 class LoopThread:
@@ -27,13 +27,16 @@ class LoopThread:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.run(self.loop.shutdown_asyncgens())
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(PATIENCE)
-        self.loop.close()
+        try:
+            self.run(self.loop.shutdown_asyncgens())
+        finally:
+            # A loop left open would be reported against whatever test runs when it is collected.
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join(LONGEST_WAIT_SECONDS)
+            self.loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.submit(work).result(PATIENCE)
+        return self.submit(work).result(LONGEST_WAIT_SECONDS)
 
     def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         return asyncio.run_coroutine_threadsafe(work, self.loop)
@@ -57,7 +60,7 @@ class Wire:
     """One connection."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=LONGEST_WAIT_SECONDS)
         self._rest = b""
 
     def __enter__(self) -> Self:
@@ -105,13 +108,8 @@ class Wire:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Poll for a state, with a deadline."""
-    pause = threading.Event()
-    for _ in range(int(PATIENCE * 200)):
-        if condition():
-            return
-        pause.wait(0.005)
-    raise AssertionError("the state was not reached in time")
+    """Returns once the condition holds."""
+    until(condition, "the state", every=0.005)
 
 
 Serve = Callable[[Any], Awaitable[Any]]

@@ -36,7 +36,7 @@ def proxy() -> Iterator[FaultyProxy]:
     server.server_close()
 
 
-def asked(proxy: FaultyProxy, seconds: float = 30) -> tuple[int, bytes]:
+def asked(proxy: FaultyProxy, seconds: float = 60) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=seconds)
     try:
         connection.request("PUT", "/", body=b"x" * 1000)

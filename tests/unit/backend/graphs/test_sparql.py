@@ -156,7 +156,7 @@ def test_closing_ends_a_call_under_way(server: SparqlServer) -> None:
     thread.start()
     until(lambda: server.requests, "the call")
     graph.close()
-    thread.join(10)
+    thread.join(60)
     assert len(errors) == 1
     with pytest.raises(GraphUnavailableError):
         graph.remove(RUN)

@@ -8,8 +8,8 @@ from backend.redaction.formats.csv_text import sweep_csv
 from backend.redaction.search.finder import Finder
 from backend.redaction.sweep import Sweep
 from backend.workflows.entity_types import ENTITY_TYPES
-from benchmarks.redaction.hostile import UNITS, hostile
 from tests.fuzz.slow_texts import CALLS_A_CHARACTER, SIZE, engine
+from tests.support.redaction.hostile import UNITS, hostile
 from tests.support.work import calls_of
 
 

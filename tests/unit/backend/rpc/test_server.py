@@ -36,7 +36,7 @@ def test_edges_are_told_to_go_elsewhere_before_calls_are_refused(database: Sqlit
         health = health_pb2_grpc.HealthStub(channel)
         watched = health.Watch(health_pb2.HealthCheckRequest(service="liveness"), timeout=60)
         assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
-        stopping = pool.submit(server.stop, 20)
+        stopping = pool.submit(server.stop, 60)
         assert next(watched).status == health_pb2.HealthCheckResponse.NOT_SERVING
         watched.cancel()
         stopping.result(60)
@@ -61,7 +61,7 @@ def test_a_call_that_is_late_before_its_turn_is_not_carried_out(database: Sqlite
             stub = runs_pb2_grpc.RunsServiceStub(channel)
             busy = [stub.GetRun.future(runs_pb2.GetRunRequest(run_id="busy"), timeout=60) for _ in range(UNARY_THREADS)]
             for _ in busy:
-                assert began.acquire(timeout=30)
+                assert began.acquire(timeout=60)
             with pytest.raises(grpc.RpcError) as late:
                 stub.GetRun(runs_pb2.GetRunRequest(run_id="late"), timeout=0.2)
             assert late.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED

@@ -38,7 +38,7 @@ class Bucket:
             def do_GET(self) -> None:
                 url = urlsplit(self.path)
                 query = parse_qs(url.query)
-                bucket.held_up.wait(20)
+                bucket.held_up.wait(60)
                 key = "" if "list-type" in query else unquote(url.path).removeprefix("/docs/")
                 with bucket._counting:
                     failing = bucket.failing.get(key, 0)

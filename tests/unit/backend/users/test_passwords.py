@@ -28,7 +28,7 @@ def test_a_hash_is_argon2id_with_a_salt_of_its_own() -> None:
     passwords = Passwords()
     first, second = passwords.hash("a password"), passwords.hash("a password")
     assert first != second
-    assert first.startswith("$argon2id$v=19$m=65536,")
+    assert first.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
     assert passwords.matches(first, "a password")
     assert passwords.matches(second, "a password")
     assert not passwords.matches(first, "a passwork")

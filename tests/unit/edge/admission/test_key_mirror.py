@@ -42,7 +42,7 @@ def test_the_first_copy_is_there_when_the_start_is_over() -> None:
     async def use(_: MemoryChannel, keyring: Keyring) -> None:
         assert admits(keyring)
 
-    follow(MemoryChannel, use, mirror_first_seconds=5.0)
+    follow(MemoryChannel, use, mirror_first_seconds=60.0)
 
 
 def test_a_change_arrives_over_the_stream() -> None:
@@ -50,7 +50,7 @@ def test_a_change_arrives_over_the_stream() -> None:
         await channel.change_keys(mirror(mirrored_key(revoked=True), revision=2))
         await until(lambda: not admits(keyring))
 
-    follow(MemoryChannel, use, mirror_first_seconds=5.0)
+    follow(MemoryChannel, use, mirror_first_seconds=60.0)
 
 
 def test_a_broken_stream_is_opened_again() -> None:
@@ -61,7 +61,7 @@ def test_a_broken_stream_is_opened_again() -> None:
         await channel.change_keys(mirror(revision=2))
         await until(lambda: not admits(keyring))
 
-    follow(MemoryChannel, use, mirror_first_seconds=5.0)
+    follow(MemoryChannel, use, mirror_first_seconds=60.0)
 
 
 def test_a_living_stream_is_opened_anew_in_time() -> None:
@@ -70,7 +70,7 @@ def test_a_living_stream_is_opened_anew_in_time() -> None:
         assert admits(keyring)
         assert channel.called(KEYS + "GetKeyMirror") == []
 
-    follow(MemoryChannel, use, mirror_first_seconds=5.0, mirror_renewal_seconds=0.0, mirror_poll_seconds=5.0)
+    follow(MemoryChannel, use, mirror_first_seconds=60.0, mirror_renewal_seconds=0.0, mirror_poll_seconds=5.0)
 
 
 async def _broken(_: Any) -> AsyncIterator[Message]:

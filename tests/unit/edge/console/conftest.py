@@ -90,7 +90,8 @@ def _start() -> Iterator[Callable[..., Desk]]:
         thread = stack.enter_context(LoopThread())
 
         def start(**settings: Any) -> Desk:
-            desk = Desk(thread, ConsoleSettings(**{"port": 0, **settings}))
+            generous = {"head_seconds": 60.0, "idle_seconds": 60.0, "drain_seconds": 60.0}
+            desk = Desk(thread, ConsoleSettings(**{"port": 0, **generous, **settings}))
             stack.callback(desk.stop)
             return desk
 

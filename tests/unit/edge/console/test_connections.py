@@ -17,7 +17,7 @@ HALF_A_FORM = b"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100
 
 
 def connect(desk: Desk, source: str = "127.0.0.1") -> socket.socket:
-    return socket.create_connection(("127.0.0.1", desk.console.port), timeout=30, source_address=(source, 0))
+    return socket.create_connection(("127.0.0.1", desk.console.port), timeout=60, source_address=(source, 0))
 
 
 def is_closed(connection: socket.socket) -> bool:

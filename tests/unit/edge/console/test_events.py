@@ -8,7 +8,7 @@ from tests.unit.edge.console.conftest import Desk
 
 
 def follow(desk: Desk, token: str) -> socket.socket:
-    caller = socket.create_connection(("127.0.0.1", desk.console.port), timeout=20)
+    caller = socket.create_connection(("127.0.0.1", desk.console.port), timeout=60)
     caller.sendall(f"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: session={token}\r\n\r\n".encode())
     return caller
 

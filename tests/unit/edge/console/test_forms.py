@@ -93,13 +93,13 @@ def test_a_slow_sender_is_told_and_dropped(start: Callable[..., Desk]) -> None:
         f"POST {RENAME} HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: session={token}\r\nContent-Length: 100\r\n"
         "Content-Type: application/x-www-form-urlencoded\r\n\r\ncsrf="
     )
-    with socket.create_connection(("127.0.0.1", desk.console.port), timeout=20) as slow:
+    with socket.create_connection(("127.0.0.1", desk.console.port), timeout=60) as slow:
         slow.sendall(head.encode())
         assert b"".join(iter(lambda: slow.recv(65536), b"")).startswith(b"HTTP/1.1 408 ")
 
 
 def test_what_is_no_http_is_answered_without_quoting_it(desk: Desk) -> None:
-    with socket.create_connection(("127.0.0.1", desk.console.port), timeout=20) as caller:
+    with socket.create_connection(("127.0.0.1", desk.console.port), timeout=60) as caller:
         caller.sendall(b"GET /<script> HTTP/9.x\r\nSecret: words\r\n\r\n")
         answer = b"".join(iter(lambda: caller.recv(65536), b""))
     assert answer.startswith(b"HTTP/1.0 400 ")

@@ -48,7 +48,7 @@ class Echo:
             body = (
                 b""
                 if request.path == "/ignore" or request.method == "CONNECT"
-                else await request.read_body(0.2 if request.path == "/quick" else 5)
+                else await request.read_body(0.2 if request.path == "/quick" else 60)
             )
         except Refusal as refusal:
             return refused(refusal, request)

@@ -21,6 +21,8 @@ from backend.workflows.pii_policy import normalise
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
 
+pytestmark = pytest.mark.long
+
 MAIL = "jane.roe@example.com"
 POLICY = normalise({"mode": "redact"})
 ASKING = normalise({"mode": "redact", "model": "openai-chat:any"})

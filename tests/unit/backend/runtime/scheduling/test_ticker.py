@@ -24,11 +24,11 @@ def test_a_wake_during_the_work_is_not_lost() -> None:
     def work() -> None:
         calls.append(1)
         began.set()
-        go_on.wait(10)
+        assert go_on.wait(60)
 
     ticker = Ticker("t", work, seconds=600)
     ticker.start()
-    began.wait(10)
+    assert began.wait(60)
     ticker.wake()
     go_on.set()
     until(lambda: len(calls) == 2, "the second call")

@@ -70,7 +70,7 @@ def test_work_that_raises_leaves_nothing_and_spares_the_others_of_its_commit(dat
         except ValueError as error:
             outcomes[number] = error
 
-    holder = threading.Thread(target=lambda: database.write(lambda _tx: gate.wait(5)))
+    holder = threading.Thread(target=lambda: database.write(lambda _tx: gate.wait(60)))
     holder.start()
     workers = [threading.Thread(target=change, args=(number,)) for number in range(10)]
     for worker in workers:
@@ -106,7 +106,7 @@ def test_nobody_is_told_ok_when_the_disk_fills_in_a_group_commit(database: Sqlit
         except Exception:  # noqa: BLE001, S110 - any failure is an honest answer
             pass
 
-    holder = threading.Thread(target=lambda: database.write(lambda _tx: gate.wait(5)))
+    holder = threading.Thread(target=lambda: database.write(lambda _tx: gate.wait(60)))
     holder.start()
     workers = [threading.Thread(target=change, args=(number,)) for number in range(1, 41)]
     for worker in workers:

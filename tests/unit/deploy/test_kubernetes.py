@@ -7,7 +7,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.unit.deploy.files.described import DEPLOY, drains, settings_of, understood
+from tests.unit.deploy.described import DEPLOY, drains, settings_of, understood
 
 FOLDER = DEPLOY / "kubernetes"
 SETTINGS = FOLDER / "settings.toml"

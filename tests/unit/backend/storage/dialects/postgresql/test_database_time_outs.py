@@ -12,7 +12,7 @@ from backend.storage.database import DatabaseAwayError
 from backend.storage.dialects.postgresql import database as postgresql
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from backend.storage.statements import prepare
-from benchmarks.wire import LongWire
+from tests.support.long_wire import LongWire
 from tests.support.poll import until
 from tests.unit.backend.storage.notes import ADD_AT_ONCE, ALL, SESSION, Held, add, notes
 

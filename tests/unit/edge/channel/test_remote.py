@@ -44,7 +44,7 @@ def test_a_backend_that_comes_back_is_found() -> None:
             with pytest.raises(Refusal):
                 await get_me()(channel)
             second = Grpc({GET_ME: Handler(Servicers().get_me)}, first.port)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while True:
                     with suppress(Refusal):
                         answer: Message = await get_me()(channel)
@@ -193,7 +193,7 @@ def test_new_calls_take_a_renewed_channel_and_calls_under_way_end_on_the_former(
         )
         coming = [None, second]
         channel = RemoteChannel(first, lambda: coming.pop(0) if coming else None)
-        async with aclosing(channel.stream(WATCH, WatchKeysRequest(), (), 5)) as mirrors:
+        async with aclosing(channel.stream(WATCH, WatchKeysRequest(), (), 60)) as mirrors:
             await anext(mirrors)
             assert await get_me()(channel) == ApiKey(key_id="ak_1")
             before: Any = await anext(mirrors)
@@ -219,7 +219,7 @@ def test_closing_ends_calls_on_a_former_channel_too(monkeypatch: pytest.MonkeyPa
         first, second = (grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") for _ in range(2))
         coming = [None, second]
         channel = RemoteChannel(first, lambda: coming.pop(0) if coming else None)
-        mirrors = channel.stream(WATCH, WatchKeysRequest(), (), 5)
+        mirrors = channel.stream(WATCH, WatchKeysRequest(), (), 60)
         await anext(mirrors)
         await get_me()(channel)
         await channel.close()
@@ -228,7 +228,7 @@ def test_closing_ends_calls_on_a_former_channel_too(monkeypatch: pytest.MonkeyPa
 
     try:
         asyncio.run(call())
-        assert servicers.closed.wait(10)
+        assert servicers.closed.wait(60)
     finally:
         server.stop()
 

@@ -1,6 +1,6 @@
 """A wire to a database that is as long as one wants: passes bytes on, counts round trips and takes its time.
 
-`python -m benchmarks.wire HOST PORT` prints the port at which it listens. Each line of standard input sets the
+`python -m tests.support.long_wire HOST PORT` prints the port at which it listens. Each line of standard input sets the
 milliseconds that a round trip then takes at least, and is answered with the round trips since the line before.
 """
 
@@ -98,10 +98,15 @@ def _close(end: socket.socket) -> None:
 def main() -> None:
     wire = LongWire(sys.argv[1], int(sys.argv[2]))
     threading.Thread(target=wire.serve, daemon=True).start()
-    print(wire.port, flush=True)
+    _say(wire.port)
     for line in sys.stdin:
         wire.one_way_seconds = float(line) / 2000
-        print(wire.taken(), flush=True)
+        _say(wire.taken())
+
+
+def _say(number: int) -> None:
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from compose_spec import PyCompose
 
-from tests.unit.deploy.files.described import DEPLOY, drains, pinned, seconds, settings_of, understood
+from tests.unit.deploy.described import DEPLOY, drains, pinned, seconds, settings_of, understood
 
 FOLDER = DEPLOY / "compose"
 # Variables have their defaults.

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from benchmarks.redaction.values import FIRST, MAKERS, name
+from tests.support.redaction.values import FIRST, MAKERS, name
 
 _WORDS = (
     *("the", "report", "shows", "that", "results", "from", "this", "quarter", "were", "better", "than", "expected"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.deploy.files.described import DEPLOY, drains, settings_of, understood
+from tests.unit.deploy.described import DEPLOY, drains, settings_of, understood
 
 FOLDER = DEPLOY / "systemd"
 UNITS = {path.name: path for path in sorted(FOLDER.glob("*.service"))}

@@ -44,7 +44,7 @@ def test_a_call_under_way_is_answered_before_the_stop(start: Start) -> None:
         reply = busy.read()
         assert (reply.status, reply.headers["Connection"]) == (200, "close")
         assert busy.closed()
-        stopping.result(10)
+        stopping.result(60)
     assert [record.route for record in channel.usage] == ["/me"]
 
 
@@ -57,7 +57,7 @@ def test_a_body_under_way_is_read_to_its_end_before_the_stop(start: Start) -> No
         wait_until(lambda: service.edge._http is not None and service.edge._http.stopping)
         reply = wire.send(b"}" + b" " * 18).read()
         assert (reply.status, reply.headers["Connection"]) == (401, "close")
-        stopping.result(10)
+        stopping.result(60)
 
 
 def test_callers_that_have_just_connected_are_heard_before_the_stop(start: Start) -> None:
@@ -68,7 +68,7 @@ def test_callers_that_have_just_connected_are_heard_before_the_stop(start: Start
     for wire in wires:
         with wire:
             assert wire.call("GET", "/api/v1/health").headers["Connection"] == "close"
-    stopping.result(10)
+    stopping.result(60)
 
 
 def test_callers_who_keep_their_connection_are_told_to_leave_with_their_next_answer(start: Start) -> None:
@@ -82,7 +82,7 @@ def test_callers_who_keep_their_connection_are_told_to_leave_with_their_next_ans
         with wire:
             assert wire.call("GET", "/api/v1/health").headers["Connection"] == "close"
             assert wire.closed()
-    stopping.result(10)
+    stopping.result(60)
 
 
 def test_a_stop_without_grace_waits_for_nobody(start: Start) -> None:

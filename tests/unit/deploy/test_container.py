@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from tests.unit.deploy.files.described import DEPLOY, ROOT, pinned, understood
+from tests.unit.deploy.described import DEPLOY, ROOT, pinned, understood
 
 DOCKERFILE = DEPLOY / "container" / "Dockerfile"
 

@@ -11,7 +11,7 @@ from deploy.config.settings import Settings
 from deploy.config.source import read_settings
 from edge.console.settings import ConsoleSettings
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
 
 # What a start may take for its end beside what settings give to calls and steps.

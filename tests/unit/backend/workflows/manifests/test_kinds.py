@@ -387,7 +387,6 @@ def test_a_result_schema_may_refer_to_itself() -> None:
     assert problem_fields(workflow(steps=[{"step": "a"}], result={"step": "a", "schema": schema})) == []
 
 
-@pytest.mark.slow
 def test_a_definition_has_at_most_8_mib() -> None:
     (bare,) = load_manifests([("f", json.dumps(agent(code=RUN)))], schema_problem)
     room = 8 * 2**20 - len(bare.definition.encode())
