@@ -10,6 +10,7 @@ import shutil
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,25 +19,28 @@ from backend.confined import JobFailedError
 from backend.models.catalog import Models, ModelUnusableError
 from backend.redaction import Mention, ModelError, RedactionEngine
 from backend.redaction.formats.files import MACHINE_ERRORS
-from backend.redaction.process.model_recognizer import AskedModel, ModelFailedError
+from backend.redaction.process.model_recognizer import MODEL_RETRY, AskedModel, ModelFailedError
+from backend.retry import Backoff, RetryPolicy
 from backend.secrets import Secrets
 from backend.settings import ModelProvider
 
 _KEY: Final = "key"
 
 _scratch: Path
-_pauses: Sequence[float]
+_model_retry: RetryPolicy
 _expanded_bytes: int
 
 
 def configure(configuration: Mapping[str, Any], scratch: Path | None) -> None:
-    """Prepares the process; `configuration` has the `pauses` between tries of a model.
+    """Prepares the process; `configuration` says how a model that fails is asked again.
 
     Its `expanded_bytes` are what a zip or parquet file may expand to.
     """
-    global _scratch, _pauses, _expanded_bytes
+    global _scratch, _model_retry, _expanded_bytes
     assert scratch is not None
-    _scratch, _pauses, _expanded_bytes = scratch, configuration["pauses"], configuration["expanded_bytes"]
+    backoff = Backoff(**configuration["model_backoff"])
+    retry = replace(MODEL_RETRY, attempts=configuration["model_attempts"], backoff=backoff)
+    _scratch, _model_retry, _expanded_bytes = scratch, retry, configuration["expanded_bytes"]
     # Nobody reads what libraries say of a sweep, and they may quote what is swept.
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
@@ -109,7 +113,7 @@ def _engine(arguments: Mapping[str, Any]) -> RedactionEngine:
     provider = policy["model"].partition(":")[0]
     given = ModelProvider(None if access["api_key"] is None else _KEY, access["base_url"])
     secrets = Secrets({_KEY: "env:KEY"}, {"KEY": access["api_key"] or ""})
-    model = AskedModel(Models(secrets, {provider: given}), policy["model"], _pauses)
+    model = AskedModel(Models(secrets, {provider: given}), policy["model"], _model_retry)
     return RedactionEngine(policy, model, expanded_bytes=_expanded_bytes)
 
 
