@@ -23,7 +23,7 @@ from backend.cursors import Cursors
 from backend.deployment import sql as deployment_sql
 from backend.key_changes import KeyChanges
 from backend.keys.service import KeyAdministration
-from backend.rpc.interceptors import Caller
+from backend.caller import Caller
 from backend.runs.start.service import Starts
 from backend.schemas.rules import schema_problem
 from backend.services import Services

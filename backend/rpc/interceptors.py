@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from backend import metrics
+from backend.caller import Caller
 from backend.errors import ApiError
 from backend.schemas.judge import JudgeUnavailableError
 from backend.storage.database import DatabaseAwayError
@@ -23,19 +24,6 @@ from workflow_api.v1 import errors_pb2, options_pb2
 _OK: Final = grpc.StatusCode.OK.name
 
 _LOG = logging.getLogger(__name__)
-
-
-class Caller(NamedTuple):
-    """Who calls: an API key that the edge admitted, or an internal service when `key_id` is None."""
-
-    key_id: str | None
-    actor: str
-    request_id: str
-
-    @property
-    def audit_name(self) -> str:
-        """The caller as the audit trail names it."""
-        return f"key:{self.key_id}" if self.key_id else self.actor
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from backend.audit import sql as audit
+from backend.caller import Caller
 from backend.errors import ApiError, invalid
-from backend.rpc.interceptors import Caller
 from backend.runs import approvals_sql, lifecycle, messages
 from backend.runs.runtime_port import Runtime
 from backend.services import Services

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from backend.audit import sql as audit
+from backend.caller import Caller
 from backend.errors import ApiError
-from backend.rpc.interceptors import Caller
 from backend.run_status import CANCELLED, RUNNING, TERMINAL
 from backend.runs import lifecycle, lifecycle_sql
 from backend.runs.run_lookup import find_state

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from backend import json_text, metrics
 from backend.audit import sql as audit
+from backend.caller import Caller
 from backend.clock import to_text
 from backend.errors import ApiError
-from backend.rpc.interceptors import Caller
 from backend.runs import erase_sql, redaction_manifest
 from backend.runs.run_lookup import find_run, require_finished
 from backend.runs.runtime_port import Runtime

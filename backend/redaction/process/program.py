@@ -10,6 +10,7 @@ import shutil
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,25 +19,28 @@ from backend.confined import JobFailedError
 from backend.models.catalog import Models, ModelUnusableError
 from backend.redaction import Mention, ModelError, RedactionEngine
 from backend.redaction.formats.outcome import MACHINE_ERRORS
-from backend.redaction.process.model_recognizer import LanguageModelRecognizer, ModelFailedError
+from backend.redaction.process.model_recognizer import MODEL_RETRY, LanguageModelRecognizer, ModelFailedError
+from backend.retry import Backoff, RetryPolicy
 from backend.secrets import Secrets
 from backend.settings import ModelProvider
 
 _KEY: Final = "key"
 
 _scratch: Path
-_retry_delays: Sequence[float]
+_model_retry: RetryPolicy
 _expanded_bytes: int
 
 
 def configure(configuration: Mapping[str, Any], scratch: Path | None) -> None:
     """Prepares the process.
 
-    `configuration` has the `retry_delays` of a model in seconds, and the `expanded_bytes` of a zip or parquet file.
+    `configuration` has the attempts and the backoff of a failing model, and `expanded_bytes` of a zip or parquet file.
     """
-    global _scratch, _retry_delays, _expanded_bytes
+    global _scratch, _model_retry, _expanded_bytes
     assert scratch is not None
-    _scratch, _retry_delays, _expanded_bytes = scratch, configuration["retry_delays"], configuration["expanded_bytes"]
+    backoff = Backoff(**configuration["model_backoff"])
+    retry = replace(MODEL_RETRY, attempts=configuration["model_attempts"], backoff=backoff)
+    _scratch, _model_retry, _expanded_bytes = scratch, retry, configuration["expanded_bytes"]
     # Log lines and warnings of libraries may quote the text that is swept.
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
@@ -109,7 +113,7 @@ def _engine(arguments: Mapping[str, Any]) -> RedactionEngine:
     provider = policy["model"].partition(":")[0]
     given = ModelProvider(None if access["api_key"] is None else _KEY, access["base_url"])
     secrets = Secrets({_KEY: "env:KEY"}, {"KEY": access["api_key"] or ""})
-    model = LanguageModelRecognizer(Models(secrets, {provider: given}), policy["model"], _retry_delays)
+    model = LanguageModelRecognizer(Models(secrets, {provider: given}), policy["model"], _model_retry)
     return RedactionEngine(policy, model, expanded_bytes=_expanded_bytes)
 
 

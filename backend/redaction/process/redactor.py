@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from time import perf_counter
 from typing import Any, Final, NamedTuple
@@ -16,7 +17,8 @@ from backend.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.json_text import JsonText
 from backend.models.catalog import Models
 from backend.redaction import Counts, FileOutcome
-from backend.redaction.process.model_recognizer import RETRY_DELAYS
+from backend.redaction.process.model_recognizer import MODEL_RETRY
+from backend.retry import RetryPolicy
 from backend.secrets import SecretError
 from backend.settings import ModelProvider, RedactionLimits
 from backend.workflows.entity_types import ENTITY_TYPES
@@ -59,21 +61,21 @@ class SweptText(NamedTuple):
 class Redactor:
     """Client of the processes that sweep. Thread-safe; every call blocks until its sweep has ended.
 
-    `retry_delays` are the seconds between the attempts to ask one of the `models`. `scratch` is a folder for copies of
-    the files that are being swept. A sweep ends soon after its `halt` is set; `owner` is the API key of the run, and
+    `models` are those it may ask, again as `model_retry` says if one fails. `scratch` is a folder for copies of
+    what is being swept. A sweep ends soon after its `halt` is set; `owner` is the API key whose run it is for, and
     owners are served round robin.
     """
 
     def __init__(
         self,
         models: Models,
-        retry_delays: Sequence[float] = RETRY_DELAYS,
+        model_retry: RetryPolicy = MODEL_RETRY,
         *,
         scratch: Path,
         limits: RedactionLimits | None = None,
     ) -> None:
         self._models = models
-        self._retry_delays = retry_delays
+        self._model_retry = model_retry
         self._limits = limits or RedactionLimits()
         self._scratch = scratch
         self._lock = threading.Lock()
@@ -232,7 +234,8 @@ class Redactor:
                     network=model is not None,
                     environment={} if model is None else self._proxies(),
                     configuration={
-                        "retry_delays": list(self._retry_delays),
+                        "model_attempts": self._model_retry.attempts,
+                        "model_backoff": asdict(self._model_retry.backoff),
                         "expanded_bytes": self._limits.expanded_mb * 1_000_000,
                     },
                     scratch=self._scratch / str(number),

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from backend import metrics
+from backend.caller import Caller
 from backend.clock import DAY_MS, utc_day
 from backend.errors import ApiError
-from backend.rpc.interceptors import Caller
 from backend.runs import messages
 from backend.runs.run_lookup import find_run
 from backend.runs.runtime_port import Runtime

@@ -4,7 +4,7 @@ import asyncio
 
 from backend import json_text
 from backend.json_text import JsonText
-from backend.retry import patiently
+from backend.runtime.execution import retries
 from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.promotion import discard
 from backend.runtime.execution.result import SUMMARY, StoredResult, carried_summary, make_result, may_carry_summary
@@ -35,14 +35,14 @@ async def store_result(
 async def _judge_and_store(context: SegmentContext, claimed: ClaimedSegment, value: str) -> StoredResult:
     schema, mismatch = claimed.terms.result_schema, None
     if schema is not None:
-        mismatch = await patiently(
+        mismatch = await retries.RESOURCE.run(
             lambda: context.halted_with(
                 lambda halt: context.schemas.mismatch(schema, value, "result", owner=claimed.key_id, halt=halt)
             ),
             f"Judging the result of run {claimed.run_id}",
         )
     summary = await _summary(context, claimed, value)
-    return await patiently(
+    return await retries.RESOURCE.run(
         lambda: context.halted_with(
             lambda _: make_result(context.objects, claimed.run_id, value, mismatch, summary),
             undo=lambda made: discard(context.objects, [made.output]),
@@ -57,7 +57,7 @@ async def _summary(context: SegmentContext, claimed: ClaimedSegment, value: str)
     parsed = json_text.shared(value)
     if not isinstance(parsed, JsonText):
         return carried_summary(parsed)
-    return await patiently(
+    return await retries.RESOURCE.run(
         lambda: context.halted_with(
             lambda halt: context.schemas.member(value, SUMMARY, owner=claimed.key_id, halt=halt)
         ),

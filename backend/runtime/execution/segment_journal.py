@@ -4,10 +4,9 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from backend.outputs.sql import NewOutput
-from backend.retry import changed
 from backend.runs.erase_sql import order_again
 from backend.runs.lifecycle import SegmentLease
-from backend.runtime.execution import sql
+from backend.runtime.execution import retries, sql
 from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.outcomes import ORPHANED, Outcome, reason_to_stop
 from backend.runtime.execution.promotion import discard
@@ -44,7 +43,7 @@ class SegmentJournal:
                 last(tx, at)
 
         try:
-            await changed(self._change(work), self._run_id)
+            await self._write(work)
         except OutcomeUnknownError:
             # A row may name the outputs; what none names goes with the run.
             raise
@@ -65,21 +64,23 @@ class SegmentJournal:
             ending.close(tx, self._run_id, at, self._lease)
 
         try:
-            await self._change(work)()
+            await self._write_once(work)
         except Exception:  # noqa: BLE001 - whatever keeps it from being recorded may pass
             _LOG.exception("Run %s could not be closed yet", self._run_id)
 
-    def _change(self, work: Callable[[Tx], None]) -> Callable[[], Awaitable[None]]:
-        return lambda: self._context.in_thread(
-            lambda: self._context.database.write(work, lock_key=run_of(self._run_id))
-        )
+    async def _write(self, work: Callable[[Tx], None]) -> None:
+        await retries.DATABASE.run(lambda: self._write_once(work), f"A change of run {self._run_id}")
+
+    def _write_once(self, work: Callable[[Tx], None]) -> Awaitable[None]:
+        database, lock_key = self._context.database, run_of(self._run_id)
+        return self._context.in_thread(lambda: database.write(work, lock_key=lock_key))
 
     async def give_up(self, outputs: Sequence[NewOutput]) -> None:
         """Has removed what was stored for a run that somebody else may have closed, and that was erased since then."""
         await self.discard(outputs)
         at = self._context.clock()
         try:
-            await changed(self._change(lambda tx: order_again(tx, self._run_id, at)), self._run_id)
+            await self._write(lambda tx: order_again(tx, self._run_id, at))
         except Exception:  # noqa: BLE001 - the segment ends all the same
             _LOG.exception("Whether run %s was erased meanwhile could not be seen", self._run_id)
 

@@ -13,11 +13,11 @@ from backend import json_text, metrics
 from backend.json_text import JsonText
 from backend.outputs.sql import NewOutput
 from backend.redaction.process.redactor import RedactionError
-from backend.retry import changed, patiently
 from backend.runs.lifecycle import SegmentEndedError, append_event
 from backend.runtime.agents import AgentDeps, StepFailed, StepRequest, run_step
 from backend.runtime.agents.base import event_budget
 from backend.runtime.agents.progress import dropped_warning
+from backend.runtime.execution import retries
 from backend.runtime.execution.limits import limits_of, memory_of
 from backend.runtime.execution.promotion import discard, store_outputs
 from backend.runtime.execution.run_redaction import STEPS, Found, RunRedaction
@@ -157,7 +157,7 @@ class StepWork:
         """What of a model's answer does not fit its schema."""
         text = json_text.write(answer)
         try:
-            return await patiently(
+            return await retries.RESOURCE.run(
                 lambda: self.context.halted_with(
                     lambda halt: self.context.schemas.mismatch(schema, text, "answer", owner=self.key_id, halt=halt)
                 ),
@@ -168,7 +168,7 @@ class StepWork:
 
     async def _read_value(self, text: str) -> JsonText:
         """A large return value, read where it can be killed; raises NotJsonError."""
-        return await patiently(
+        return await retries.RESOURCE.run(
             lambda: self.context.halted_with(
                 lambda halt: self.context.schemas.normalised(text, owner=self.key_id, halt=halt)
             ),
@@ -179,7 +179,7 @@ class StepWork:
         """What the steps that it needs left, made anew from the objects where a run went on after it waited."""
         what = f"What step {self.step.step} of run {self.run_id} needs"
         try:
-            return await patiently(
+            return await retries.RESOURCE.run(
                 lambda: self.context.halted_with(
                     lambda halt: files_of(self.context, self.run_id, self.step.needs, self.redaction, halt)
                 ),
@@ -239,16 +239,16 @@ class StepWork:
             for found in redacted:
                 add_redaction(tx, self.run_id, found)
 
-        await changed(
+        await retries.DATABASE.run(
             lambda: self.context.in_thread(lambda: self.context.database.write(work, lock_key=run_of(self.run_id))),
-            self.run_id,
+            f"An event of run {self.run_id}",
         )
 
     async def _take_over(self, folder: Path) -> tuple[list[NewOutput], list[Found]]:
         """Stores what the step left, for callers and for the steps that need it."""
         what = f"What step {self.step.step} of run {self.run_id} left"
         try:
-            outputs = await patiently(lambda: self._store_outputs(folder), what)
+            outputs = await retries.RESOURCE.run(lambda: self._store_outputs(folder), what)
         except OSError as error:
             _LOG.exception("%s could not be stored", what)
             raise StepFailed("OutputsNotStored", "what the step left could not be stored") from error

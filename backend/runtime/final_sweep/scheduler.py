@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from backend import metrics
-from backend.backoff import Pauses
 from backend.clock import Clock
 from backend.redaction.process.redactor import Redactor
+from backend.retry import Backoff, RetryTimes
 from backend.runtime.final_sweep import sql
 from backend.runtime.final_sweep.run_sweep import RunSweep
 from backend.storage.database import Database
@@ -31,6 +31,7 @@ _LOG = logging.getLogger(__name__)
 CONCURRENT_SWEEPS: Final = 4
 """Concurrent sweeps of runs in one process; keys that have none among them share as many more."""
 
+_BACKOFF: Final = Backoff(first_seconds=1.0, longest_seconds=300.0)
 _END_SECONDS: Final = 2.0
 # Another process that has a run may die before it is done.
 _ELSEWHERE_SECONDS: Final = 2.0
@@ -68,7 +69,7 @@ class FinalSweeps:
         self._folder = folder
         self._concurrent = concurrent
         self._on_end = on_end
-        self._pauses = Pauses(clock)
+        self._retries = RetryTimes(clock, _BACKOFF)
         self._elsewhere: dict[str, float] = {}
         self._lock = threading.Lock()
         self._active: dict[str, _Active] = {}
@@ -88,7 +89,7 @@ class FinalSweeps:
             if run_id not in waiting:
                 sweep.halt.set()
         with self._lock:
-            self._pauses.keep({*waiting, *unnamed})
+            self._retries.keep_only({*waiting, *unnamed})
             self._elsewhere = {run_id: until for run_id, until in self._elsewhere.items() if run_id in waiting}
         # An ended sweep may be about to store something: what was announced for it waits for the next round.
         self._remove(key for key in unnamed if run_of(key) not in active)
@@ -120,7 +121,7 @@ class FinalSweeps:
         left = {
             run_id: key_id
             for run_id, key_id in waiting.items()
-            if run_id not in self._active and self._pauses.over(run_id) and self._elsewhere.get(run_id, 0.0) <= now
+            if run_id not in self._active and self._retries.is_due(run_id) and self._elsewhere.get(run_id, 0.0) <= now
         }
         while left:
             run_id = min(left, key=lambda one: held[left[one]])
@@ -155,20 +156,20 @@ class FinalSweeps:
     def _postpone(self, run_id: str) -> None:
         metrics.FINAL_SWEEP_FAILURES.add()
         with self._lock:
-            pause = self._pauses.begin(run_id)
-        _LOG.exception("The final sweep of run %s failed and is tried again in %d s", run_id, pause)
+            seconds = self._retries.postpone(run_id)
+        _LOG.exception("The final sweep of run %s failed; next try in %d s", run_id, seconds)
 
     def _remove(self, keys: Iterable[str]) -> None:
         """Removes objects that no row names; one that a store keeps holds up neither others nor any sweep."""
         removed = []
         for key in keys:
-            if not self._pauses.over(key):
+            if not self._retries.is_due(key):
                 continue
             try:
                 self._objects.delete(key)
             except OSError:
                 metrics.REMOVAL_FAILURES.add()
-                _LOG.exception("%s is still to be removed; next try in %d s", key, self._pauses.begin(key))
+                _LOG.exception("Object %s could not be removed; next try in %d s", key, self._retries.postpone(key))
             else:
                 removed.append(key)
         if removed:

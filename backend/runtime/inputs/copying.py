@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from backend.connectors.s3_errors import CredentialsError, code_of, explain
-from backend.runtime.inputs.retry import CopyError, EndedError, Patience
+from backend.runtime.inputs.halting import CopyError, CopyHalt, OtherThreadFailedError
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
@@ -34,12 +34,12 @@ class ListedObject(NamedTuple):
 
 
 class Copying:
-    """One input's copying: `client` reads the connector's bucket, as long as `patience` lets it."""
+    """One input's copying: `client` reads the connector's bucket, until `halt` ends it."""
 
-    def __init__(self, client: "S3Client", connector: Mapping[str, Any], patience: Patience) -> None:
+    def __init__(self, client: "S3Client", connector: Mapping[str, Any], halt: CopyHalt) -> None:
         self._client = client
         self._connector = connector
-        self._patience = patience
+        self._halt = halt
 
     def copy(self, objects: Iterable[tuple[ListedObject, Path]]) -> None:
         """Copies each object to its new file; on return no thread is left.
@@ -54,7 +54,7 @@ class Copying:
             workers = [threads.submit(self._work, waiting) for _ in range(THREADS)]
         errors = [error for worker in workers if (error := worker.exception()) is not None]
         # All but the first only ended because of it.
-        for error in sorted(errors, key=lambda error: isinstance(error, EndedError)):
+        for error in sorted(errors, key=lambda error: isinstance(error, OtherThreadFailedError)):
             raise error
 
     def _work(self, waiting: Iterator[tuple[ListedObject, Path]]) -> None:
@@ -64,7 +64,7 @@ class Copying:
                 with target.open("xb") as file:
                     self._copy(found, file)
         except BaseException:
-            self._patience.fail()
+            self._halt.fail()
             raise
 
     def _copy(self, found: ListedObject, file: BinaryIO) -> None:
@@ -72,7 +72,7 @@ class Copying:
         from botocore.parsers import ResponseParserError
 
         try:
-            self._patience.insist(lambda: self._copy_once(found, file), "Copying an object")
+            self._halt.retry(lambda: self._copy_once(found, file), "Copying an object")
         except (BotoCoreError, ClientError, ResponseParserError, CredentialsError) as error:
             code = code_of(error)
             why = f"{_WORDS[code]} ({code})" if code in _WORDS else f"failed: {explain(error, self._connector)}"
@@ -95,7 +95,7 @@ class Copying:
         """Writes as many bytes as were listed; the caps were held against those."""
         written = 0
         while part := body.read(_PART_BYTES):
-            self._patience.check()
+            self._halt.check()
             written += len(part)
             if written > found.size:
                 break

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from backend.connectors.object_storage import s3_client
 from backend.connectors.s3_errors import explain, failures, list_page
 from backend.runtime.inputs.copying import Copying, ListedObject, require_room
+from backend.runtime.inputs.halting import CopyHalt
 from backend.runtime.inputs.names import file_names
-from backend.runtime.inputs.retry import Patience
 from backend.secrets import Secrets
 from backend.workflows.parameters import may_read, parse_s3_prefix
 from backend.workflows.terms import InputTerms
@@ -44,10 +44,10 @@ def materialise(
     try:
         bucket, prefix = parse_s3_prefix(uri)
         _check_inside(connector, bucket, prefix)
-        patience = Patience(stop)
-        client = patience.insist(lambda: s3_client(connector, secrets, attempts=1), f"Credentials for bucket {bucket}")
-        copying = Copying(client, connector, patience)
-        objects = _list(_all(client, patience, bucket, prefix), declared)
+        halt = CopyHalt(stop)
+        client = halt.retry(lambda: s3_client(connector, secrets, attempts=1), f"Credentials for bucket {bucket}")
+        copying = Copying(client, connector, halt)
+        objects = _list(_all(client, halt, bucket, prefix), declared)
         folder.mkdir(parents=True, exist_ok=True)
         require_room(folder, sum(one.size for one in objects))
         names = file_names(one.key[len(prefix) :] for one in objects)
@@ -112,11 +112,11 @@ def _list(found: Iterable[ListedObject], declared: InputTerms) -> list[ListedObj
     return objects
 
 
-def _all(client: "S3Client", patience: Patience, bucket: str, prefix: str) -> Iterator[ListedObject]:
+def _all(client: "S3Client", halt: CopyHalt, bucket: str, prefix: str) -> Iterator[ListedObject]:
     """Every object below the prefix, page by page, so that a page that fails begins no listing anew."""
     following: dict[str, str] = {}
     while True:
-        page = patience.insist(partial(list_page, client, bucket, prefix, **following), f"Listing bucket {bucket}")
+        page = halt.retry(partial(list_page, client, bucket, prefix, **following), f"Listing bucket {bucket}")
         for one in page.get("Contents", ()):
             yield ListedObject(one["Key"], one["Size"], one.get("ETag", ""))
         if not page["IsTruncated"]:

@@ -12,6 +12,7 @@ import orjson
 from backend.clock import DAY_MS, Clock
 from backend.graphs.graph import GraphRefusedError, GraphUnavailableError, Statement
 from backend.graphs.graphs import Graphs, graph_name
+from backend.retry import Backoff
 from backend.runtime.publishing import sql
 from backend.runtime.publishing.files import Source
 from backend.runtime.publishing.parsing import FileParser
@@ -29,8 +30,7 @@ _TICK_SECONDS: Final = 1.0
 _REMOVING_THREADS: Final = 4
 _MOST_REMOVALS: Final = 50
 _MOST_WAITING: Final = 10_000
-_FIRST_PAUSE_MS: Final = 1_000
-_MOST_DOUBLINGS: Final = 8
+_BACKOFF: Final = Backoff(first_seconds=1.0, longest_seconds=256.0)
 # A run's publication that no store took for so long is given up.
 _TRIED_FOR_MS: Final = DAY_MS
 
@@ -244,8 +244,8 @@ class Publisher:
             watch.outcome.set_result(outcome)
 
     def _postpone(self, row: Any) -> None:
-        pause = _FIRST_PAUSE_MS << min(row.attempts, _MOST_DOUBLINGS)
-        self._database.write(lambda tx: sql.postpone(tx, row.run_id, row.graph_id, self._clock() + pause), lock_key=_OF)
+        until = self._clock() + round(1000 * _BACKOFF.delay(row.attempts + 1))
+        self._database.write(lambda tx: sql.postpone(tx, row.run_id, row.graph_id, until), lock_key=_OF)
 
     def _graph_of(self, row: Any) -> tuple[Any, str]:
         definition = orjson.loads(row.definition)

@@ -9,6 +9,8 @@ from typing import Any
 import grpc
 import pytest
 
+from backend.retry import Backoff
+from backend.runtime.execution import retries
 from backend.schemas.bounds import SchemaBounds
 from backend.schemas.judge import JudgeUnavailableError, SchemaJudge
 from backend.services import Services
@@ -76,7 +78,7 @@ def test_a_result_that_cannot_be_judged_within_the_bounds_is_a_result_error(live
 def test_a_result_is_judged_once_a_process_can_be_started(
     live: Live, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.retry.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retries, "RESOURCE", replace(retries.RESOURCE, backoff=Backoff(0.0, 0.0)))
     judge, tries = services.schemas, list[None]()
     mismatch = judge.mismatch
 

@@ -1,7 +1,6 @@
 import logging
 
 import pytest
-
 from edge.http.api_connections import Room
 
 BIG = 100_000

@@ -6,6 +6,7 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from backend.models.catalog import Models
+from backend.redaction.process.model_recognizer import MODEL_RETRY
 from backend.redaction.process.redactor import RedactionError, Redactor
+from backend.retry import Backoff
 from backend.runtime.execution.run_redaction import RunRedaction
 from backend.secrets import Secrets
 from backend.settings import ModelProvider, RedactionLimits
@@ -26,6 +29,7 @@ pytestmark = pytest.mark.long
 MAIL = "jane.roe@example.com"
 POLICY = normalise({"mode": "redact"})
 ASKING = normalise({"mode": "redact", "model": "openai-chat:any"})
+AT_ONCE = replace(MODEL_RETRY, backoff=Backoff(0.0, 0.0), attempts=3)
 NOTHING = Reply(calls=(ToolCall("final_result", {"mentions": []}),))
 
 
@@ -54,7 +58,7 @@ def _asking(listening: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -
     models = Models(Secrets(), {"openai-chat": ModelProvider(base_url=listening.base_url)})
     scratch = tmp_path_factory.mktemp("scratch") / "redaction"
     # What is loaded to ask a model takes long, so that one process serves every test.
-    redactor = Redactor(models, retry_delays=(0.0, 0.0), scratch=scratch, limits=RedactionLimits(processes=1))
+    redactor = Redactor(models, model_retry=AT_ONCE, scratch=scratch, limits=RedactionLimits(processes=1))
     yield redactor
     redactor.close()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from backend.runtime.inputs.copying import Copying, ListedObject
-from backend.runtime.inputs.retry import CopyError, Patience
+from backend.runtime.inputs.halting import CopyError, CopyHalt
 from tests.support.s3_server import S3Server
 from tests.unit.backend.runtime.inputs.test_s3_prefix import copy_from
 
@@ -20,7 +20,7 @@ def listed(s3_server: S3Server) -> list[ListedObject]:
 
 def copy(server: S3Server, listed: list[ListedObject], folder: Path) -> None:
     connector = {"bucket": "docs", "role_arn": None}
-    Copying(server.client("s3"), connector, Patience(threading.Event())).copy((one, folder / one.key) for one in listed)
+    Copying(server.client("s3"), connector, CopyHalt(threading.Event())).copy((one, folder / one.key) for one in listed)
 
 
 def test_every_object_is_copied(s3_server: S3Server, listed: list[ListedObject], tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ import hashlib
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backend import retry
+from backend.retry import Backoff
+from backend.runtime.inputs import halting
 from backend.runtime.inputs.s3_prefix import InputError, materialise_all
 from backend.secrets import Secrets
 from backend.workflows.terms import InputTerms
@@ -129,16 +131,22 @@ def test_an_object_of_another_size_than_listed_is_refused(bucket: Bucket, tmp_pa
 
 
 @pytest.fixture
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.0)
+def no_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(halting, "STORE_RETRY", replace(halting.STORE_RETRY, backoff=Backoff(0.0, 0.0)))
 
 
 @pytest.fixture
-def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "SECONDS", 0.0)
+def no_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(halting, "STORE_RETRY", replace(halting.STORE_RETRY, attempts=1))
 
 
-@pytest.mark.usefixtures("no_pauses")
+@pytest.fixture
+def long_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = replace(halting.STORE_RETRY, backoff=Backoff(3600.0, 3600.0), seconds=3600.0)
+    monkeypatch.setattr(halting, "STORE_RETRY", policy)
+
+
+@pytest.mark.usefixtures("no_delays")
 def test_an_object_that_breaks_off_is_copied_again(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects = {"in/a": b"as listed"}
     bucket.answers = {"in/a": [(b"as li", 9), (b"", 9)] * 3}
@@ -146,7 +154,7 @@ def test_an_object_that_breaks_off_is_copied_again(bucket: Bucket, tmp_path: Pat
     assert (tmp_path / "documents" / "a").read_bytes() == b"as listed"
 
 
-@pytest.mark.usefixtures("no_patience")
+@pytest.mark.usefixtures("no_retries")
 def test_an_object_that_always_breaks_off_is_named(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects = {"in/a": b"as listed"}
     bucket.answers = {"in/a": [(b"as li", 9)] * 2}
@@ -154,7 +162,7 @@ def test_an_object_that_always_breaks_off_is_named(bucket: Bucket, tmp_path: Pat
         _copy(bucket, tmp_path)
 
 
-@pytest.mark.usefixtures("no_pauses")
+@pytest.mark.usefixtures("no_delays")
 @pytest.mark.parametrize("failing", ["", "in/a"])
 @pytest.mark.parametrize(
     "failure",
@@ -177,7 +185,7 @@ def test_a_store_that_throttles_or_fails_for_a_while_is_waited_for(
     assert (tmp_path / "documents" / "a").read_bytes() == b"a"
 
 
-@pytest.mark.usefixtures("no_patience")
+@pytest.mark.usefixtures("no_retries")
 def test_an_object_that_the_store_keeps_refusing_is_named_with_the_code_alone(
     bucket: Bucket, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -224,7 +232,6 @@ def test_what_does_not_fit_on_the_disk_is_refused_before_it_is_copied(bucket: Bu
 FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from backend import retry as patience
 from backend.runtime.inputs.s3_prefix import InputError
 from tests.unit.backend.runtime.inputs.test_s3_prefix import copy_from
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
@@ -276,12 +283,9 @@ def test_copying_ends_soon_in_all_threads_when_the_run_is_stopped(bucket: Bucket
     assert len(list(tmp_path.rglob("*"))) < 500
 
 
+@pytest.mark.usefixtures("long_delays")
 @pytest.mark.parametrize("failing", ["", "in/a"])
-def test_waiting_for_the_store_ends_when_the_run_is_stopped(
-    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
-) -> None:
-    for name in ("SECONDS", "FIRST_PAUSE", "LONGEST_PAUSE"):
-        monkeypatch.setattr(retry, name, 3600.0)
+def test_waiting_for_the_store_ends_when_the_run_is_stopped(bucket: Bucket, tmp_path: Path, failing: str) -> None:
     bucket.objects = {"in/a": b"a"}
     bucket.failing = {failing: 1}
     halt = threading.Event()
@@ -301,11 +305,8 @@ def test_waiting_for_the_store_ends_when_the_run_is_stopped(
     assert "stopped" in ended[0]
 
 
-def test_waiting_for_the_store_ends_when_another_object_failed(
-    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("SECONDS", "FIRST_PAUSE", "LONGEST_PAUSE"):
-        monkeypatch.setattr(retry, name, 3600.0)
+@pytest.mark.usefixtures("long_delays")
+def test_waiting_for_the_store_ends_when_another_object_failed(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects = {"in/a": b"a", "in/b": b"b"}
     bucket.failing = {"in/a": 1}
     bucket.answers = {"in/b": [(b"longer", 6)]}

@@ -1,15 +1,17 @@
-"""An object store, or a database, that is away while a run has something to keep."""
+"""Work of a run that is retried while the object store, or the database, is away."""
 
 import json
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from backend import retry
 from backend.outputs.sql import outputs_of
+from backend.retry import Backoff
+from backend.runtime.execution import retries
 from backend.storage.database import DatabaseAwayError, OutcomeUnknownError
 from backend.storage.objects import FolderObjects
 from tests.services.runtime.conftest import Live, agent_step, gate
@@ -41,7 +43,7 @@ class Away:
 @pytest.fixture
 def away(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Away:
     caplog.set_level(logging.CRITICAL)
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retries, "RESOURCE", replace(retries.RESOURCE, backoff=Backoff(0.0, 0.0)))
     return Away(monkeypatch, "put_file", "put_bytes")
 
 
@@ -56,7 +58,7 @@ def test_what_a_step_left_is_stored_when_the_store_is_back(live: Live, away: Awa
 def lost(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Away:
     """Away from readers."""
     caplog.set_level(logging.CRITICAL)
-    monkeypatch.setattr(retry, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retries, "RESOURCE", replace(retries.RESOURCE, backoff=Backoff(0.0, 0.0)))
     return Away(monkeypatch, "open_range")
 
 
@@ -77,11 +79,11 @@ def test_files_are_read_after_an_approval_when_the_store_is_back(live: Live, los
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "SECONDS", 0.0)
+def no_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "RESOURCE", replace(retries.RESOURCE, attempts=1))
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("no_retries")
 def test_a_step_whose_files_cannot_be_stored_fails_and_leaves_none(live: Live, away: Away) -> None:
     away.left = 1_000
     run_id = live.run("Loses", [agent_step("write", "writer")])
@@ -91,7 +93,7 @@ def test_a_step_whose_files_cannot_be_stored_fails_and_leaves_none(live: Live, a
     assert away.asked == 1
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("no_retries")
 def test_files_that_cannot_be_read_after_an_approval_fail_the_step(live: Live, lost: Away) -> None:
     lost.left = 1_000
     run_id = _approved(live)
@@ -99,7 +101,7 @@ def test_files_that_cannot_be_read_after_an_approval_fail_the_step(live: Live, l
     assert live.steps(run_id)["read"].error.message == "the files of the steps that it needs could not be read"
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("no_retries")
 def test_a_result_that_cannot_be_stored_fails_the_run(live: Live, away: Away) -> None:
     away.left = 1_000
     run_id = live.run("Speaks", [agent_step("say")], workflow={"result": {"step": "say"}})
@@ -112,8 +114,8 @@ def test_a_result_that_cannot_be_stored_fails_the_run(live: Live, away: Away) ->
 def test_a_cancel_ends_the_wait_for_the_store(
     live: Live, away: Away, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("SECONDS", "FIRST_PAUSE", "LONGEST_PAUSE"):
-        monkeypatch.setattr(retry, name, 3600.0)
+    policy = replace(retries.RESOURCE, backoff=Backoff(3600.0, 3600.0), seconds=3600.0)
+    monkeypatch.setattr(retries, "RESOURCE", policy)
     away.left = 1_000
     run_id = live.run("Waits", [agent_step("one", agent)], workflow={"result": {"step": "one"}})
     until(lambda: away.asked, "the first try")
@@ -128,7 +130,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.usefixtures("quiet")
 def test_a_run_waits_out_a_short_absence_of_the_database(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "DATABASE_PAUSE", 0.0)
+    monkeypatch.setattr(retries, "DATABASE", replace(retries.DATABASE, backoff=Backoff(0.0, 0.0)))
     write, left = live.services.database.write, [3]
 
     def away(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
@@ -146,7 +148,7 @@ def test_a_run_waits_out_a_short_absence_of_the_database(live: Live, monkeypatch
 
 @pytest.mark.usefixtures("quiet")
 def test_a_step_that_tells_its_progress_waits_out_a_short_absence(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "DATABASE_PAUSE", 0.0)
+    monkeypatch.setattr(retries, "DATABASE", replace(retries.DATABASE, backoff=Backoff(0.0, 0.0)))
     write, left = live.services.database.write, [5]
 
     def away(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
