@@ -4,10 +4,10 @@ from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.client import connected
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.printing import Column, print_json, print_table
 from deploy.cli.records import record_of
+from deploy.client.backend import connected
 from workflow_api.v1 import runs_pb2
 
 command = typer.Typer()

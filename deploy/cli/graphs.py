@@ -6,11 +6,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.client import connected
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.printing import Column, print_json, print_line, print_table
 from deploy.cli.raw_json import RawJson
 from deploy.cli.records import record_of
+from deploy.client.backend import connected
 from workflow_api.v1 import workflows_pb2
 
 _SPARE_SECONDS: Final = 10

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.client import connected
-from deploy.cli.failures import CommandFailed
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, listening_address
 from deploy.cli.printing import print_json
+from deploy.client.backend import connected
 from deploy.config.addresses import Address, address
+from deploy.failures import CommandFailed
 from edge.routes import BASE
 
 _SECONDS = 5.0

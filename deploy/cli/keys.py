@@ -5,10 +5,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.client import connected
 from deploy.cli.options import ANY, DEFAULT_GRPC, Grpc, Json, KeyId, comma_separated, hours_window, overlap_in_hours
 from deploy.cli.printing import Column, Record, print_json, print_sheet, print_table
 from deploy.cli.records import dated, record_of
+from deploy.client.backend import connected
 from workflow_api.v1 import keys_pb2, options_pb2
 
 SCOPES: Final[Mapping[str, options_pb2.Scope.ValueType]] = {

@@ -9,8 +9,8 @@ from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.failures import CommandFailed
 from deploy.cli.terminal import printable
+from deploy.failures import CommandFailed
 
 SUCCEEDED: Final = 0
 FAILED: Final = 1
@@ -73,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
         failure, code = CommandFailed(misuse.format_message(), code="invalid_request"), misuse.exit_code
     else:
         return code if isinstance(code, int) else SUCCEEDED
-    print(failure.for_machines() if as_json else printable(failure.for_people(), lines=True), file=sys.stderr)
+    print(failure.to_json() if as_json else printable(failure.to_text(), lines=True), file=sys.stderr)
     return code
 
 

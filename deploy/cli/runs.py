@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.client import Backend, connected
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, RunId
 from deploy.cli.printing import Column, Record, print_json, print_json_line, print_line, print_sheet, print_table
 from deploy.cli.records import record_of
+from deploy.client.backend import Backend, connected
 from workflow_api.v1 import runs_pb2
 
 FOLLOW_SECONDS: Final = 0.5

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deploy.cli.failures import CommandFailed
 from deploy.cli.options import Config, Data, GrpcListen, HttpListen, Json, listening_address
 from deploy.cli.printing import print_ready
 from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
+from deploy.failures import CommandFailed
 from deploy.serve.lifecycle import default_data, prepare_process
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.client import connected
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Workflow
 from deploy.cli.printing import Column, Record, print_json, print_sheet, print_table
 from deploy.cli.raw_json import RawJson
 from deploy.cli.records import record_of
 from deploy.cli.terminal import printable
+from deploy.client.backend import connected
 from workflow_api.v1 import workflows_pb2
 
 PAGE: Final = 100

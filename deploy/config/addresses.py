@@ -71,7 +71,7 @@ BackendAddress = GrpcAddress | Addresses
 DEFAULT_GRPC: Final = Address("127.0.0.1", 9090)
 """Where a backend listens, and so where everybody looks for it."""
 
-REACHED_ON: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+LOOPBACK_OF_WILDCARD: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """What listens on every address of this machine is reached on its own loopback."""
 
 

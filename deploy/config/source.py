@@ -8,9 +8,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
-from deploy.cli.failures import CommandFailed
 from deploy.config.rules import contradictions
 from deploy.config.settings import CHECK, TABLE, Settings
+from deploy.failures import CommandFailed
 
 PREFIX: Final = "WORKFLOW_API_"
 CONFIG_VARIABLE: Final = "WORKFLOW_API_CONFIG"

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from deploy.cli.failures import CommandFailed
+from deploy.failures import CommandFailed
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.cli.apply import read_manifests
-from deploy.cli.client import Backend, connected
 from deploy.cli.keys import SCOPES
+from deploy.client.backend import Backend, connected
+from deploy.client.manifests import read_manifests
 from deploy.config.settings import ClientTls
 from deploy.demo.examples import MANIFESTS
 from workflow_api.v1 import keys_pb2, workflows_pb2

@@ -73,11 +73,11 @@ class Room(ConnectionLimiter[Guest]):
     def measured(self) -> list[Family]:
         """Return how full it is, and how many were evicted."""
         return [
-            metrics.CONNECTIONS.now(len(self.connections)),
-            metrics.CONNECTIONS_LIMIT.now(self.limit),
-            metrics.HELD.now(self._held),
-            metrics.HELD_LIMIT.now(self._most_bytes),
-            metrics.SENT_AWAY.now(self.evicted),
+            metrics.CONNECTIONS.with_value(len(self.connections)),
+            metrics.CONNECTIONS_LIMIT.with_value(self.limit),
+            metrics.HELD.with_value(self._held),
+            metrics.HELD_LIMIT.with_value(self._most_bytes),
+            metrics.SENT_AWAY.with_value(self.evicted),
         ]
 
     def tell(self) -> None:

@@ -70,7 +70,7 @@ class HttpServer(web.Server):
     def measured(self) -> list[Family]:
         """Return how many callers there are, and what they keep here; from any thread."""
         in_flight = sum(connection.busy for connection in tuple(self._callers))
-        return [metrics.IN_FLIGHT.now(in_flight), *self.room.measured()]
+        return [metrics.IN_FLIGHT.with_value(in_flight), *self.room.measured()]
 
     def check_heads(self, head_seconds: float) -> None:
         """Close every connection whose caller takes too long over its headers."""

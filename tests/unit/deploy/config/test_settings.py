@@ -6,11 +6,11 @@ import pytest
 from backend.confined.frames import encode
 from backend.secrets import SecretError, Secrets
 from backend.settings import ModelProvider
-from deploy.cli.failures import CommandFailed
 from deploy.config.addresses import Address
 from deploy.config.redis_address import redis_address
 from deploy.config.settings import Settings, backend_settings, console_settings, edge_settings
 from deploy.config.source import TABLES, Setting, known_settings, read_settings
+from deploy.failures import CommandFailed
 
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "settings.md").read_text(encoding="utf-8")
 

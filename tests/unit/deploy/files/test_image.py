@@ -59,8 +59,8 @@ def test_every_part_gets_a_certificate_of_its_own(tmp_path: Path) -> None:
     subprocess.run(made, capture_output=True, check=True)
     from cryptography import x509
 
-    from deploy.config.certificates import CertificateFiles
     from deploy.config.settings import ServerTls
+    from deploy.transport.certificates import CertificateFiles
 
     for part, names in {
         "backend": ["backend", "other"],

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from deploy.cli.failures import CommandFailed
 from deploy.config.addresses import Address
 from deploy.config.settings import Backend, Objects, Settings
-from deploy.serve.backend import served_backend
-from deploy.serve.metrics import Metrics
+from deploy.failures import CommandFailed
+from deploy.serve.backend import running_backend
+from telemetry import MetricsRegistry
 from tests.support.s3_server import S3Server
 
 
 async def serve(settings: Settings, data: Path) -> None:
-    async with served_backend(settings, data, Metrics()):
+    async with running_backend(settings, data, MetricsRegistry()):
         pass
 
 

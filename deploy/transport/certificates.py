@@ -12,9 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from backend.secrets import FILE, SecretError
-from deploy.cli.failures import CommandFailed
 from deploy.config.secret_references import revealed
 from deploy.config.settings import ServerTls
+from deploy.failures import CommandFailed
 
 _LOG = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ import grpc
 from google.protobuf.message import Message
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from deploy.cli.failures import failure_of
+from deploy.client.rpc_failures import failure_of
 from deploy.config.addresses import grpc_address
 from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
-from deploy.serve.grpc_channels import calling_channel
+from deploy.transport.grpc_channels import calling_channel
 from edge.http.request_id import request_id_from
 from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub
 from workflow_api.v1.keys_pb2_grpc import KeysServiceStub

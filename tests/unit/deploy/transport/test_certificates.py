@@ -6,8 +6,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from deploy.config.certificates import CertificateFiles, CertificateUnusable
 from deploy.config.settings import ServerTls
+from deploy.transport.certificates import CertificateFiles, CertificateUnusable
 from tests.support.authority import Authority, Issued
 
 OURS = Authority()

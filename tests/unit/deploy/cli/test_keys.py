@@ -138,7 +138,7 @@ def test_every_problem_is_a_line(backend: FakeBackend) -> None:
     assert refused.err.splitlines() == ["name: must have 1 to 100 characters", "scopes: must be given"]
 
 
-def test_problems_are_details_for_machines(backend: FakeBackend) -> None:
+def test_problems_are_details_to_json(backend: FakeBackend) -> None:
     problems = [("name", "must have 1 to 100 characters")]
     backend.answers["EditKey"] = ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=problems)
 
@@ -148,7 +148,7 @@ def test_problems_are_details_for_machines(backend: FakeBackend) -> None:
     assert refused.error["details"] == [{"name": "name", "reason": "must have 1 to 100 characters"}]
 
 
-def test_list_is_a_table_for_people(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
+def test_list_is_a_table_to_text(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
     backend.answers["ListKeys"] = keys_pb2.ListKeysResponse(items=[key])
 
     heading, row = command("keys", "list", "--grpc", backend.address).out.splitlines()

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 import grpc.aio
 
-from deploy.cli.failures import CommandFailed
 from deploy.config.addresses import Addresses, BackendAddress, GrpcAddress
 from deploy.config.rules import NEEDS_TLS
 from deploy.config.settings import ClientTls, ServerTls
+from deploy.failures import CommandFailed
 
 if TYPE_CHECKING:
-    from deploy.config.certificates import CertificateFiles, Pem
+    from deploy.transport.certificates import CertificateFiles, Pem
     from edge.channel.remote import RemoteChannel
 
 Options = Sequence[tuple[str, Any]]
@@ -77,7 +77,7 @@ def _plain(address: BackendAddress) -> str:
 
 
 def _files(tls: ServerTls) -> "CertificateFiles":
-    from deploy.config.certificates import CertificateFiles
+    from deploy.transport.certificates import CertificateFiles
 
     return CertificateFiles(tls)
 

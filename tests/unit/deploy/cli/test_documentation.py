@@ -9,7 +9,7 @@ import typer.main
 
 from deploy.cli.main import COMMANDS, command_line
 
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "command-line.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[4] / "docs" / "command-line.md").read_text(encoding="utf-8")
 SHARED = {"--json", "--grpc", "--help", "--config", "--data", "--http"}
 
 

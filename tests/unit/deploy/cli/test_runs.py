@@ -59,7 +59,7 @@ def test_list_sends_every_filter(backend: FakeBackend) -> None:
     )
 
 
-def test_show_adds_the_steps_for_people(backend: FakeBackend) -> None:
+def test_show_adds_the_steps_to_text(backend: FakeBackend) -> None:
     step = runs_pb2.Step(step="count", kind=runs_pb2.STEP_KIND_AGENT, status=runs_pb2.STEP_STATUS_COMPLETED)
     backend.answers["GetRun"] = run_in(runs_pb2.RUN_STATUS_COMPLETED)
     backend.answers["ListRunSteps"] = runs_pb2.ListRunStepsResponse(items=[step])
