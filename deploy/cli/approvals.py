@@ -1,4 +1,4 @@
-"""`workflow-api approvals`: what waits for a person."""
+"""`workflow-api approvals`: pending approvals and their decisions."""
 
 from typing import Annotated, Final
 
@@ -41,7 +41,7 @@ def reject(approval_id: ApprovalId, comment: Comment = None, grpc: Grpc = DEFAUL
 
 
 def decide(approval_id: str, *, approve: bool, comment: str | None, grpc: str, as_json: bool) -> None:
-    """Record a decision and print where the run stands now."""
+    """Record a decision and print the status of the run."""
     with connected(grpc) as backend:
         request = runs_pb2.DecideApprovalRequest(approval_id=approval_id, approve=approve, comment=comment)
         record = record_of(backend.call(backend.runs.DecideApproval, request))

@@ -38,7 +38,7 @@ def command(
     if settings.edge.processes > 1:
         from deploy.serve.edge_processes import serve_processes
 
-        # Each of them tells of itself.
+        # Each process has metrics of its own.
         with serving_metrics(settings, None) as metrics:
             serve_processes(settings, announce, metrics)
     else:

@@ -1,4 +1,4 @@
-"""`workflow-api graphs`: knowledge graphs and what they hold."""
+"""`workflow-api graphs`: knowledge graphs and queries."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from deploy.cli.records import record_of
 from deploy.client.backend import connected
 from workflow_api.v1 import workflows_pb2
 
-_SPARE_SECONDS: Final = 10
+_EXTRA_SECONDS: Final = 10
 
 command = typer.Typer()
 
@@ -45,7 +45,7 @@ def query(
     """
     request = workflows_pb2.QueryKnowledgeGraphRequest(name=name, query=text, limit=limit, timeout_seconds=timeout)
     with connected(grpc) as backend:
-        seconds = None if timeout is None else timeout + _SPARE_SECONDS
+        seconds = None if timeout is None else timeout + _EXTRA_SECONDS
         parts = list(backend.stream(backend.workflows.QueryKnowledgeGraph, request, seconds))
     form = parts[0].form
     truncated = parts[-1].truncated

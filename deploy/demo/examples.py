@@ -1,4 +1,4 @@
-"""Where the example workflows and their files are: beside the code in a checkout, inside the package when installed."""
+"""Finds the example workflows: beside the code in a checkout, inside the package when installed."""
 
 from pathlib import Path
 from typing import Final

@@ -115,7 +115,9 @@ class _EdgeProcess:
                 )
                 return
             pause = _FIRST_PAUSE if loop.time() - began > _HEALTHY_SECONDS else min(2 * pause, _LONGEST_PAUSE)
-            _LOG.warning("an edge process ended (%s); starting another", failure.message if failure else f"code {code}")
+            _LOG.warning(
+                "an edge process ended (%s); another is started", failure.message if failure else f"code {code}"
+            )
             await asyncio.sleep(pause)
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""What a serving process writes to standard error."""
+"""Log lines of a serving process."""
 
 import errno
 import json
@@ -75,21 +75,21 @@ def lines() -> list[dict[str, Any]]:
     return written("debug")
 
 
-def test_lines_of_ours_are_told_from_the_level_on(lines: list[dict[str, Any]]) -> None:
+def test_own_messages_are_logged_from_the_level_on(lines: list[dict[str, Any]]) -> None:
     ours = [line["level"] for line in lines if line["message"] == "run run_1"]
     assert ours == ["debug", "info", "warning", "error"]
     quiet = [line["level"] for line in written("error") if line["message"] == "run run_1"]
     assert quiet == ["error"]
 
 
-def test_of_libraries_only_the_place_is_told_and_no_less_than_a_warning(lines: list[dict[str, Any]]) -> None:
+def test_of_libraries_the_place_of_warnings_is_logged(lines: list[dict[str, Any]]) -> None:
     theirs = [line for line in lines if line["logger"] in {"botocore.endpoint", "openai", "dbos"}]
     assert [line["level"] for line in theirs] == ["warning", "error", "warning", "error"]
     assert all(line["message"].startswith("logged at ") for line in theirs)
     assert all(set(line) == {"level", "logger", "timestamp", "message"} for line in theirs)
 
 
-def test_whatever_breaks_is_told_by_kind_and_place(lines: list[dict[str, Any]]) -> None:
+def test_an_uncaught_exception_is_logged_by_type_and_place(lines: list[dict[str, Any]]) -> None:
     expected = {
         "uncaught exception in a thread",
         "exception ignored by the interpreter",
@@ -110,20 +110,20 @@ def record(message: str, *args: object, error: BaseException | None = None, logg
     return json.loads(JsonFormatter().format(made))
 
 
-def test_of_an_exception_in_a_line_of_ours_only_ours_speak() -> None:
+def test_a_message_quotes_own_exceptions_only() -> None:
     refusal = Refusal("runtime_unreachable")
     assert record("they wait: %s", refusal)["message"] == f"they wait: {refusal}"
     assert record("they wait: %s, %d", ValueError("planted"), 5)["message"] == "they wait: ValueError, 5"
 
 
-def test_an_exception_is_told_with_what_led_to_it() -> None:
+def test_an_exception_is_logged_with_its_causes() -> None:
     error = OSError(errno.ENOSPC, "planted", "planted")
     error.__cause__ = KeyError("planted")
     exception = record("a line", error=error)["exception"].splitlines()
     assert exception == ["builtins.OSError ENOSPC", "from builtins.KeyError"]
 
 
-def test_of_a_group_every_exception_is_told() -> None:
+def test_every_exception_of_a_group_is_logged() -> None:
     group = ExceptionGroup("planted", [ValueError("planted"), ExceptionGroup("planted", [KeyError("planted")])])
     assert list(exception_lines(group)) == [
         "builtins.ExceptionGroup",
@@ -134,6 +134,6 @@ def test_of_a_group_every_exception_is_told() -> None:
 
 
 @pytest.mark.parametrize(("code", "shown"), [("NoSuchKey", " NoSuchKey"), ("planted text", ""), (None, "")])
-def test_the_code_of_a_store_is_told_where_it_is_one(code: str | None, shown: str) -> None:
+def test_an_error_code_is_logged_where_it_looks_like_one(code: str | None, shown: str) -> None:
     error = ClientError({"Error": {"Code": code, "Message": "planted"}}, "GetObject")  # type: ignore[typeddict-item]
     assert list(exception_lines(error)) == [f"botocore.exceptions.ClientError{shown}"]

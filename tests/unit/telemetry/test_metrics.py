@@ -1,4 +1,4 @@
-"""What is counted is told exactly, as Prometheus takes it."""
+"""Metrics in the Prometheus text format."""
 
 import threading
 
@@ -9,7 +9,7 @@ from telemetry import Counter, Gauge, Histogram, TimedCounter, UpDownCounter
 
 
 def lines(*families: object) -> list[str]:
-    text = exposition(families).decode()  # type: ignore[arg-type]  # whatever tells families
+    text = exposition(families).decode()  # type: ignore[arg-type]  # families, or tuples of them
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
@@ -17,7 +17,7 @@ def test_a_counter_without_labels_begins_at_0() -> None:
     assert lines(Counter("calls_total", "Calls.").collect()) == ["workflow_api_calls_total 0.0"]
 
 
-def test_a_counter_begins_at_0_for_the_labels_it_knows() -> None:
+def test_a_counter_begins_at_0_for_known_labels() -> None:
     counter = Counter("calls_total", "Calls.", ("code",), known=[("OK",)])
     counter.add("INTERNAL")
     assert lines(counter.collect()) == [
@@ -26,7 +26,7 @@ def test_a_counter_begins_at_0_for_the_labels_it_knows() -> None:
     ]
 
 
-def test_a_level_goes_down_again() -> None:
+def test_an_up_down_counter_goes_down() -> None:
     level = UpDownCounter("streams", "Streams.", ("method",))
     level.add("a")
     level.add("a")
@@ -34,12 +34,12 @@ def test_a_level_goes_down_again() -> None:
     assert lines(level.collect()) == ['workflow_api_streams{method="a"} 1.0']
 
 
-def test_what_has_no_value_has_its_name_all_the_same() -> None:
+def test_a_metric_without_values_has_its_name_and_help() -> None:
     text = exposition([Gauge("age_seconds", "Age.").with_values({})]).decode()
     assert text == "# HELP workflow_api_age_seconds Age.\n# TYPE workflow_api_age_seconds gauge\n"
 
 
-def test_a_bound_counts_what_takes_just_so_long() -> None:
+def test_a_bucket_includes_its_bound() -> None:
     histogram = Histogram("wait_seconds", "Wait.", bounds=(0.5, 1.0))
     for seconds in (0.5, 0.75, 4.0):
         histogram.observe(seconds)
@@ -52,7 +52,7 @@ def test_a_bound_counts_what_takes_just_so_long() -> None:
     ]
 
 
-def test_what_is_timed_is_counted_by_more_labels() -> None:
+def test_a_timed_counter_counts_by_more_labels_than_it_times() -> None:
     timed = TimedCounter(
         Counter("calls_total", "Calls.", ("method", "code")),
         Histogram("call_seconds", "Time.", ("method",), bounds=(1.0,)),
@@ -69,7 +69,7 @@ def test_what_is_timed_is_counted_by_more_labels() -> None:
     ]
 
 
-def test_values_of_labels_go_with_their_names() -> None:
+def test_every_label_needs_a_value() -> None:
     with pytest.raises(ValueError, match="shorter"):
         Gauge("runs", "Runs.", ("status",)).with_value(1)
 

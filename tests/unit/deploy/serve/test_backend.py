@@ -18,7 +18,7 @@ async def serve(settings: Settings, data: Path) -> None:
         pass
 
 
-def test_a_bucket_that_cannot_be_used_ends_the_start_with_one_sentence(s3_server: S3Server, tmp_path: Path) -> None:
+def test_an_unusable_bucket_ends_the_start_with_one_sentence(s3_server: S3Server, tmp_path: Path) -> None:
     at_any_port = Backend(grpc=Address("127.0.0.1", 0))
     missing = Objects(store="s3", bucket="missing", endpoint_url=s3_server.url)
     with pytest.raises(CommandFailed, match=r"^Objects cannot be kept in s3://missing/: .*NoSuchBucket") as failed:
