@@ -4,7 +4,7 @@ from typing import Final
 
 from backend.run_status import CANCELLED, COMPLETED, FAILED
 from contract import failure_codes
-from telemetry import Counter, Family, Gauge, Histogram, Level, Timed
+from telemetry import Counter, Family, Gauge, Histogram, TimedCounter, UpDownCounter
 
 _WORK_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 
@@ -12,12 +12,12 @@ NO_REASON: Final = "none"
 BY_THE_AGENT: Final = "agent"
 """Stands for what an agent itself raised: whose name may be anything."""
 
-GRPC_CALLS: Final = Timed(
+GRPC_CALLS: Final = TimedCounter(
     Counter("grpc_calls_total", "Calls of unary RPCs.", ("method", "code")),
     Histogram("grpc_call_seconds", "Time in a unary RPC.", ("method",)),
 )
 GRPC_STREAMS_ENDED: Final = Counter("grpc_streams_ended_total", "Streaming RPCs that ended.", ("method", "code"))
-GRPC_STREAMS: Final = Level("grpc_streams", "Streaming RPCs under way.", ("method",))
+GRPC_STREAMS: Final = UpDownCounter("grpc_streams", "Streaming RPCs under way.", ("method",))
 
 DATABASE_UP: Final = Gauge("database_up", "1 where the database answered this scrape in time, else 0.")
 DATABASE_CONNECTIONS: Final = Gauge("database_connections", "Connections to PostgreSQL.", ("state",))
@@ -108,4 +108,4 @@ _COUNTED: Final = tuple(measure for measure in tuple(globals().values()) if isin
 
 def counted() -> list[Family]:
     """What is counted where it happens; the rest is asked for."""
-    return [*GRPC_CALLS.counted(), *(measure.counted() for measure in _COUNTED)]
+    return [*GRPC_CALLS.collect(), *(measure.collect() for measure in _COUNTED)]

@@ -1,7 +1,7 @@
-"""Measures every hot path beside a bare aiohttp server, in one run: `make bench`.
+"""Compares the hot paths with a bare aiohttp server: `make bench`.
 
-Prints ratios: the throughput of the service over that of the bare server, which answers as many constant bytes under
-the same load on the same core. Absolute figures mean little from one machine to the next.
+Prints ratios: the throughput of the service divided by that of the bare server, which answers the same number of
+constant bytes under the same load on the same core. Absolute figures differ between machines.
 """
 
 import argparse
@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from benchmarks import growth, servers
-from benchmarks.scene import Key, Scene
 from benchmarks.servers import Measured, Server
+from benchmarks.workload import Key, Workload
 
 Requests = Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is measured: seconds and number of rounds of load, runs from end to end, and keys that read."""
+    """Size of a measurement: seconds and number of rounds of load, end-to-end runs, and keys that read."""
 
     seconds: float = 3.0
     rounds: int = 3
@@ -42,33 +42,33 @@ def compare(
     connections: int,
     status: int = 200,
 ) -> str:
-    """One line of the table: the medians of all rounds, service and bare server in turn."""
+    """Return one row of the table: medians over all rounds, which alternate between the service and the bare server."""
     service, bare = pair
-    ours: list[Measured] = []
-    theirs: list[Measured] = []
+    measured: list[Measured] = []
+    baseline: list[Measured] = []
     for _ in range(extent.rounds):
         texts = requests()
-        ours.append(servers.load(service, texts, connections=connections, seconds=extent.seconds, expect=status))
+        measured.append(servers.load(service, texts, connections=connections, seconds=extent.seconds, expect=status))
         same = [text.replace(text.split(" ")[1], f"/{size}", 1) for text in texts]
-        theirs.append(servers.load(bare, same, connections=connections, seconds=extent.seconds, expect=200))
-    ratio = statistics.median(m.per_second for m in ours) / statistics.median(m.per_second for m in theirs)
-    cpu = statistics.median(m.cpu_us for m in ours), statistics.median(m.cpu_us for m in theirs)
-    p99 = statistics.median(m.p99_ms for m in ours)
+        baseline.append(servers.load(bare, same, connections=connections, seconds=extent.seconds, expect=200))
+    ratio = statistics.median(m.per_second for m in measured) / statistics.median(m.per_second for m in baseline)
+    cpu = statistics.median(m.cpu_us for m in measured), statistics.median(m.cpu_us for m in baseline)
+    p99 = statistics.median(m.p99_ms for m in measured)
     return f"| {name} | {connections} | {size:,} | {ratio:.3f} | {cpu[0]:.0f} | {cpu[1]:.0f} | {p99:.1f} |"
 
 
-def end_to_end(scene: Scene, key: Key, runs: int) -> list[str]:
-    """A one-step run from its POST until it is seen completed: alone, and 16 at once."""
+def end_to_end(workload: Workload, key: Key, runs: int) -> list[str]:
+    """Measure a one-step run from its POST until a GET shows it completed: one at a time, and 16 at once."""
     for _ in range(5):
-        scene.run(key, "One step", "completed")
+        workload.run(key, "One step", "completed")
     alone = []
     for _ in range(max(1, runs // 5)):
         began = time.perf_counter()
-        scene.run(key, "One step", "completed")
+        workload.run(key, "One step", "completed")
         alone.append(time.perf_counter() - began)
     began = time.perf_counter()
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda _: scene.run(key, "One step", "completed"), range(runs)))
+        list(pool.map(lambda _: workload.run(key, "One step", "completed"), range(runs)))
     rate = runs / (time.perf_counter() - began)
     return [
         f"one-step run, POST to seen completed, alone: median {statistics.median(alone) * 1000:.0f} ms",
@@ -76,48 +76,48 @@ def end_to_end(scene: Scene, key: Key, runs: int) -> list[str]:
     ]
 
 
-def hot_paths(scene: Scene, bare: Server, extent: Extent) -> None:
-    """Prints the table of ratios."""
-    readers, tellers, listers = (scene.keys(max(1, extent.keys // part)) for part in (1, 6, 2))
-    finished = dict(zip(readers, scene.fill(readers, "One step", "completed", 1), strict=True))
-    told = dict(zip(tellers, scene.fill(tellers, "Many events", "completed", 1), strict=True))
-    scene.fill(listers, "Parked", "waiting_for_approval", 20)
+def hot_paths(workload: Workload, bare: Server, extent: Extent) -> None:
+    """Print the table of ratios."""
+    readers, event_readers, listers = (workload.keys(max(1, extent.keys // part)) for part in (1, 6, 2))
+    finished = dict(zip(readers, workload.fill(readers, "One step", "completed", 1), strict=True))
+    with_events = dict(zip(event_readers, workload.fill(event_readers, "Many events", "completed", 1), strict=True))
+    workload.fill(listers, "Parked", "waiting_for_approval", 20)
     gets: list[tuple[str, Sequence[Key], Callable[[Key], str], int]] = [
         ("GET /me", readers, lambda _: "/me", 16),
         ("GET /me", readers, lambda _: "/me", 1),
         ("GET /runs/{run_id}", readers, lambda key: f"/runs/{finished[key]}", 16),
         ("GET /runs/{run_id}", readers, lambda key: f"/runs/{finished[key]}", 1),
         ("GET /runs (20)", listers, lambda _: "/runs", 16),
-        ("GET events (200)", tellers, lambda key: f"/runs/{told[key]}/events", 16),
+        ("GET events (200)", event_readers, lambda key: f"/runs/{with_events[key]}/events", 16),
     ]
     print("| path | at once | bytes | of bare | CPU µs | bare CPU µs | p99 ms |\n|---|---|---|---|---|---|---|")
-    pair = (scene.server, bare)
+    pair = (workload.server, bare)
     for name, keys, path, connections in gets:
         requests = [key.get(path(key)) for key in keys]
-        size = scene.size(path(keys[0]), keys[0])
+        size = workload.size(path(keys[0]), keys[0])
         print(compare(name, pair, partial(list, requests), size, extent, connections=connections))
-    print(start(scene, pair, extent))
+    print(start(workload, pair, extent))
 
 
 def apart(bare: Server, extent: Extent) -> str:
-    """The line of the table for a run read through an edge and a backend that are two processes."""
+    """Return the table's row for reading a run through an edge and a backend in separate processes."""
     with servers.apart() as service:
-        scene = Scene(service)
-        keys = scene.keys(extent.keys)
-        finished = scene.fill(keys, "One step", "completed", 1)
+        workload = Workload(service)
+        keys = workload.keys(extent.keys)
+        finished = workload.fill(keys, "One step", "completed", 1)
         paths = [f"/runs/{run_id}" for run_id in finished]
         requests = [key.get(path) for key, path in zip(keys, paths, strict=True)]
-        size = scene.size(paths[0], keys[0])
+        size = workload.size(paths[0], keys[0])
         name = "GET /runs/{run_id}, edge and backend apart"
         return compare(name, (service, bare), lambda: requests, size, extent, connections=16)
 
 
-def start(scene: Scene, pair: tuple[Server, Server], extent: Extent) -> str:
-    """The line of the table for starts: every round has keys of its own, for a run holds its slot."""
-    workflow_id = scene.workflow_ids["Parked"]
+def start(workload: Workload, pair: tuple[Server, Server], extent: Extent) -> str:
+    """Return the table's row for starts; every round has keys of its own, because each run keeps a slot of its key."""
+    workflow_id = workload.workflow_ids["Parked"]
 
     def requests() -> list[str]:
-        return [key.start(workflow_id) for key in scene.keys(max(1, int(extent.seconds * 20))) for _ in range(100)]
+        return [key.start(workflow_id) for key in workload.keys(max(1, int(extent.seconds * 20))) for _ in range(100)]
 
     return compare("POST start", pair, requests, 2_000, extent, connections=32, status=201)
 
@@ -125,7 +125,7 @@ def start(scene: Scene, pair: tuple[Server, Server], extent: Extent) -> str:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seconds", type=float, help="length of one round of load (3)")
-    arguments.add_argument("--quick", action="store_true", help="so little that the figures mean nothing: a trial")
+    arguments.add_argument("--quick", action="store_true", help="a short trial, whose figures mean nothing")
     arguments.add_argument("--runs", type=int, help="instead, compare a key with so many runs with one that has few")
     arguments.add_argument("--database", help="with --runs: PostgreSQL's URL of an empty database in place of SQLite")
     given = arguments.parse_args()
@@ -137,10 +137,10 @@ def main() -> None:
     if given.seconds is not None:
         extent = replace(extent, seconds=given.seconds)
     with servers.service() as service, servers.bare() as bare:
-        scene = Scene(service)
-        for line in end_to_end(scene, scene.keys(1)[0], extent.runs):
+        workload = Workload(service)
+        for line in end_to_end(workload, workload.keys(1)[0], extent.runs):
             print(line)
-        hot_paths(scene, bare, extent)
+        hot_paths(workload, bare, extent)
         print(apart(bare, extent))
 
 

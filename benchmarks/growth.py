@@ -1,4 +1,4 @@
-"""How lists and starts of a key with very many runs compare with those of a key with few."""
+"""Compares lists and starts of a key with very many runs with those of a key with few."""
 
 import statistics
 import tempfile
@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 from sqlalchemy import Engine, create_engine, text
 
 from benchmarks import servers
-from benchmarks.scene import Key, Scene
 from benchmarks.servers import Server
+from benchmarks.workload import Key, Workload
 
-# So that every list fills its page.
+# Enough for every filtered list to fill its page.
 FEW = 6_000
 _REQUESTS = 20
 _STARTS = 10
@@ -33,7 +33,7 @@ _numbers = count()
 
 
 def fill(engine: Engine, key_id: str, workflow_ids: Sequence[str], number: int) -> None:
-    """Copies a finished run into a key, spread over statuses, workflows, references and times, one a second."""
+    """Copy a finished run into a key many times, with varied statuses, workflows and references, one second apart."""
     with engine.begin() as connection:
         columns = list(connection.execute(text("SELECT * FROM runs LIMIT 1")).keys())
         chosen = ", ".join(_GROWN.get(column, f"model.{column}") for column in columns)
@@ -57,10 +57,10 @@ def fill(engine: Engine, key_id: str, workflow_ids: Sequence[str], number: int) 
             connection.execute(text("VACUUM ANALYZE runs"))
 
 
-def _paths(scene: Scene, now: float) -> Iterator[str]:
+def _paths(workload: Workload, now: float) -> Iterator[str]:
     filters = [
         ("status", "failed"),
-        ("workflow_id", scene.workflow_ids["Parked"]),
+        ("workflow_id", workload.workflow_ids["Parked"]),
         ("client_reference", "reference 7"),
         ("created_after", _iso(now - 10 * 365 * 86_400)),
         ("created_before", _iso(now - 10)),
@@ -85,7 +85,7 @@ def _milliseconds(calls: Sequence[Callable[[], None]]) -> list[float]:
 
 
 def _line(name: str, rounds: int, few: Sequence[Callable[[], None]], many: Sequence[Callable[[], None]]) -> str:
-    """Medians of both in turn, and their ratio."""
+    """Return one row of the table: the medians of both, measured alternately, and their ratio."""
     small: list[float] = []
     large: list[float] = []
     for number in range(rounds):
@@ -97,7 +97,7 @@ def _line(name: str, rounds: int, few: Sequence[Callable[[], None]], many: Seque
 
 
 def table(number: int, database: str | None, rounds: int) -> Iterator[str]:
-    """Lines of a table of lists with each combination of filters, and of starts."""
+    """Yield the rows of the table: lists with each combination of filters, and starts."""
     with tempfile.TemporaryDirectory() as folder:
         options = ["--data", folder]
         if database is not None:
@@ -105,11 +105,11 @@ def table(number: int, database: str | None, rounds: int) -> Iterator[str]:
             settings.write_text(f'backend.database = "{database}"\n')
             options += ["--config", str(settings)]
         with servers.service(*options) as server:
-            scene = Scene(server)
-            few, many = scene.keys(2)
-            scene.run(few, "One step", "completed")
-            identifiers = [scene.call("GET", "/me", key)[1]["key_id"] for key in (few, many)]
-            workflow_ids = scene.workflow_ids
+            workload = Workload(server)
+            few, many = workload.keys(2)
+            workload.run(few, "One step", "completed")
+            identifiers = [workload.call("GET", "/me", key)[1]["key_id"] for key in (few, many)]
+            workflow_ids = workload.workflow_ids
         engine = _engine(folder, database)
         began = time.perf_counter()
         for key_id, size in zip(identifiers, (FEW, number), strict=True):
@@ -129,24 +129,24 @@ def _engine(folder: str, database: str | None) -> Engine:
 
 
 def _measured(server: Server, few: Key, many: Key, rounds: int) -> Iterator[str]:
-    scene = Scene(server)
-    scene.await_keys(few, many)
+    workload = Workload(server)
+    workload.await_keys(few, many)
     yield "| call | few, ms | many, ms | ratio |"
     yield "|---|---|---|---|"
 
     def lists(key: Key, path: str) -> list[Callable[[], None]]:
-        return [lambda: _expect(scene.call("GET", path, key)[0], 200)] * _REQUESTS
+        return [lambda: _expect(workload.call("GET", path, key)[0], 200)] * _REQUESTS
 
     def starts(key: Key) -> list[Callable[[], None]]:
-        path = f"/workflows/{scene.workflow_ids['Parked']}/runs"
+        path = f"/workflows/{workload.workflow_ids['Parked']}/runs"
 
         def start() -> None:
             identified = {"Idempotency-Key": f"growth-{next(_numbers)}"}
-            _expect(scene.call("POST", path, key, {"client_reference": "reference 7"}, **identified)[0], 201)
+            _expect(workload.call("POST", path, key, {"client_reference": "reference 7"}, **identified)[0], 201)
 
         return [start] * _STARTS
 
-    for path in _paths(scene, time.time()):
+    for path in _paths(workload, time.time()):
         names = " ".join(name.partition("=")[0] for name in path.partition("?")[2].split("&"))
         yield _line(f"GET /runs {names}".strip(), rounds, lists(few, path), lists(many, path))
     yield _line("POST start", min(rounds, 100 // _STARTS - 1), starts(few), starts(many))

@@ -1,4 +1,4 @@
-"""How soon the first step of a run runs after its start was answered: edge, backend and worker on PostgreSQL."""
+"""Measures the time from the answer to a start until the first step runs: edge, backend and worker on PostgreSQL."""
 
 import time
 from collections.abc import Iterator
@@ -6,14 +6,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks import servers
-from benchmarks.scene import Scene
 from benchmarks.servers import Server
+from benchmarks.workload import Workload
 
-# Longer than the pause between two looks of anything, and no multiple of one.
+# Longer than every polling interval of the service, and no multiple of one.
 _PAUSE_SECONDS = 0.237
 _MANIFEST = """
 kind: Agent
-name: teller of the time
+name: clock
 type: python
 code: |
   import time
@@ -23,8 +23,8 @@ code: |
 kind: Workflow
 name: Time
 status: active
-steps: [{step: tell, agent: teller of the time, environment: standard}]
-result: {step: tell}
+steps: [{step: read, agent: clock, environment: standard}]
+result: {step: read}
 """
 _SETTINGS = """
 backend.database = "{url}"
@@ -34,7 +34,7 @@ objects.folder = "{objects}"
 
 
 def first_steps(url: str, folder: Path, number: int) -> Iterator[float]:
-    """Seconds from each answer until the agent's code runs; the wall clock of this machine tells both."""
+    """Yield the seconds from each answer until the agent's code runs, both by this machine's wall clock."""
     config = folder / "settings.toml"
     config.write_text(_SETTINGS.format(url=url, objects=folder / "objects"))
     with ExitStack() as stack:
@@ -46,14 +46,14 @@ def first_steps(url: str, folder: Path, number: int) -> Iterator[float]:
         _, backend = servers.part(stack, "backend", "--grpc", "127.0.0.1:0", *data("backend"), *settings)
         servers.part(stack, "worker", *data("worker"), *settings)
         edge, ready = servers.part(stack, "edge", "--http", "127.0.0.1:0", "--grpc", backend["grpc"], *settings)
-        scene = Scene(Server(edge, servers.port_of(ready), backend["grpc"]), _MANIFEST)
-        key = scene.keys(1)[0]
-        scene.run(key, "Time", "completed")
+        workload = Workload(Server(edge, servers.port_of(ready), backend["grpc"]), _MANIFEST)
+        key = workload.keys(1)[0]
+        workload.run(key, "Time", "completed")
         for index in range(number):
             time.sleep(_PAUSE_SECONDS)
-            path = f"/workflows/{scene.workflow_ids['Time']}/runs"
-            status, run = scene.call("POST", path, key, {}, **{"Idempotency-Key": f"first-step-{index}"})
+            path = f"/workflows/{workload.workflow_ids['Time']}/runs"
+            status, run = workload.call("POST", path, key, {}, **{"Idempotency-Key": f"first-step-{index}"})
             answered = time.time()
             if status != 201:
                 raise RuntimeError(f"start answered {status}: {run}")
-            yield scene.ended(key, run, "completed")["result"]["at"] - answered
+            yield workload.wait_for(key, run, "completed")["result"]["at"] - answered

@@ -1,7 +1,7 @@
-"""A load of HTTP requests from a process of its own: reads a job as JSON from standard input, prints what it measured.
+"""Generates a load of HTTP requests in a process of its own: reads a job as JSON from standard input, prints figures.
 
 A job is `{"port", "connections", "seconds", "requests": [text, …]}`. Each connection sends the next request of the list
-when the answer before it is complete; the load ends by itself.
+once the previous answer is complete, until the time is over.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""How long others wait while a crowd presses on the service: `python -m benchmarks.overload`.
+"""Measures how long callers wait while the service is overloaded: `python -m benchmarks.overload`.
 
 Prints the medians and 95th percentiles of `GET /health` and `GET /me` under each load as multiples of those of the idle
 service, and the most memory that the service has held so far.
@@ -16,26 +16,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import servers
-from benchmarks.scene import Key, Scene
+from benchmarks.workload import Key, Workload
 
 PAUSE_SECONDS = 0.005
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is measured: seconds of each load, connections of a crowd, files of a zip."""
+    """Size of a measurement: seconds of each load, connections of a flood, files of a zip."""
 
     seconds: float = 4.0
-    crowd: int = 2_000
+    connections: int = 2_000
     files: int = 2_000
 
 
-QUICK = Extent(seconds=0.1, crowd=20, files=20)
+QUICK = Extent(seconds=0.1, connections=20, files=20)
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a crowd does; `text` is what each connection sends."""
+    """A kind of load; `text` is what each connection sends."""
 
     name: str
     connections: int
@@ -48,15 +48,17 @@ def loads(extent: Extent, key: Key, zip_run: str, idle: int) -> list[Load]:
     post = "POST /api/v1/runs/x/cancel HTTP/1.1\r\nHost: t\r\n"
     deep = "[" + ",".join(["[" * 900 + "]" * 900] * 580) + "]"
     names = "{" + ",".join(f'"{number}":1' for number in range(95_000)) + "}"
-    few = max(1, extent.crowd // 250)
+    few = max(1, extent.connections // 250)
     return [
-        Load("connections that say nothing", idle),
+        Load("connections that send nothing", idle),
         Load("headers that do not end, 60 KB each", idle, "GET / HTTP/1.1\r\n" + f"X: {'x' * 30_000}\r\n" * 2),
         Load("bodies that do not end, 1 MB each", idle, f"{post}Content-Length: 1048576\r\n\r\n" + " " * 1_000_000),
         Load("answers that nobody reads", idle, "GET /openapi.json HTTP/1.1\r\nHost: t\r\n\r\n" * 20, reads=False),
         Load("deep JSON, 1 MB each, again and again", few, body(post, deep), again=True),
         Load("JSON of 95,000 names, again and again", few, body(post, names), again=True),
-        Load("zips of many files", max(1, extent.crowd // 40), key.get(f"/runs/{zip_run}/outputs.zip"), again=True),
+        Load(
+            "zips of many files", max(1, extent.connections // 40), key.get(f"/runs/{zip_run}/outputs.zip"), again=True
+        ),
     ]
 
 
@@ -64,8 +66,8 @@ def body(head: str, text: str) -> str:
     return f"{head}Connection: close\r\nContent-Length: {len(text)}\r\n\r\n{text}"
 
 
-def times(port: int, text: str, seconds: float) -> list[float]:
-    """How long answers to one request take, asked for again and again on one connection."""
+def durations(port: int, text: str, seconds: float) -> list[float]:
+    """Return the sorted durations of one request, repeated on one connection."""
     taken = []
     until = time.perf_counter() + seconds
     with socket.create_connection(("127.0.0.1", port), timeout=120) as connection, connection.makefile("rb") as file:
@@ -81,18 +83,20 @@ def times(port: int, text: str, seconds: float) -> list[float]:
     return sorted(taken)
 
 
-def both(scene: Scene, key: Key, seconds: float) -> list[float]:
-    """Median and 95th percentile of GET /health and of GET /me."""
+def health_and_me(workload: Workload, key: Key, seconds: float) -> list[float]:
+    """Return median and 95th percentile of GET /health, then of GET /me."""
     with ThreadPoolExecutor(2) as pool:
-        measured = list(pool.map(lambda path: times(scene.server.port, key.get(path), seconds), ("/health", "/me")))
+        measured = list(
+            pool.map(lambda path: durations(workload.server.port, key.get(path), seconds), ("/health", "/me"))
+        )
     return [taken[int(len(taken) * part)] for taken in measured for part in (0.5, 0.95)]
 
 
 @contextmanager
-def crowd(port: int, load: Load) -> Iterator[None]:
-    """A crowd, from when all have sent until the end."""
+def flood(port: int, load: Load) -> Iterator[None]:
+    """Keep up a load, from when every connection has sent until the end of the context."""
     job = {"port": port, **{name: getattr(load, name) for name in ("connections", "text", "reads", "again")}}
-    command = servers.on_load_core(["-m", "benchmarks.crowd"])
+    command = servers.on_load_core(["-m", "benchmarks.flood"])
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -109,11 +113,11 @@ def crowd(port: int, load: Load) -> Iterator[None]:
 
 
 @contextmanager
-def starts(scene: Scene, extent: Extent) -> Iterator[None]:
-    """Starts from ten times as many connections as it takes to keep the service busy."""
-    keys = scene.keys(max(1, extent.crowd // 40))
-    requests = [key.start(scene.workflow_ids["Parked"]) for key in keys for _ in range(100)]
-    job = {"port": scene.server.port, "connections": extent.crowd // 6, "seconds": 2 * extent.seconds}
+def starts(workload: Workload, extent: Extent) -> Iterator[None]:
+    """Start runs from ten times as many connections as keep the service busy."""
+    keys = workload.keys(max(1, extent.connections // 40))
+    requests = [key.start(workload.workflow_ids["Parked"]) for key in keys for _ in range(100)]
+    job = {"port": workload.server.port, "connections": extent.connections // 6, "seconds": 2 * extent.seconds}
     process = subprocess.Popen(
         ["nice", *servers.on_load_core(["-m", "benchmarks.load"])],
         stdin=subprocess.PIPE,
@@ -139,21 +143,21 @@ def peak_memory_mb(server: servers.Server) -> int:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--quick", action="store_true", help="so little that the figures mean nothing: a trial")
+    arguments.add_argument("--quick", action="store_true", help="a short trial, whose figures mean nothing")
     extent = QUICK if arguments.parse_args().quick else Extent()
     with servers.service() as server:
-        scene = Scene(server)
-        key = scene.keys(1)[0]
-        zip_run = scene.run(key, "Many files", "completed", parameters={"count": extent.files})
-        both(scene, key, extent.seconds / 2)
-        idle = both(scene, key, extent.seconds)
+        workload = Workload(server)
+        key = workload.keys(1)[0]
+        zip_run = workload.run(key, "Many files", "completed", parameters={"count": extent.files})
+        health_and_me(workload, key, extent.seconds / 2)
+        idle = health_and_me(workload, key, extent.seconds)
         print("| load | connections | /health p50 | p95 | /me p50 | p95 | MB |\n|---|---|---|---|---|---|---|")
-        with starts(scene, extent):
-            measured = both(scene, key, extent.seconds)
-        print(row("starts", extent.crowd // 6, measured, idle, peak_memory_mb(server)))
-        for load in loads(extent, key, zip_run, extent.crowd):
-            with crowd(server.port, load):
-                measured = both(scene, key, extent.seconds)
+        with starts(workload, extent):
+            measured = health_and_me(workload, key, extent.seconds)
+        print(row("starts", extent.connections // 6, measured, idle, peak_memory_mb(server)))
+        for load in loads(extent, key, zip_run, extent.connections):
+            with flood(server.port, load):
+                measured = health_and_me(workload, key, extent.seconds)
             print(row(load.name, load.connections, measured, idle, peak_memory_mb(server)), flush=True)
         milliseconds = [f"{value * 1000:.2f}" for value in idle]
         print(

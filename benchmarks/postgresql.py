@@ -1,6 +1,6 @@
-"""Measures starts on PostgreSQL, and how soon their first step runs: `python -m benchmarks.postgresql`.
+"""Measures starts on PostgreSQL, and the time until their first step runs: `python -m benchmarks.postgresql`.
 
-It makes databases on a server, by default the one at 127.0.0.1:5432, and removes them again.
+Creates databases on a server, by default the one at 127.0.0.1:5432, and drops them at the end.
 """
 
 import argparse
@@ -18,12 +18,12 @@ from pathlib import Path
 
 import psycopg
 
+from backend.caller import Caller
 from backend.clock import system_clock
 from backend.cursors import Cursors
 from backend.deployment import sql as deployment_sql
 from backend.key_changes import KeyChanges
 from backend.keys.service import KeyAdministration
-from backend.caller import Caller
 from backend.runs.start.service import Starts
 from backend.schemas.rules import schema_problem
 from backend.services import Services
@@ -31,19 +31,19 @@ from backend.storage.factory import open_postgresql
 from backend.workflows.manifests.loader import load_manifests
 from backend.workflows.service import apply_manifests
 from benchmarks.latency import first_steps
-from benchmarks.scene import MANIFEST
+from benchmarks.workload import MANIFEST
 from workflow_api.v1 import keys_pb2, options_pb2, runs_pb2
 
 CLIENTS = 32
-# A key may have so many runs in flight.
+# The most runs in flight that a key may have.
 STARTS_A_KEY = 100
-WIRES_MS = (0.0, 1.0)
+DELAYS_MS = (0.0, 1.0)
 SERVER = "postgresql://postgres@127.0.0.1:5432/postgres"
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is measured: starts of one client, keys whose every slot 32 clients take, and first steps."""
+    """Size of a measurement: starts by one client, keys whose slots 32 clients fill, and first steps."""
 
     alone: int = 300
     keys: int = 32
@@ -54,23 +54,23 @@ QUICK = Extent(alone=5, keys=1, first_steps=2)
 
 
 class NoRuntime:
-    """Runs nothing."""
+    """A runtime that executes nothing."""
 
     def wake(self) -> None:
-        """Nobody is there to be woken."""
+        """Do nothing."""
 
     def cancel(self, run_id: str) -> None:
-        """Nothing goes on."""
+        """Do nothing."""
 
     def forget(self, run_id: str) -> None:
-        """Nothing was left."""
+        """Do nothing."""
 
     def upkeep(self) -> dict[str, int]:
         return {}
 
 
-class WireProcess:
-    """A process between this one and the server; see `tests.support.long_wire`."""
+class ProxyProcess:
+    """A process of `tests.support.long_wire`, between this one and the server."""
 
     def __init__(self, url: str) -> None:
         self._parts = psycopg.conninfo.conninfo_to_dict(url)
@@ -86,8 +86,8 @@ class WireProcess:
     def url(self) -> str:
         return psycopg.conninfo.make_conninfo("", **{**self._parts, "host": "127.0.0.1", "port": self._port})
 
-    def set(self, milliseconds: float) -> int:
-        """Makes it so long; gives the round trips since this was called last."""
+    def set_delay(self, milliseconds: float) -> int:
+        """Set the delay of a round trip; return the number of round trips since the previous call."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{milliseconds}\n")
         self._process.stdin.flush()
@@ -102,8 +102,8 @@ class WireProcess:
         return int(self._process.stdout.readline())
 
 
-class Stage:
-    """The services on one database, through a wire, with a workflow that waits for an approval."""
+class StartBench:
+    """The start service on one database, with a workflow that waits for an approval."""
 
     def __init__(self, url: str) -> None:
         self.database = open_postgresql(url, CLIENTS)
@@ -120,7 +120,7 @@ class Stage:
         self._starts = Starts(services, NoRuntime())
 
     def keys(self, number: int) -> list[str]:
-        """So many new keys with the widest limits."""
+        """Create keys with the highest limits; return their ids."""
         request = keys_pb2.CreateKeyRequest(
             name="bench",
             scopes=[options_pb2.SCOPE_WORKFLOWS_READ, options_pb2.SCOPE_RUNS_CREATE],
@@ -130,7 +130,7 @@ class Stage:
         return [str(self._keys.create(request, "bench").row.key_id) for _ in range(number)]
 
     def start(self, key_id: str, idempotency_key: str) -> float:
-        """Starts a run; the seconds that it took."""
+        """Start a run; return the seconds that it took."""
         request = runs_pb2.StartRunRequest(
             workflow_id=self.workflow_id,
             idempotency_key=idempotency_key,
@@ -146,7 +146,7 @@ class Stage:
 
 @contextmanager
 def new_database(server: str) -> Iterator[str]:
-    """The URL of an empty database."""
+    """Create a database; yields its URL."""
     name = f"workflow_api_bench_{getpid()}"
     parts = psycopg.conninfo.conninfo_to_dict(server)
     with psycopg.connect(server, autocommit=True) as admin:
@@ -158,24 +158,24 @@ def new_database(server: str) -> Iterator[str]:
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def starts(stage: Stage, wire: WireProcess, milliseconds: float, extent: Extent) -> str:
-    """One line of the table: one client alone, then 32 of as many keys as there are."""
-    everyone = stage.keys(extent.keys)
+def starts(stage: StartBench, wire: ProxyProcess, milliseconds: float, extent: Extent) -> str:
+    """Return one row of the table: one client alone, then 32 clients over all keys."""
+    all_keys = stage.keys(extent.keys)
     alone = stage.keys(-(-extent.alone // STARTS_A_KEY))
     with ThreadPoolExecutor(CLIENTS) as pool:
-        # Every connection is open, and has met the statements before.
-        list(pool.map(lambda n: stage.start(everyone[n % len(everyone)], f"warm-{n}"), range(10 * extent.keys)))
-        wire.set(milliseconds)
+        # Opens every connection and prepares its statements.
+        list(pool.map(lambda n: stage.start(all_keys[n % len(all_keys)], f"warm-{n}"), range(10 * extent.keys)))
+        wire.set_delay(milliseconds)
         times = [stage.start(alone[number // STARTS_A_KEY], f"alone-{number}") for number in range(extent.alone)]
-        trips = wire.set(milliseconds) / extent.alone
-        jobs = [(key, number) for number in range(STARTS_A_KEY - 10) for key in everyone]
+        trips = wire.set_delay(milliseconds) / extent.alone
+        jobs = [(key, number) for number in range(STARTS_A_KEY - 10) for key in all_keys]
         began, cpu = time.perf_counter(), time.process_time()
-        crowd = sorted(pool.map(lambda job: stage.start(job[0], f"crowd-{job[1]}"), jobs))
+        together = sorted(pool.map(lambda job: stage.start(job[0], f"together-{job[1]}"), jobs))
         took, cpu = time.perf_counter() - began, time.process_time() - cpu
-        wire.set(0)
+        wire.set_delay(0)
     return (
         f"| {milliseconds:.0f} ms | {trips:.2f} | {statistics.median(times) * 1000:.2f} | {len(jobs) / took:.0f} |"
-        f" {crowd[len(crowd) // 2] * 1000:.1f} | {crowd[int(len(crowd) * 0.99)] * 1000:.1f} |"
+        f" {together[len(together) // 2] * 1000:.1f} | {together[int(len(together) * 0.99)] * 1000:.1f} |"
         f" {cpu / len(jobs) * 1e6:.0f} |"
     )
 
@@ -184,10 +184,10 @@ def table(server: str, extent: Extent) -> Iterator[str]:
     yield f"| wire | round trips | alone, ms | starts/s of {CLIENTS} | p50 ms | p99 ms | CPU µs |"
     yield "|---|---|---|---|---|---|---|"
     with new_database(server) as url:
-        wire = WireProcess(url)
+        wire = ProxyProcess(url)
         try:
-            stage = Stage(wire.url())
-            for milliseconds in WIRES_MS:
+            stage = StartBench(wire.url())
+            for milliseconds in DELAYS_MS:
                 yield starts(stage, wire, milliseconds, extent)
             stage.database.close()
         finally:
@@ -195,7 +195,7 @@ def table(server: str, extent: Extent) -> Iterator[str]:
 
 
 def latency(server: str, number: int) -> str:
-    """From the answer to a start until its first step runs, at a worker that has nothing else to do."""
+    """Measure the time from the answer to a start until its first step runs on an idle worker."""
     with new_database(server) as url, tempfile.TemporaryDirectory() as folder:
         times = [seconds * 1000 for seconds in first_steps(url, Path(folder), number)]
     figures = f"median {statistics.median(times):.0f} ms, worst of {number} {max(times):.0f} ms"
@@ -204,8 +204,8 @@ def latency(server: str, number: int) -> str:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--quick", action="store_true", help="so little that the figures mean nothing: a trial")
-    arguments.add_argument("--server", default=SERVER, help="URL of a database to connect to at first")
+    arguments.add_argument("--quick", action="store_true", help="a short trial, whose figures mean nothing")
+    arguments.add_argument("--server", default=SERVER, help="URL of a database to connect to first")
     given = arguments.parse_args()
     extent = QUICK if given.quick else Extent()
     for line in table(given.server, extent):

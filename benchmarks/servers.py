@@ -1,4 +1,4 @@
-"""Starts the servers under measurement on one core and reads what they cost."""
+"""Starts the measured servers on one core, and measures their throughput and CPU time."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Server:
-    """A server that runs; `grpc` is its internal address where it has one, and `behind` what it calls."""
+    """A running server; `grpc` is its internal address where it has one, `behind` the processes that it calls."""
 
     process: "subprocess.Popen[str]"
     port: int
@@ -27,13 +27,13 @@ class Server:
     behind: "tuple[subprocess.Popen[str], ...]" = ()
 
     def cpu_seconds(self) -> float:
-        """CPU time of its processes so far, without the steps that they spawned."""
+        """Return the CPU time of its processes so far, without that of steps."""
         return sum(map(_cpu_seconds, (self.process, *self.behind)))
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One round of load against one server."""
+    """Figures of one round of load on one server."""
 
     per_second: float
     cpu_us: float
@@ -51,14 +51,14 @@ def _on(core: int, arguments: Sequence[str]) -> list[str]:
 
 
 def on_load_core(arguments: Sequence[str]) -> list[str]:
-    """The command of a Python process that makes load, apart from the server."""
+    """Return the command of a Python process that generates load, on another core than the server's."""
     return _on(LOAD_CORE, arguments)
 
 
 @contextmanager
 def bare() -> Iterator[Server]:
-    """The bare aiohttp server."""
-    process = subprocess.Popen(_on(SERVER_CORE, ["-m", "benchmarks.bare"]), stdout=subprocess.PIPE, text=True)
+    """Run the bare aiohttp server."""
+    process = subprocess.Popen(_on(SERVER_CORE, ["-m", "benchmarks.bare_server"]), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield Server(process, int(process.stdout.readline()))
@@ -68,7 +68,7 @@ def bare() -> Iterator[Server]:
 
 
 def part(stack: ExitStack, *arguments: str, core: int | None = None) -> tuple["subprocess.Popen[str]", dict[str, Any]]:
-    """A process of the service and what it says when it is ready; it ends with the stack."""
+    """Start a process of the service, which ends with the stack; return it and the JSON record that it prints."""
     command = [str(Path(sys.executable).parent / "workflow-api"), *arguments, "--json"]
     process = subprocess.Popen(
         command if core is None else _on(core, command), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
@@ -80,13 +80,13 @@ def part(stack: ExitStack, *arguments: str, core: int | None = None) -> tuple["s
 
 
 def port_of(ready: dict[str, Any]) -> int:
-    """Where a part that serves HTTP says that it listens."""
+    """Return the port of a part that serves HTTP, from the record that it prints."""
     return urlsplit(ready["base_address"]).port or 0
 
 
 @contextmanager
 def service(*options: str) -> Iterator[Server]:
-    """The whole service in one process, with full durability, in a new data folder unless `options` name one."""
+    """Run the service in one process with full durability, in a new data folder unless `options` name one."""
     with tempfile.TemporaryDirectory() as data, ExitStack() as stack:
         addresses = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
         process, ready = part(stack, "serve", "--data", data, *addresses, *options, core=SERVER_CORE)
@@ -95,15 +95,15 @@ def service(*options: str) -> Iterator[Server]:
 
 @contextmanager
 def apart() -> Iterator[Server]:
-    """Edge and backend as two processes, in a new data folder: the backend shares its core with the load."""
+    """Run edge and backend as two processes in a new data folder; the backend shares a core with the load."""
     with tempfile.TemporaryDirectory() as data, ExitStack() as stack:
-        backend, told = part(stack, "backend", "--data", data, "--grpc", "127.0.0.1:0", core=LOAD_CORE)
-        edge, ready = part(stack, "edge", "--http", "127.0.0.1:0", "--grpc", told["grpc"], core=SERVER_CORE)
-        yield Server(edge, port_of(ready), told["grpc"], (backend,))
+        backend, record = part(stack, "backend", "--data", data, "--grpc", "127.0.0.1:0", core=LOAD_CORE)
+        edge, ready = part(stack, "edge", "--http", "127.0.0.1:0", "--grpc", record["grpc"], core=SERVER_CORE)
+        yield Server(edge, port_of(ready), record["grpc"], (backend,))
 
 
 def load(server: Server, requests: Sequence[str], *, connections: int, seconds: float, expect: int) -> Measured:
-    """Sends a load and measures; every answer must have the expected status."""
+    """Send a load and measure it; every answer must have the expected status."""
     job = {"port": server.port, "connections": connections, "seconds": seconds, "requests": list(requests)}
     before = server.cpu_seconds()
     done = subprocess.run(

@@ -93,7 +93,7 @@ class Edge:
     def measured(self) -> list[Family]:
         """Return what tells of its state, and what all edges of this process have counted; from any thread."""
         families = metrics.counted()
-        families += [metrics.KEYS_AGE.now(self._deps.keyring.age), *self._usage.measured()]
+        families += [metrics.KEYS_AGE.with_value(self._deps.keyring.age), *self._usage.measured()]
         families += self._deps.limiter.measured()
         if self._http is not None:
             families += self._http.measured()

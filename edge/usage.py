@@ -60,7 +60,7 @@ class UsageRecorder:
         """Return how many records wait, and how many were left out."""
         batch = self._batch
         pending = len(self._records) + (len(batch.records) if batch is not None else 0)
-        return [metrics.USAGE_PENDING.now(pending), metrics.USAGE_LOST.now(self.lost)]
+        return [metrics.USAGE_PENDING.with_value(pending), metrics.USAGE_LOST.with_value(self.lost)]
 
     def start(self) -> None:
         """Begin to send."""

@@ -1,5 +1,17 @@
-"""What a process counts of itself: plain numbers, for every part, without any library."""
+"""Metrics and log lines of every part; uses the standard library only."""
 
-from telemetry.kinds import Counter, Described, Family, Gauge, Histogram, Level, Sample, Timed
+from telemetry.metrics import Counter, Family, Gauge, Histogram, Metric, Sample, TimedCounter, UpDownCounter
+from telemetry.registry import MetricSource, MetricsRegistry
 
-__all__ = ["Counter", "Described", "Family", "Gauge", "Histogram", "Level", "Sample", "Timed"]
+__all__ = [
+    "Counter",
+    "Family",
+    "Gauge",
+    "Histogram",
+    "Metric",
+    "MetricSource",
+    "MetricsRegistry",
+    "Sample",
+    "TimedCounter",
+    "UpDownCounter",
+]

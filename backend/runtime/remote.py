@@ -62,7 +62,9 @@ class RemoteRuntime:
 
     def measured(self) -> list[Family]:
         """That nothing is executed here."""
-        return [measure.now(0) for measure in (metrics.STEP_SLOTS, metrics.STEP_SLOTS_USED, metrics.SEGMENTS_RUNNING)]
+        return [
+            measure.with_value(0) for measure in (metrics.STEP_SLOTS, metrics.STEP_SLOTS_USED, metrics.SEGMENTS_RUNNING)
+        ]
 
     def upkeep(self) -> dict[str, int]:
         """Erases and deletes what is past its time; see `Runtime.upkeep`."""

@@ -1,4 +1,4 @@
-"""Measures the redaction engine: precision and recall by entity type, speed, and what hostile texts cost beside prose.
+"""Measures the redaction engine: precision and recall by entity type, speed, and the cost of hostile texts.
 
 `python -m benchmarks.redaction`; with `--large 1000`, the memory that files of a gigabyte take.
 """
@@ -30,7 +30,7 @@ from tests.support.redaction.values import MAKERS
 
 
 def scores(labelled: Labelled, confidence: float) -> dict[str, tuple[float, float, float]]:
-    """Precision, recall, and the share of values of which nothing stays readable, whatever they were called."""
+    """Return precision, recall, and the share of values that are hidden completely, under any entity type."""
     found = Finder(ENTITY_TYPES, confidence).find(labelled.text)
     right: Counter[str] = Counter()
     named: Counter[str] = Counter(match.entity for match in found)
@@ -61,7 +61,7 @@ def _entity(label: str) -> str:
 
 
 def quality(values: int) -> None:
-    """Prints a table by entity type for three thresholds."""
+    """Print a table by entity type for three thresholds."""
     labelled = corpus(7, values)
     by = {confidence: scores(labelled, confidence) for confidence in (0.5, 0.8, 1.0)}
     print("| type | precision 0.5 | recall 0.5 | hidden 0.5 | precision 0.8 | recall 0.8 | hidden 0.8 | recall 1.0 |")
@@ -72,7 +72,7 @@ def quality(values: int) -> None:
 
 
 def speed(size: int) -> None:
-    """Prints megabytes a second of processor time for each kind of file, in a process as final sweeps have it."""
+    """Print megabytes per second of CPU time for each kind of file, in the process that final sweeps use."""
     people = table(size)
     rows = pa_csv.read_csv(io.BytesIO(people.encode()))
     buffer = io.BytesIO()
@@ -100,10 +100,10 @@ def speed(size: int) -> None:
             for name, content in contents.items():
                 source = Path(folder, name)
                 source.write_bytes(content)
-                began = sum(map(_processor_seconds, redactor.pids))
+                began = sum(map(_cpu_seconds, redactor.pids))
                 outcome, _ = redactor.file(policy, source, Path(folder, "swept"), name, owner="key")
-                took = sum(map(_processor_seconds, redactor.pids)) - began
-                # Parquet is compressed: its text is what costs.
+                took = sum(map(_cpu_seconds, redactor.pids)) - began
+                # Parquet is compressed: its cost depends on the size of its text.
                 read = len(people) if name.endswith(".parquet") else len(content)
                 print(f"| {name} | {read / 1e6:.1f} | {outcome.values:,} | {read / took / 1e6:.2f} |")
     finally:
@@ -111,7 +111,7 @@ def speed(size: int) -> None:
 
 
 def hostile_speed(size: int) -> None:
-    """Prints how many times what prose costs a byte each hostile text costs, in processor time, the dearest first."""
+    """Print the CPU time per byte of each hostile text relative to prose, the most expensive first."""
     print("| text, repeated | times prose at 0.8 | at 0.5 |")
     print("|---|---|---|")
     engines = [
@@ -139,10 +139,10 @@ def _sweep_seconds(engine: RedactionEngine, text: str) -> float:
 
 
 def large(megabytes: int) -> None:
-    """Prints the most memory that a sweep of a small and of a large file takes, each in a process as final sweeps have.
+    """Print the peak memory of sweeping a small and a large file, each in a process that final sweeps use.
 
     Raises:
-        OSError: the disk has no room for a file and its copy.
+        OSError: the disk has no space for a file and its copy.
     """
     people = table(2_000_000)
     header, _, rows = people.partition("\n")
@@ -157,7 +157,7 @@ def large(megabytes: int) -> None:
     print("|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         if shutil.disk_usage(folder).free < 3 * megabytes * 1_000_000:
-            raise OSError(f"{folder} has no room for {megabytes:,} MB and their copy")
+            raise OSError(f"{folder} has no space for {megabytes:,} MB and their copy")
         for name, (first, block) in contents.items():
             for size in (10, megabytes):
                 source, target = Path(folder, name), Path(folder, "swept")
@@ -174,7 +174,7 @@ def large(megabytes: int) -> None:
 
 
 def _redactor() -> Redactor:
-    """A redactor that removes its scratch folder when it is closed."""
+    """Return a redactor that removes its scratch folder when it is closed."""
     return Redactor(Models(Secrets(), {}), scratch=Path(tempfile.mkdtemp(prefix="redaction-")))
 
 
@@ -185,7 +185,7 @@ def _fill(path: Path, first: bytes, block: bytes, size: int) -> None:
             file.write(block)
 
 
-def _processor_seconds(pid: int) -> float:
+def _cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

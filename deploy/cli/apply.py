@@ -1,19 +1,15 @@
 """`workflow-api apply`: manifests of agents, connectors, environments, knowledge graphs and workflows."""
 
-import sys
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.client import connected
-from deploy.cli.failures import CommandFailed
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.printing import Column, Record, print_json, print_table
 from deploy.cli.records import record_of
+from deploy.client.backend import connected
+from deploy.client.manifests import read_manifests
 from workflow_api.v1 import workflows_pb2
-
-STANDARD_INPUT: Final = "-"
 
 
 def command(
@@ -33,28 +29,6 @@ def command(
         print_json({"items": items})
     else:
         print_table(items, APPLIED_COLUMNS, none="The files hold no document.")
-
-
-def read_manifests(names: list[str]) -> list[workflows_pb2.ManifestFile]:
-    """Read the files; every file that cannot be read is told at once."""
-    manifests = []
-    problems = []
-    for name in names:
-        try:
-            manifests.append(_read_manifest(name))
-        except OSError as error:
-            problems.append({"name": name, "reason": f"cannot be read: {error.strerror}"})
-        except UnicodeDecodeError as error:
-            problems.append({"name": name, "reason": f"is not UTF-8 at byte {error.start}"})
-    if problems:
-        raise CommandFailed("A file cannot be read.", code="invalid_request", details=problems)
-    return manifests
-
-
-def _read_manifest(name: str) -> workflows_pb2.ManifestFile:
-    if name == STANDARD_INPUT:
-        return workflows_pb2.ManifestFile(name="standard input", content=sys.stdin.buffer.read().decode())
-    return workflows_pb2.ManifestFile(name=name, content=Path(name).read_bytes().decode())
 
 
 def _outcome(item: Record) -> str:

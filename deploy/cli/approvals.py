@@ -1,13 +1,13 @@
-"""`workflow-api approvals`: what waits for a person."""
+"""`workflow-api approvals`: pending approvals and their decisions."""
 
 from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.client import connected
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.printing import Column, print_json, print_table
 from deploy.cli.records import record_of
+from deploy.client.backend import connected
 from workflow_api.v1 import runs_pb2
 
 command = typer.Typer()
@@ -41,7 +41,7 @@ def reject(approval_id: ApprovalId, comment: Comment = None, grpc: Grpc = DEFAUL
 
 
 def decide(approval_id: str, *, approve: bool, comment: str | None, grpc: str, as_json: bool) -> None:
-    """Record a decision and print where the run stands now."""
+    """Record a decision and print the status of the run."""
     with connected(grpc) as backend:
         request = runs_pb2.DecideApprovalRequest(approval_id=approval_id, approve=approve, comment=comment)
         record = record_of(backend.call(backend.runs.DecideApproval, request))

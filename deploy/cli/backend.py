@@ -7,7 +7,7 @@ from deploy.cli.options import Config, Data, GrpcListen, Json
 from deploy.cli.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import default_data, prepare_process, run_until_stopped
-from deploy.serve.metrics import served_metrics
+from deploy.serve.metrics_server import serving_metrics
 
 
 def command(data: Data = None, grpc: GrpcListen = None, config: Config = None, as_json: Json = False) -> None:
@@ -17,13 +17,13 @@ def command(data: Data = None, grpc: GrpcListen = None, config: Config = None, a
     prepare_process(settings)
     folder = settings.data or default_data(os.environ, demo=False)
 
-    from deploy.serve.backend import served_backend
+    from deploy.serve.backend import running_backend
 
     async def serve(stop: asyncio.Event) -> None:
-        async with served_backend(settings, folder, metrics) as (_, address):
+        async with running_backend(settings, folder, metrics) as (_, address):
             record = {"grpc": str(address), "data": str(folder)}
             print_ready(str(address), f"Data: {folder}", record=record, metrics=metrics.url, as_json=as_json)
             await stop.wait()
 
-    with served_metrics(settings, "backend") as metrics:
+    with serving_metrics(settings, "backend") as metrics:
         run_until_stopped(serve)

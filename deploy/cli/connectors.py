@@ -4,10 +4,10 @@ from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.client import connected
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.printing import Column, print_json, print_sheet
+from deploy.cli.printing import Column, print_details, print_json
 from deploy.cli.records import record_of
+from deploy.client.backend import connected
 from workflow_api.v1 import workflows_pb2
 
 command = typer.Typer()
@@ -34,12 +34,12 @@ def check(
     if as_json:
         print_json(record)
     else:
-        print_sheet(record, CONNECTOR_SHEET)
+        print_details(record, CONNECTOR_DETAILS)
     if not outcome.passed:
         raise typer.Exit(1)
 
 
-CONNECTOR_SHEET: Final = (
+CONNECTOR_DETAILS: Final = (
     Column("connector_id", "connector_id"),
     Column("name", "name"),
     Column("version", "version"),

@@ -9,7 +9,7 @@ from deploy.cli.options import GRPC_VARIABLE, Config, Json, backend_address, lis
 from deploy.cli.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import prepare_process
-from deploy.serve.metrics import served_metrics
+from deploy.serve.metrics_server import serving_metrics
 
 
 def command(
@@ -40,5 +40,5 @@ def command(
         record = {"console": address, "grpc": str(settings.console.backend)}
         print_ready(address, record=record, metrics=metrics.url, as_json=as_json)
 
-    with served_metrics(settings, "console") as metrics:
+    with serving_metrics(settings, "console") as metrics:
         serve_console(settings, announce, metrics)

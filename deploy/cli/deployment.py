@@ -5,10 +5,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.client import connected
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.printing import Column, print_json, print_sheet
+from deploy.cli.printing import Column, print_details, print_json
 from deploy.cli.records import record_of
+from deploy.client.backend import connected
 from workflow_api.v1 import deployment_pb2, runs_pb2
 
 command = typer.Typer()
@@ -44,7 +44,7 @@ def upkeep(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     if as_json:
         print_json(record)
     else:
-        print_sheet(record, UPKEEP_SHEET)
+        print_details(record, UPKEEP_DETAILS)
 
 
 def show_deployment(deployment: deployment_pb2.Deployment, *, as_json: bool) -> None:
@@ -53,7 +53,7 @@ def show_deployment(deployment: deployment_pb2.Deployment, *, as_json: bool) -> 
     if as_json:
         print_json(record)
     else:
-        print_sheet(record, DEPLOYMENT_SHEET)
+        print_details(record, DEPLOYMENT_DETAILS)
 
 
 def read_assignments(assignments: list[str]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ SETTABLE: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
     "retention_days": ("retention_days", _integer),
 }
 
-DEPLOYMENT_SHEET: Final = (
+DEPLOYMENT_DETAILS: Final = (
     Column("deployment_id", "deployment_id"),
     Column("release", "release"),
     Column("governed", "governed"),
@@ -115,7 +115,7 @@ DEPLOYMENT_SHEET: Final = (
     Column("retention_days", "retention_days"),
 )
 
-UPKEEP_SHEET: Final = (
+UPKEEP_DETAILS: Final = (
     Column("runs erased", "runs_erased"),
     Column("idempotency records deleted", "idempotency_records"),
     Column("usage records deleted", "usage_records"),

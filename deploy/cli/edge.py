@@ -9,7 +9,7 @@ from deploy.cli.options import GRPC_VARIABLE, Config, HttpListen, Json, backend_
 from deploy.cli.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import prepare_process
-from deploy.serve.metrics import served_metrics
+from deploy.serve.metrics_server import serving_metrics
 
 
 def command(
@@ -38,11 +38,11 @@ def command(
     if settings.edge.processes > 1:
         from deploy.serve.edge_processes import serve_processes
 
-        # Each of them tells of itself.
-        with served_metrics(settings, None) as metrics:
+        # Each process has metrics of its own.
+        with serving_metrics(settings, None) as metrics:
             serve_processes(settings, announce, metrics)
     else:
         from deploy.serve.edge import serve_edge
 
-        with served_metrics(settings, "edge") as metrics:
+        with serving_metrics(settings, "edge") as metrics:
             serve_edge(settings, announce, metrics)

@@ -1,4 +1,4 @@
-"""`workflow-api graphs`: knowledge graphs and what they hold."""
+"""`workflow-api graphs`: knowledge graphs and queries."""
 
 import json
 from collections.abc import Iterator
@@ -6,14 +6,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.client import connected
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.printing import Column, print_json, print_line, print_table
 from deploy.cli.raw_json import RawJson
 from deploy.cli.records import record_of
+from deploy.client.backend import connected
 from workflow_api.v1 import workflows_pb2
 
-_SPARE_SECONDS: Final = 10
+_EXTRA_SECONDS: Final = 10
 
 command = typer.Typer()
 
@@ -45,7 +45,7 @@ def query(
     """
     request = workflows_pb2.QueryKnowledgeGraphRequest(name=name, query=text, limit=limit, timeout_seconds=timeout)
     with connected(grpc) as backend:
-        seconds = None if timeout is None else timeout + _SPARE_SECONDS
+        seconds = None if timeout is None else timeout + _EXTRA_SECONDS
         parts = list(backend.stream(backend.workflows.QueryKnowledgeGraph, request, seconds))
     form = parts[0].form
     truncated = parts[-1].truncated

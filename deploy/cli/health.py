@@ -1,4 +1,4 @@
-"""`workflow-api health`: whether a part serves, for what watches over processes."""
+"""`workflow-api health`: whether a part serves, for process supervisors."""
 
 import http.client
 import json
@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.client import connected
-from deploy.cli.failures import CommandFailed
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, listening_address
 from deploy.cli.printing import print_json
+from deploy.client.backend import connected
 from deploy.config.addresses import Address, address
+from deploy.failures import CommandFailed
 from edge.routes import BASE
 
-_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5.0
 
 
 def command(
@@ -25,26 +25,26 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Ask a backend for its health, or an edge; exits with 1 where it does not serve."""
-    asked = f"edge at {http}" if http else f"backend at {grpc}"
+    part = f"edge at {http}" if http else f"backend at {grpc}"
     if not (_edge_serves(address(http)) if http else _backend_serves(grpc)):
-        raise CommandFailed(f"The {asked} does not serve now.", code="runtime_unreachable")
+        raise CommandFailed(f"The {part} does not serve now.", code="runtime_unreachable")
     if as_json:
         print_json({"serving": True})
     else:
-        print(f"The {asked} serves.")
+        print(f"The {part} serves.")
 
 
 def _backend_serves(where: str) -> bool:
     from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
     with connected(where) as backend:
-        answer = backend.call(backend.health.Check, HealthCheckRequest(), _SECONDS)
+        answer = backend.call(backend.health.Check, HealthCheckRequest(), _TIMEOUT_SECONDS)
     return bool(answer.status == HealthCheckResponse.SERVING)
 
 
 def _edge_serves(where: Address) -> bool:
-    """Whether it answers as an edge does; one that is switched off does so too."""
-    connection = http.client.HTTPConnection(where.host, where.port, timeout=_SECONDS)
+    """Return whether an edge answers there, even one whose API is switched off."""
+    connection = http.client.HTTPConnection(where.host, where.port, timeout=_TIMEOUT_SECONDS)
     try:
         connection.request("GET", f"{BASE}/health")
         answer = connection.getresponse()

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.client import connected
 from deploy.cli.options import ANY, DEFAULT_GRPC, Grpc, Json, KeyId, comma_separated, hours_window, overlap_in_hours
-from deploy.cli.printing import Column, Record, print_json, print_sheet, print_table
-from deploy.cli.records import dated, record_of
+from deploy.cli.printing import Column, Record, print_details, print_json, print_table
+from deploy.cli.records import record_of, with_timestamps
+from deploy.client.backend import connected
 from workflow_api.v1 import keys_pb2, options_pb2
 
 SCOPES: Final[Mapping[str, options_pb2.Scope.ValueType]] = {
@@ -187,7 +187,7 @@ def usage(
         else:
             records = keys_pb2.ListUsageRequest(key_id=key_id, limit=limit)
             items = record_of(backend.call(backend.keys.ListUsage, records))["items"]
-    items = [dated(item) for item in items]
+    items = [with_timestamps(item) for item in items]
     if as_json:
         print_json({"items": items})
     else:
@@ -212,7 +212,7 @@ def workflow_access(text: str) -> keys_pb2.WorkflowAccess:
 
 
 def source_ranges(given: Sequence[str]) -> list[str]:
-    """Return the ranges of repeated `--cidr`; the one value `any` stands for none."""
+    """Return the ranges of repeated `--cidr`; the single value `any` means no restriction."""
     return [] if list(given) == [ANY] else list(given)
 
 
@@ -228,21 +228,21 @@ def show_key(key: keys_pb2.KeyRecord, *, as_json: bool) -> None:
     if as_json:
         print_json(record)
     else:
-        print_sheet(record, KEY_SHEET)
+        print_details(record, KEY_DETAILS)
 
 
 def show_credentials(credentials: keys_pb2.KeyCredentials, *, as_json: bool) -> None:
-    """Print the credentials that were issued, with the key they belong to."""
+    """Print issued credentials and their key."""
     record = credentials_record(credentials)
     if as_json:
         print_json(record)
         return
-    print_sheet(record, [*(Column(name, name) for name in ISSUED if name in record), *KEY_SHEET])
+    print_details(record, [*(Column(name, name) for name in ISSUED if name in record), *KEY_DETAILS])
     print("\nWrite down what was issued: it is not kept and cannot be shown again.")
 
 
 def credentials_record(credentials: keys_pb2.KeyCredentials) -> dict[str, Any]:
-    """Return the key's record after what was issued, which the JSON of the command names `key` and `external_id`."""
+    """Return the key's record with the issued credentials as `key` and `external_id`."""
     record = record_of(credentials)
     issued = {"key": record.pop("key_value"), "external_id": record.pop("external_id")}
     return {
@@ -275,7 +275,7 @@ KEY_COLUMNS: Final = (
     Column("EXPIRES", "expires_at"),
 )
 
-KEY_SHEET: Final = (
+KEY_DETAILS: Final = (
     Column("key_id", "key_id"),
     Column("name", "name"),
     Column("description", "description"),

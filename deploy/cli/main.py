@@ -1,4 +1,4 @@
-"""The `workflow-api` command: its command groups, and the one place where a failure becomes words and an exit code."""
+"""The `workflow-api` command: its subcommands, and the place where failures are printed and become exit codes."""
 
 import os
 import sys
@@ -9,8 +9,8 @@ from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.failures import CommandFailed
 from deploy.cli.terminal import printable
+from deploy.failures import CommandFailed
 
 SUCCEEDED: Final = 0
 FAILED: Final = 1
@@ -49,11 +49,11 @@ COMMANDS: Final = (
 
 
 def main() -> None:
-    """Run the command line of this process and exit with its code."""
-    # Every failure that gRPC's core would write between our lines also reaches us as an exception.
+    """Run the process's command line and exit with its code."""
+    # gRPC's core would print failures to standard error, which we also get as exceptions.
     os.environ["GRPC_VERBOSITY"] = "NONE"
     for stream in (sys.stdout, sys.stderr):
-        # A terminal may lack a character of the data.
+        # A terminal's encoding may lack a character of the data.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # both are text streams here
     sys.exit(run(sys.argv[1:]))
 
@@ -73,20 +73,20 @@ def run(arguments: Sequence[str]) -> int:
         failure, code = CommandFailed(misuse.format_message(), code="invalid_request"), misuse.exit_code
     else:
         return code if isinstance(code, int) else SUCCEEDED
-    print(failure.for_machines() if as_json else printable(failure.for_people(), lines=True), file=sys.stderr)
+    print(failure.to_json() if as_json else printable(failure.to_text(), lines=True), file=sys.stderr)
     return code
 
 
 def command_line(wanted: Sequence[str]) -> typer.Typer:
-    """Build the command line with the `wanted` commands; the others only have their line in the help.
+    """Build the command line with the `wanted` commands; of the others only the help is known.
 
-    Importing all of them would make every command, and the help, wait for gRPC.
+    Importing every command would delay each command, and the help, by the import of gRPC.
     """
     # Without markup mode typer leaves rich out of help and errors, which halves the start of the command.
     app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback()(_root)
     for module in COMMANDS:
-        command = module.load() if module.name in wanted else _not_wanted
+        command = module.load() if module.name in wanted else _not_imported
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=module.name, help=module.help, no_args_is_help=True)
         else:
@@ -109,5 +109,5 @@ def _root(
     """Serve the Programmatic Workflow API and administer one deployment of it."""
 
 
-def _not_wanted() -> None:
+def _not_imported() -> None:
     raise AssertionError("only the first argument names a command")

@@ -20,7 +20,7 @@ RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="The run.")]
 Workflow = Annotated[str, typer.Argument(metavar="WORKFLOW", help="Id or name of the workflow.")]
 
 ANY: Final = "any"
-"""Value of `--cidr` and `--hours` that lifts the restriction."""
+"""Value of `--cidr` and `--hours` that removes the restriction."""
 
 _HOURS: Final = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
 _DURATION: Final = re.compile(r"([0-9]{1,6})([hd])")
@@ -37,7 +37,7 @@ def grpc_address(value: str | None) -> str | None:
 
 
 def backend_address(value: str | None) -> str | None:
-    """Check where an edge finds its backends."""
+    """Check the address of one or several backends."""
     return _checked(value, addresses.backend_address)
 
 
@@ -81,12 +81,12 @@ GrpcListen = Annotated[
 
 
 def comma_separated(value: str) -> list[str]:
-    """Split `a,b`; blanks around commas do not count."""
+    """Split `a,b` at its commas, without blanks around them."""
     return [part.strip() for part in value.split(",")]
 
 
 def hours_window(value: str) -> tuple[int, int]:
-    """Read `8-18` as start and end hour; which hours are allowed is the backend's rule."""
+    """Read `8-18` as start and end hour; the backend checks their range."""
     match = _HOURS.fullmatch(value)
     if match is None:
         raise typer.BadParameter(f"must be START-END in UTC hours, such as 8-18, not {value!r}", param_hint="--hours")
@@ -94,7 +94,7 @@ def hours_window(value: str) -> tuple[int, int]:
 
 
 def overlap_in_hours(value: str) -> int:
-    """Read `24h` or `3d` as hours; which overlaps are allowed is the backend's rule."""
+    """Read `24h` or `3d` as hours; the backend checks whether that overlap is allowed."""
     match = _DURATION.fullmatch(value)
     if match is None:
         raise typer.BadParameter(f"must be 1h, 24h, 3d or 7d, not {value!r}", param_hint="--overlap")

@@ -1,4 +1,4 @@
-"""What a command prints: JSON for machines, tables for people, both made from the same record."""
+"""Output of commands: JSON or tables, both from the same record."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table, or one row of a record's sheet.
+    """One column of a table, or one row of a record's details.
 
     `value` is the name of a field, with dots for nested ones, or a function of the whole record.
     """
@@ -23,7 +23,7 @@ class Column:
     value: str | Callable[[Record], object]
 
     def cell(self, record: Record) -> str:
-        """The text of one cell; a dash where there is nothing."""
+        """Return the text of one cell; a dash where there is no value."""
         if callable(self.value):
             return _text(self.value(record))
         found: Any = record
@@ -38,12 +38,12 @@ def print_json(value: object) -> None:
 
 
 def print_json_line(value: object) -> None:
-    """Print one JSON document in one line, for output that goes on."""
+    """Print one JSON document on one line, for output of many documents."""
     print(json_text(value, indented=False, encoding=sys.stdout.encoding or "utf-8"), flush=True)
 
 
 def print_ready(*lines: str, record: Mapping[str, str], metrics: str | None, as_json: bool) -> None:
-    """Print that a process serves: a record, or lines for people; `metrics` is where they are, if at all."""
+    """Print that a process serves: the record as JSON, or the lines; `metrics` is the address of its metrics."""
     if as_json:
         print_json_line({**record, "metrics": metrics} if metrics else record)
     else:
@@ -51,12 +51,12 @@ def print_ready(*lines: str, record: Mapping[str, str], metrics: str | None, as_
 
 
 def print_line(text: str) -> None:
-    """Print one line, whatever is in it."""
+    """Print one line with control characters escaped."""
     print(printable(text), flush=True)
 
 
 def print_table(items: Sequence[Record], columns: Sequence[Column], *, none: str) -> None:
-    """Print one row an item, or the sentence `none` when there is no item."""
+    """Print one row for each item, or the sentence `none` when there is no item."""
     from rich.table import Table
 
     if not items:
@@ -70,8 +70,8 @@ def print_table(items: Sequence[Record], columns: Sequence[Column], *, none: str
     _print_rich(table)
 
 
-def print_sheet(record: Record, rows: Sequence[Column]) -> None:
-    """Print one record as a sheet of names and values."""
+def print_details(record: Record, rows: Sequence[Column]) -> None:
+    """Print one record as rows of names and values."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
@@ -111,14 +111,14 @@ def _readable(raw: RawJson) -> str:
 def _plain(text: str) -> Any:
     from rich.text import Text
 
-    # What callers named may hold square brackets, which are no markup, and control characters, which are no layout.
+    # Callers' texts may hold square brackets, which rich reads as markup, and control characters.
     return Text(printable(text, lines=True))
 
 
 def _print_rich(table: Any) -> None:
     from rich.console import Console
 
-    # Into a pipe or a file nothing is folded or padded: `grep` and `cut` see whole lines.
+    # In a pipe or a file lines are not folded: `grep` and `cut` see whole lines.
     console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False)
     with console.capture() as capture:
         console.print(table)

@@ -1,4 +1,4 @@
-"""JSON text that callers and agents brought, and that a command prints without having to parse it."""
+"""JSON texts of callers and agents, printed without being parsed."""
 
 import json
 import re
@@ -12,15 +12,15 @@ _BEYOND_ASCII: Final = re.compile(r"[^\n -~]")
 
 @dataclass(frozen=True, slots=True)
 class RawJson:
-    """A JSON value as text: nested as deep and with integers as large as whoever wrote it liked."""
+    """A JSON value as text, of any depth and with integers of any size."""
 
     text: str
 
     def value(self) -> Any:
-        """The value.
+        """Return the parsed value.
 
         Raises:
-            ValueError: it cannot be parsed here, mostly because it is nested too deep.
+            ValueError: it cannot be parsed, usually because it is nested too deep.
         """
         try:
             return json.loads(self.text)
@@ -29,13 +29,13 @@ class RawJson:
 
 
 def json_text(value: object, *, indented: bool, encoding: str) -> str:
-    """Write a value as JSON, with each RawJson in it as it is.
+    """Return a value as JSON text, with each RawJson in it unchanged.
 
-    Characters that a terminal would act on, or that the encoding lacks, are escaped: the text means the same.
+    Control characters, and characters that the encoding lacks, are escaped: the JSON value is the same.
     """
     option = orjson.OPT_PASSTHROUGH_DATACLASS | (orjson.OPT_INDENT_2 if indented else 0)
     text = orjson.dumps(value, default=_as_fragment, option=option).decode(errors="replace")
-    return _BEYOND_ASCII.sub(lambda found: _escaped_unless_printable(found[0], encoding), text)
+    return _BEYOND_ASCII.sub(lambda found: _printable_or_escaped(found[0], encoding), text)
 
 
 def _as_fragment(value: object) -> orjson.Fragment:
@@ -44,7 +44,7 @@ def _as_fragment(value: object) -> orjson.Fragment:
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
-def _escaped_unless_printable(char: str, encoding: str) -> str:
+def _printable_or_escaped(char: str, encoding: str) -> str:
     if char.isprintable():
         try:
             char.encode(encoding)

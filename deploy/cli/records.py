@@ -1,4 +1,4 @@
-"""Messages as the records of the JSON API, by the one codec that says them over HTTP as well."""
+"""Converts messages to records of the JSON API, with the codec that the edge uses."""
 
 from collections.abc import Callable
 from functools import cache
@@ -18,8 +18,8 @@ def _object_of(descriptor: Descriptor) -> Callable[[Message], dict[str, Any]]:
     return object_of(descriptor, raw=RawJson, links=orjson.loads)
 
 
-def dated(record: dict[str, Any]) -> dict[str, Any]:
-    """Return an internal record in the form of the API: `<name>_ms` as the timestamp `<name>`, empty text as null."""
+def with_timestamps(record: dict[str, Any]) -> dict[str, Any]:
+    """Return an internal record in the API's form: `<name>_ms` as the timestamp `<name>`, empty text as null."""
     return {
         name.removesuffix("_ms"): None if value in (None, "") else to_text(value) if name.endswith("_ms") else value
         for name, value in record.items()
@@ -27,5 +27,5 @@ def dated(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def record_of(message: Message) -> dict[str, Any]:
-    """Return a message as the JSON object that the API would answer; values of callers and agents stay text."""
+    """Return a message as the API's JSON object; JSON values of callers and agents are RawJson."""
     return _object_of(message.DESCRIPTOR)(message)

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.client import Backend, connected
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, RunId
-from deploy.cli.printing import Column, Record, print_json, print_json_line, print_line, print_sheet, print_table
+from deploy.cli.printing import Column, Record, print_details, print_json, print_json_line, print_line, print_table
 from deploy.cli.records import record_of
+from deploy.client.backend import Backend, connected
 from workflow_api.v1 import runs_pb2
 
 FOLLOW_SECONDS: Final = 0.5
@@ -59,7 +59,7 @@ def show(run_id: RunId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> Non
         if as_json:
             print_json(record_of(run))
             return
-        print_sheet(record_of(run), RUN_SHEET)
+        print_details(record_of(run), RUN_DETAILS)
         if not run.HasField("data_purged_at"):
             steps = backend.call(backend.runs.ListRunSteps, runs_pb2.ListRunStepsRequest(run_id=run_id))
             print()
@@ -84,7 +84,7 @@ def events(
         raise typer.BadParameter("--follow reads every segment from its start; leave the other options out")
     with connected(grpc) as backend:
         if follow:
-            for event in followed(backend, run_id):
+            for event in all_events(backend, run_id):
                 print_event(event, as_json=as_json)
             return
         request = runs_pb2.ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=after_seq, limit=limit)
@@ -96,8 +96,8 @@ def events(
         print_event(event, as_json=False)
 
 
-def followed(backend: Backend, run_id: str) -> Iterator[dict[str, Any]]:
-    """Give every event of a run with its `segment_id`, segment after segment, until the run is terminal."""
+def all_events(backend: Backend, run_id: str) -> Iterator[dict[str, Any]]:
+    """Yield every event of a run with its `segment_id`, in the order of segments, until the run is terminal."""
     read: dict[str, int] = {}
     ended = False
     while True:
@@ -111,7 +111,7 @@ def followed(backend: Backend, run_id: str) -> Iterator[dict[str, Any]]:
         if ended:
             return
         run = backend.call(backend.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))
-        # What was written between the last page and the end is read in one more round.
+        # Events written between the last page and the end of the run are read in one more round.
         ended = run.summary.status in TERMINAL
         if not ended:
             time.sleep(FOLLOW_SECONDS)
@@ -145,7 +145,7 @@ RUN_COLUMNS: Final = (
     Column("WARNINGS", lambda record: len(record["warnings"]) or None),
 )
 
-RUN_SHEET: Final = (
+RUN_DETAILS: Final = (
     Column("run_id", "run_id"),
     Column("workflow", lambda record: f"{record['workflow_name']} ({record['workflow_id']})"),
     Column("version", "version"),

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deploy.cli.failures import CommandFailed
 from deploy.cli.options import Config, Data, GrpcListen, HttpListen, Json, listening_address
 from deploy.cli.printing import print_ready
 from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
+from deploy.failures import CommandFailed
 from deploy.serve.lifecycle import default_data, prepare_process
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def command(
 
 
 def announce(ready: "Ready", demo: ClientTls | None, *, as_json: bool) -> None:
-    """Say where the deployment is served; load the demonstration first where there is a way to do so."""
+    """Print the deployment's addresses; with `demo`, load the demonstration first over this client's TLS settings."""
     record: dict[str, str] = {
         "base_address": ready.base_address,
         "grpc": str(ready.grpc),
@@ -69,20 +69,20 @@ def announce(ready: "Ready", demo: ClientTls | None, *, as_json: bool) -> None:
         record["console"] = ready.console
         lines.insert(1, f"Console: {ready.console}")
     if demo is not None:
-        shown, script = demonstrate(ready, demo)
-        record |= shown
+        credentials, script = demonstrate(ready, demo)
+        record |= credentials
         lines += ["", "Paste any of this into another shell, from the top:", "", *script]
     print_ready(*lines, record=record, metrics=ready.metrics, as_json=as_json)
 
 
 def demonstrate(ready: "Ready", tls: ClientTls) -> tuple[dict[str, str], list[str]]:
-    """Load the examples; return the credentials where this start made them, and the calls to paste."""
+    """Load the examples; return the credentials where this start created them, and the calls to paste."""
     from deploy.demo.examples import examples_folder
     from deploy.demo.paste import Script
     from deploy.demo.setup import prepare_demonstration
 
     examples, grpc = examples_folder(), str(ready.grpc)
     demonstration = prepare_demonstration(grpc, examples, tls)
-    made = demonstration.credentials
-    shown = {"key": made.key_value, "external_id": made.external_id} if made else {}
-    return shown, Script(ready.base_address, grpc, examples, demonstration).lines()
+    issued = demonstration.credentials
+    credentials = {"key": issued.key_value, "external_id": issued.external_id} if issued else {}
+    return credentials, Script(ready.base_address, grpc, examples, demonstration).lines()

@@ -1,8 +1,8 @@
-"""What may be written to a terminal."""
+"""Escapes text for terminals."""
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """Text with its control characters and half characters escaped; with `lines`, line ends stay."""
+    """Return text with control characters and lone surrogates escaped; with `lines`, line ends stay."""
     if text.isprintable():
         return text
     return "".join(

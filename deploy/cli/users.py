@@ -1,14 +1,14 @@
-"""`workflow-api users`: the people who may sign in to the console."""
+"""`workflow-api users`: users of the console."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.client import connected
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.printing import Column, print_json, print_sheet, print_table
-from deploy.cli.records import dated, record_of
+from deploy.cli.printing import Column, print_details, print_json, print_table
+from deploy.cli.records import record_of, with_timestamps
+from deploy.client.backend import connected
 from workflow_api.v1 import users_pb2
 
 ROLES: Final[Mapping[str, users_pb2.Role.ValueType]] = {
@@ -73,18 +73,18 @@ def reset_password(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False)
 
 
 def user_record(user: users_pb2.User) -> dict[str, Any]:
-    """Return a person as the JSON of the command has them."""
-    return dated(record_of(user))
+    """Return a user as the JSON object of the command."""
+    return with_timestamps(record_of(user))
 
 
 def show_password(made: users_pb2.UserPassword, *, as_json: bool) -> None:
-    """Print a person and the password that was made."""
+    """Print a user and their new password."""
     record = user_record(made.user)
     record = {"name": record.pop("name"), "password": made.password, **record}
     if as_json:
         print_json(record)
         return
-    print_sheet(record, USER_SHEET)
+    print_details(record, USER_DETAILS)
     print("\nWrite down the password: it is not kept and cannot be shown again. It is to be changed after the sign-in.")
 
 
@@ -97,7 +97,7 @@ USER_COLUMNS: Final = (
     Column("SIGNED IN", "signed_in_at"),
 )
 
-USER_SHEET: Final = (
+USER_DETAILS: Final = (
     Column("name", "name"),
     Column("password", "password"),
     Column("role", "role"),

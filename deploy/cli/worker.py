@@ -3,12 +3,12 @@
 import asyncio
 import os
 
-from deploy.cli.failures import CommandFailed
 from deploy.cli.options import Config, Data, Json
 from deploy.cli.printing import print_ready
 from deploy.config.source import read_settings
+from deploy.failures import CommandFailed
 from deploy.serve.lifecycle import default_data, prepare_process, run_until_stopped
-from deploy.serve.metrics import served_metrics
+from deploy.serve.metrics_server import serving_metrics
 
 
 def command(data: Data = None, config: Config = None, as_json: Json = False) -> None:
@@ -21,12 +21,12 @@ def command(data: Data = None, config: Config = None, as_json: Json = False) -> 
     prepare_process(settings)
     folder = settings.data or default_data(os.environ, demo=False)
 
-    from deploy.serve.worker import worked
+    from deploy.serve.worker import running_worker
 
     async def work(stop: asyncio.Event) -> None:
-        async with worked(settings, folder, metrics):
+        async with running_worker(settings, folder, metrics):
             print_ready(f"Ready. Data: {folder}", record={"data": str(folder)}, metrics=metrics.url, as_json=as_json)
             await stop.wait()
 
-    with served_metrics(settings, "worker") as metrics:
+    with serving_metrics(settings, "worker") as metrics:
         run_until_stopped(work)

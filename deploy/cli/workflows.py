@@ -1,15 +1,15 @@
-"""`workflow-api workflows`: what can be run."""
+"""`workflow-api workflows`: workflows and their versions."""
 
 from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.client import connected
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Workflow
-from deploy.cli.printing import Column, Record, print_json, print_sheet, print_table
+from deploy.cli.printing import Column, Record, print_details, print_json, print_table
 from deploy.cli.raw_json import RawJson
 from deploy.cli.records import record_of
 from deploy.cli.terminal import printable
+from deploy.client.backend import connected
 from workflow_api.v1 import workflows_pb2
 
 PAGE: Final = 100
@@ -54,13 +54,13 @@ def show(
         print_json(record)
         return
     shown = {"shown": record["version"], "resources": record["resources"]}
-    print_sheet({**record["workflow"], **shown}, (*WORKFLOW_SHEET, *VERSION_SHEET))
+    print_details({**record["workflow"], **shown}, (*WORKFLOW_DETAILS, *VERSION_DETAILS))
     print()
     print(printable(definition_text(record["definition"]), lines=True))
 
 
 def definition_text(definition: RawJson) -> str:
-    """Return a definition as YAML, or as the JSON that it is where that is nested too deep."""
+    """Return a definition as YAML, or as JSON where it is nested too deep to parse."""
     import yaml
 
     try:
@@ -89,7 +89,7 @@ def set_status(workflow: str, status: workflows_pb2.WorkflowStatus.ValueType, gr
     if as_json:
         print_json(record)
     else:
-        print_sheet(record, WORKFLOW_SHEET)
+        print_details(record, WORKFLOW_DETAILS)
 
 
 WORKFLOW_COLUMNS: Final = (
@@ -101,7 +101,7 @@ WORKFLOW_COLUMNS: Final = (
     Column("UPDATED", "updated_at"),
 )
 
-WORKFLOW_SHEET: Final = (
+WORKFLOW_DETAILS: Final = (
     Column("workflow_id", "workflow_id"),
     Column("name", "name"),
     Column("description", "description"),
@@ -124,4 +124,4 @@ def _resources(record: Record) -> str:
     )
 
 
-VERSION_SHEET: Final = (Column("version shown", "shown"), Column("uses", _resources))
+VERSION_DETAILS: Final = (Column("version shown", "shown"), Column("uses", _resources))

@@ -1,1 +1,1 @@
-"""Settings: sources, checks, and what they must hold together."""
+"""Settings: their sources, checks and defaults."""

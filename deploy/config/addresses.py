@@ -1,4 +1,4 @@
-"""Where something listens, as settings and options write it."""
+"""Addresses of servers, as settings and options write them."""
 
 import ipaddress
 import re
@@ -9,8 +9,8 @@ from typing import Final
 UNIX: Final = "unix:"
 
 _ADDRESS: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+):(?P<port>[0-9]{1,5})")
-# The kernel's bound on a socket's path, less the zero at its end.
-_LONGEST_PATH_BYTES: Final = 107
+# The kernel's bound on a socket's path, without the terminating zero.
+_MAX_PATH_BYTES: Final = 107
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class UnixSocket:
-    """A socket in the file system, which only its owner can open."""
+    """A Unix domain socket, which only its owner can open."""
 
     path: Path
 
@@ -47,7 +47,7 @@ class UnixSocket:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Several hosts that serve the same, by their IP addresses of one kind; a name may stand for several by itself."""
+    """Several servers of the same services, as IP addresses that are all IPv4 or all IPv6."""
 
     each: tuple[Address, ...]
 
@@ -56,12 +56,12 @@ class Addresses:
 
     @property
     def is_local(self) -> bool:
-        """Whether all are on this machine."""
+        """Whether only this machine can reach any of them."""
         return all(address.is_local for address in self.each)
 
     @property
     def target(self) -> str:
-        """What gRPC calls them by."""
+        """The gRPC target."""
         return f"ipv{ipaddress.ip_address(self.each[0].host).version}:{self}"
 
 
@@ -69,10 +69,10 @@ GrpcAddress = Address | UnixSocket
 BackendAddress = GrpcAddress | Addresses
 
 DEFAULT_GRPC: Final = Address("127.0.0.1", 9090)
-"""Where a backend listens, and so where everybody looks for it."""
+"""Default address of a backend's gRPC services, for the backend and its clients."""
 
-REACHED_ON: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""What listens on every address of this machine is reached on its own loopback."""
+LOOPBACK_OF_WILDCARD: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""The loopback address at which this machine reaches a server that listens on all addresses."""
 
 
 def address(value: Address | str) -> Address:
@@ -90,20 +90,20 @@ def grpc_address(value: GrpcAddress | str) -> GrpcAddress:
     if not isinstance(value, str) or not value.startswith(UNIX):
         return value if isinstance(value, UnixSocket) else address(value)
     path = value.removeprefix(UNIX)
-    if not path.startswith("/") or "\0" in path or len(path.encode()) > _LONGEST_PATH_BYTES:
-        raise ValueError(f"must be {UNIX} and an absolute path of at most {_LONGEST_PATH_BYTES} bytes")
+    if not path.startswith("/") or "\0" in path or len(path.encode()) > _MAX_PATH_BYTES:
+        raise ValueError(f"must be {UNIX} and an absolute path of at most {_MAX_PATH_BYTES} bytes")
     return UnixSocket(Path(path))
 
 
 def backend_address(value: BackendAddress | str) -> BackendAddress:
-    """Read where an edge finds backends: one place, or the addresses of several as `10.0.0.1:9090,10.0.0.2:9090`."""
+    """Read the address of a backend, or of several as `10.0.0.1:9090,10.0.0.2:9090`."""
     if isinstance(value, Addresses) or not isinstance(value, str) or "," not in value:
         return value if isinstance(value, Addresses) else grpc_address(value)
     each = tuple(address(one.strip()) for one in value.split(","))
     try:
-        kinds = {ipaddress.ip_address(one.host).version for one in each}
+        versions = {ipaddress.ip_address(one.host).version for one in each}
     except ValueError:
-        kinds = set()
-    if len(kinds) != 1:
+        versions = set()
+    if len(versions) != 1:
         raise ValueError("must be, where there are several, all IPv4 or all IPv6: 10.0.0.1:9090,10.0.0.2:9090")
     return Addresses(each)

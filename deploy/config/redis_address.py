@@ -1,10 +1,10 @@
-"""Where Redis is: a URL, or what refers to one that holds a password."""
+"""The address of Redis: a URL, or a reference to a URL with a password."""
 
 import re
 from typing import Final
 
 from backend.secrets import ENVIRONMENT, FILE, SecretError, Secrets
-from deploy.config.secret_references import reference, revealed
+from deploy.config.secret_references import reference, resolve_reference
 
 _SECRET: Final = re.compile(r"secret:([A-Za-z0-9_-]{1,64})")
 _WORD: Final = r"[^\s:@/?#]*"
@@ -14,7 +14,7 @@ _URL: Final = re.compile(
 
 
 def redis_url(value: str) -> str:
-    """Read the setting; raises ValueError with what is allowed, and never with what was given."""
+    """Read `edge.redis_url`; the ValueError does not quote the value, which may hold a password."""
     if value.startswith((ENVIRONMENT, FILE)):
         return reference(value)
     url = _URL.fullmatch(value)
@@ -26,23 +26,23 @@ def redis_url(value: str) -> str:
     return value
 
 
-def secret_of(setting: str) -> str | None:
-    """Return the name of the secret that the setting refers to; None for anything else."""
+def secret_name(setting: str) -> str | None:
+    """Return the name of the secret that a setting refers to, None where it refers to none."""
     named = _SECRET.fullmatch(setting)
     return named[1] if named else None
 
 
 def redis_address(setting: str, secrets: Secrets) -> str:
-    """Return the URL as it is now.
+    """Return the current URL.
 
     Raises:
-        SecretError: it cannot be had, or is no such URL.
+        SecretError: it cannot be read, or is no Redis URL.
     """
-    name = secret_of(setting)
+    name = secret_name(setting)
     if name is not None:
         url = secrets.get(name)
     elif setting.startswith((ENVIRONMENT, FILE)):
-        name, url = "edge.redis_url", revealed("edge.redis_url", setting, secrets.environment)
+        name, url = "edge.redis_url", resolve_reference("edge.redis_url", setting, secrets.environment)
     else:
         return setting
     if not _URL.fullmatch(url):

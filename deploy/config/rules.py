@@ -1,38 +1,38 @@
-"""What settings must hold together, beside what each of them may be."""
+"""Rules between settings, beyond the checks of single values."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from deploy.config.addresses import Addresses, BackendAddress, UnixSocket
-from deploy.config.redis_address import secret_of
+from deploy.config.redis_address import secret_name
 from deploy.config.settings import ServerTls, Settings
 
 NEEDS_TLS: Final = "must be on this machine (127.0.0.1:9090, unix:/path) where no certificate is given"
 
 
 def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Give the name of each setting that does not go with the others, and what it must be."""
+    """Yield the name of each setting that contradicts the others, and what it must be."""
     for provider, model in settings.models.items():
         if model.api_key is not None and model.api_key not in settings.secrets:
-            # What stands there may be the key itself.
+            # The value is not quoted: it may be the key itself.
             yield f"models.{provider}", "must have as api_key a name that [secrets] holds"
-    yield from _of_workers(settings)
-    yield from _of_edges(settings)
+    yield from _worker_contradictions(settings)
+    yield from _edge_contradictions(settings)
     backend = settings.backend
-    yield from _of_wire("backend.grpc", backend.grpc, "backend.tls", backend.tls)
+    yield from _grpc_contradictions("backend.grpc", backend.grpc, "backend.tls", backend.tls)
     for part, caller in (("edge", settings.edge), ("console", settings.console)):
         tls = caller.backend_tls
-        yield from _of_wire(f"{part}.backend", caller.backend, f"{part}.backend_tls", tls)
+        yield from _grpc_contradictions(f"{part}.backend", caller.backend, f"{part}.backend_tls", tls)
         if isinstance(caller.backend, Addresses) and tls.given and tls.server_name is None:
             yield f"{part}.backend_tls.server_name", "must be given: a certificate of several backends bears one name"
-    yield from _of_tls("admin.backend_tls", settings.admin.backend_tls)
+    yield from _tls_contradictions("admin.backend_tls", settings.admin.backend_tls)
     if backend.tls.given and not settings.identities:
         yield "identities", "must say who may call what, where backend.tls gives a certificate"
     if settings.identities and not backend.tls.given:
-        yield "identities", "must not be given without backend.tls: plain gRPC tells nobody from another"
+        yield "identities", "must not be given without backend.tls: plain gRPC does not identify callers"
 
 
-def _of_workers(settings: Settings) -> Iterator[tuple[str, str]]:
+def _worker_contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.runtime.engine != "dbos":
         return
     if settings.backend.database is None:
@@ -41,23 +41,25 @@ def _of_workers(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "objects.store", "workers need the same objects: use s3, or set objects.folder to a folder they share"
 
 
-def _of_edges(settings: Settings) -> Iterator[tuple[str, str]]:
+def _edge_contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.edge.processes > 1 and settings.edge.redis_url is None:
         yield "edge.processes", "must be 1, or edge.redis_url must name a Redis in which they hold rate limits together"
-    secret = secret_of(settings.edge.redis_url or "")
+    secret = secret_name(settings.edge.redis_url or "")
     if secret is not None and secret not in settings.secrets:
         yield "edge.redis_url", f"must name a secret that [secrets] holds; '{secret}' is none"
 
 
-def _of_wire(name: str, address: BackendAddress, tls_name: str, tls: ServerTls) -> Iterator[tuple[str, str]]:
-    yield from _of_tls(tls_name, tls)
+def _grpc_contradictions(
+    name: str, address: BackendAddress, tls_name: str, tls: ServerTls
+) -> Iterator[tuple[str, str]]:
+    yield from _tls_contradictions(tls_name, tls)
     if not tls.given and not address.is_local:
         yield name, f"{NEEDS_TLS} in {tls_name}"
     if tls.given and isinstance(address, UnixSocket):
         yield name, f"must be HOST:PORT where {tls_name} gives a certificate: a socket is kept by its folder"
 
 
-def _of_tls(name: str, tls: ServerTls) -> Iterator[tuple[str, str]]:
+def _tls_contradictions(name: str, tls: ServerTls) -> Iterator[tuple[str, str]]:
     files = {"certificate": tls.certificate, "key": tls.key, "ca": tls.ca}
     missing = [f"{name}.{file}" for file, path in files.items() if path is None]
     if missing and tls.given:

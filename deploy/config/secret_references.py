@@ -1,4 +1,4 @@
-"""Sensitive values by reference: a setting says where one is kept, and it is looked up when it is needed."""
+"""References to sensitive values: a setting says where a value is kept, and the value is read when it is needed."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from backend.secrets import ENVIRONMENT, FILE, NAME, SecretError, Secrets
 
 _HOST: Final = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.%-]+)?(?::[0-9]+)?"
-# Strict, for what libpq cannot make out it tells in pieces, and a password may be among them.
+# Strict: libpq quotes parts of a URL that it cannot parse, and a password may be among them.
 _DATABASE: Final = re.compile(
     r"postgres(?:ql)?://(?:[^@/?#:]+(?P<password>:[^@/?#:]*)?@)?"
     rf"{_HOST}(?:,{_HOST})*/[^@?#/]+(?:\?(?P<query>[^@#]*))?"
@@ -18,7 +18,7 @@ _SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword"})
 
 
 def reference(value: object) -> str:
-    """Read where a sensitive value is kept; the value itself is none of the settings."""
+    """Read a reference to a sensitive value: `env:VARIABLE` or `file:/path`."""
     if isinstance(value, str):
         if value.startswith(ENVIRONMENT) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value.removeprefix(ENVIRONMENT)):
             return value
@@ -28,14 +28,14 @@ def reference(value: object) -> str:
 
 
 def secret_source(name: str, value: object) -> str:
-    """Read where a secret with a name is kept."""
+    """Read an entry of `[secrets]`: a name and the reference to its value."""
     if not NAME.fullmatch(name):
         raise ValueError("must have a name of 1 to 64 of A-Z a-z 0-9 _ -")
     return reference(value)
 
 
 def database_url(value: str) -> str:
-    """Read where the data rests: the address of a PostgreSQL database, or where that address is kept."""
+    """Read the address of a PostgreSQL database without a password, or a reference to an address."""
     if value.startswith((ENVIRONMENT, FILE)):
         return reference(value)
     if _holds_password(value) is not False:
@@ -45,15 +45,15 @@ def database_url(value: str) -> str:
     return value
 
 
-def database_of(where: str | None, environment: Mapping[str, str]) -> str | None:
-    """Look up the address of the database where it is kept elsewhere.
+def resolve_database_url(where: str | None, environment: Mapping[str, str]) -> str | None:
+    """Return the address of the database, resolving a reference.
 
     Raises:
-        SecretError: it cannot be had, or is no address; the text holds nothing of it.
+        SecretError: it cannot be read, or is no address; the text quotes nothing of it.
     """
     if where is None or not where.startswith((ENVIRONMENT, FILE)):
         return where
-    url = revealed("backend.database", where, environment)
+    url = resolve_reference("backend.database", where, environment)
     if _holds_password(url) is None:
         raise SecretError(
             "what backend.database refers to must be an address such as postgresql://user:password@host/name, with the "
@@ -62,17 +62,17 @@ def database_of(where: str | None, environment: Mapping[str, str]) -> str | None
     return url
 
 
-def revealed(setting: str, where: str, environment: Mapping[str, str]) -> str:
-    """Look up the value that a setting refers to.
+def resolve_reference(setting: str, where: str, environment: Mapping[str, str]) -> str:
+    """Return the value that a setting refers to.
 
     Raises:
-        SecretError: it cannot be had.
+        SecretError: it cannot be read.
     """
     return Secrets({setting: where}, environment).get(setting)
 
 
 def _holds_password(url: str) -> bool | None:
-    """Whether there is a password in the address of a database; None where it is no such address."""
+    """Return whether a database address holds a password; None where it is no such address."""
     found = _DATABASE.fullmatch(url) if re.fullmatch(r"[!-~]+", url) else None
     if found is None:
         return None

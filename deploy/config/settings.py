@@ -1,4 +1,4 @@
-"""Every setting with its default and what it may be; docs/settings.md says what each is for."""
+"""All settings with their defaults and checks; docs/settings.md describes each."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -41,11 +41,11 @@ from deploy.config.checks import (
     one_of,
 )
 from deploy.config.redis_address import redis_url
-from deploy.config.secret_references import database_of, database_url, reference, secret_source
+from deploy.config.secret_references import database_url, reference, resolve_database_url, secret_source
 from edge.console.settings import ConsoleSettings
 from edge.settings import EdgeSettings
 
-# The parts state their own defaults.
+# Each part states its own defaults.
 _EDGE: Final = EdgeSettings()
 _CONSOLE: Final = ConsoleSettings()
 _BACKEND: Final = BackendSettings(data=Path())
@@ -55,12 +55,12 @@ CHECK: Final = "check"
 """Key of a field's metadata: a function that returns the value to keep, or raises ValueError with what is allowed."""
 
 TABLE: Final = "table"
-"""Key of a field's metadata, for a table of the file whose names are free: as `CHECK`, of one (name, value)."""
+"""Key of the metadata of a table with free names: like `CHECK`, for one (name, value) of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """What one side of gRPC shows, and the authorities that the other side's certificate must come from."""
+    """Certificate of one side of gRPC, and the authorities that must have issued the other side's."""
 
     certificate: Path | None = None
     key: Path | None = None
@@ -69,20 +69,20 @@ class ServerTls:
 
     @property
     def given(self) -> bool:
-        """Whether there is anything of it; the whole of it, once the settings are read."""
+        """Whether any of it is set; settings that were read have all of it or nothing."""
         return any((self.certificate, self.key, self.key_password, self.ca))
 
 
 @dataclass(frozen=True, slots=True)
 class ClientTls(ServerTls):
-    """The same towards the backend, with the name that its certificate must bear if not the address's."""
+    """Certificate of a client, and the name that the backend's certificate must have if not the address's."""
 
     server_name: str | None = field(default=None, metadata={CHECK: host_name})
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """The HTTP side."""
+    """The HTTP API."""
 
     http: Address = field(default=Address(_EDGE.host, _EDGE.port), metadata={CHECK: address})
     backend: BackendAddress = field(default=DEFAULT_GRPC, metadata={CHECK: backend_address})
@@ -134,7 +134,7 @@ class Admin:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What makes runs go."""
+    """Execution of runs."""
 
     sandbox: Literal["auto", "bwrap", "landlock", "none"] = field(
         default=_BACKEND.sandbox, metadata={CHECK: one_of("auto", "bwrap", "landlock", "none")}
@@ -182,7 +182,7 @@ class Publishing:
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Where outputs, results and step logs rest."""
+    """Storage of outputs, results and step logs."""
 
     store: Literal["folder", "s3"] = field(default=_BACKEND.objects.store, metadata={CHECK: one_of("folder", "s3")})
     folder: Path | None = field(default=_BACKEND.objects.folder, metadata={CHECK: absolute_path})
@@ -198,7 +198,7 @@ class Objects:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """What the process tells of itself."""
+    """The metrics endpoint of the process."""
 
     listen: Address | None = field(default=None, metadata={CHECK: address})
 
@@ -225,19 +225,19 @@ class Settings:
 
 
 def edge_settings(settings: Settings) -> EdgeSettings:
-    """Return what the edge is told."""
+    """Return the settings of the edge."""
     edge = settings.edge
-    told = {name: getattr(edge, name) for name in Edge.__slots__ if name in EdgeSettings.__slots__}
-    return EdgeSettings(host=edge.http.host, port=edge.http.port, shared_port=edge.processes > 1, **told)
+    same = {name: getattr(edge, name) for name in Edge.__slots__ if name in EdgeSettings.__slots__}
+    return EdgeSettings(host=edge.http.host, port=edge.http.port, shared_port=edge.processes > 1, **same)
 
 
 def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:
-    """Return what the console is told; `listen` is where."""
+    """Return the settings of a console that listens on `listen`."""
     console = settings.console
     return ConsoleSettings(
         host=listen.host,
         port=listen.port,
-        # Nobody but this machine reaches a console on loopback, unless something before it speaks https.
+        # Only this machine reaches a console on loopback, unless a proxy in front of it speaks https.
         https=not listen.is_local if console.https is None else console.https,
         client_address=console.client_address,
         hosts=console.hosts or (),
@@ -245,13 +245,13 @@ def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:
 
 
 def backend_settings(settings: Settings, data: Path) -> BackendSettings:
-    """Return what the backend is told; `data` is its folder."""
+    """Return the settings of a backend with its data in `data`."""
     runtime = settings.runtime
     environment = dict(os.environ)
     return BackendSettings(
-        # Steps are started from another folder.
+        # Absolute, as steps run in another working directory.
         data=data.absolute(),
-        database=database_of(settings.backend.database, environment),
+        database=resolve_database_url(settings.backend.database, environment),
         database_connections=settings.backend.database_connections,
         deployment_id=settings.deployment_id,
         sandbox=runtime.sandbox,

@@ -1,4 +1,4 @@
-"""Reads the settings from one TOML file, the environment and the command line, the later over the earlier."""
+"""Reads the settings from a TOML file, the environment and the command line, each overriding the ones before."""
 
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -8,27 +8,27 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
-from deploy.cli.failures import CommandFailed
 from deploy.config.rules import contradictions
 from deploy.config.settings import CHECK, TABLE, Settings
+from deploy.failures import CommandFailed
 
 PREFIX: Final = "WORKFLOW_API_"
 CONFIG_VARIABLE: Final = "WORKFLOW_API_CONFIG"
 
-# Variables with our prefix that are no settings: the file itself, where administrators find the backend, and tests.
+# Variables with our prefix that are no settings: the settings file, the backend of administrators, and those of tests.
 _RESERVED: Final = frozenset({CONFIG_VARIABLE, "WORKFLOW_API_GRPC"})
 _RESERVED_PREFIX: Final = "WORKFLOW_API_TEST_"
-_TRUTHS: Final = {"true": True, "false": False}
+_BOOLEANS: Final = {"true": True, "false": False}
 
 TABLES: Final[Mapping[str, Callable[[str, object], object]]] = {
     field.name: field.metadata[TABLE] for field in fields(Settings) if TABLE in field.metadata
 }
-"""The tables whose names are free, with what reads one entry; only a file can hold them."""
+"""Tables with free names, each with the check of one entry; only a file can hold them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting as a file and the environment name it."""
+    """One setting, with the name that a file uses."""
 
     name: str
     kind: type
@@ -45,7 +45,7 @@ class Setting:
         if self.kind is Path:
             value = Path(_string(value)).expanduser()
         elif self.kind is bool:
-            value = _truth(value)
+            value = _boolean(value)
         elif self.kind is float:
             value = _number(value, float)
         elif self.kind is int:
@@ -56,7 +56,7 @@ class Setting:
 
 
 def known_settings(section: Any = Settings, prefix: str = "") -> Iterator[Setting]:
-    """Give every setting there is but tables of free names, named with the sections it stands in."""
+    """Yield every setting except tables with free names; names include the sections, as in `edge.http`."""
     hints = get_type_hints(section)
     for field in fields(section):
         if TABLE in field.metadata:
@@ -81,11 +81,11 @@ def read_settings(
 
     Args:
         environment: The process's variables.
-        config: The TOML file; otherwise the one that `WORKFLOW_API_CONFIG` names, if any.
-        given: Values of the command line by setting name; `None` counts as not given.
+        config: The TOML file; None takes the one that `WORKFLOW_API_CONFIG` names, if any.
+        given: Values of the command line by setting name; a value of None is not given.
 
     Raises:
-        CommandFailed: With every unknown name and every value that is not allowed, alone or beside the others.
+        CommandFailed: the details list every unknown name and every value that is not allowed by itself or with others.
     """
     known = {setting.name: setting for setting in known_settings()}
     problems: list[dict[str, str]] = []
@@ -101,15 +101,15 @@ def read_settings(
         [(name, f"--{name.rpartition('.')[2]}", value) for name, value in (given or {}).items() if value is not None],
     )
     for source in sources:
-        for name, told_as, value in source:
+        for name, written_as, value in source:
             setting = known.get(name)
             if setting is None:
-                problems.append({"name": told_as, "reason": f"is no setting{_nearest(name, known)}"})
+                problems.append({"name": written_as, "reason": f"is no setting{_nearest(name, known)}"})
                 continue
             try:
                 values[name] = setting.read(value)
             except ValueError as error:
-                problems.append({"name": told_as, "reason": str(error)})
+                problems.append({"name": written_as, "reason": str(error)})
     settings: Settings = _tree(Settings, values)
     if not problems:
         problems += [{"name": name, "reason": reason} for name, reason in contradictions(settings)]
@@ -188,17 +188,17 @@ def _string(value: object) -> str:
     return value
 
 
-def _truth(value: object) -> bool:
+def _boolean(value: object) -> bool:
     if isinstance(value, bool):
         return value
-    # The environment has texts only.
-    if not isinstance(value, str) or value not in _TRUTHS:
+    # Environment variables are always strings.
+    if not isinstance(value, str) or value not in _BOOLEANS:
         raise ValueError("must be true or false")
-    return _TRUTHS[value]
+    return _BOOLEANS[value]
 
 
 def _number(value: object, kind: type[int] | type[float]) -> float:
-    # Environment variables are texts, values of a TOML file have kinds of their own.
+    # Environment variables are strings; a TOML file has types.
     if isinstance(value, bool) or not isinstance(value, (str, int, kind)):
         value = ""
     try:

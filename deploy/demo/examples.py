@@ -1,9 +1,9 @@
-"""Where the example workflows and their files are: beside the code in a checkout, inside the package when installed."""
+"""Finds the example workflows: beside the code in a checkout, inside the package when installed."""
 
 from pathlib import Path
 from typing import Final
 
-from deploy.cli.failures import CommandFailed
+from deploy.failures import CommandFailed
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 

@@ -1,9 +1,9 @@
-"""The calls that a demonstration prints, to be pasted into a shell as they are.
+"""The shell script that a demonstration prints, to be pasted into a shell.
 
-Between the two marker lines stands one shell script: comments and blank lines, `export NAME=VALUE`, and calls that
-begin with `curl`, `NAME=$(curl`, `until curl` (waits for a state of a run) or the path of `workflow-api`. Each stands
-on one line of its own, needs nothing but the lines before it, and every curl fails on an HTTP error
-(`-sS --fail-with-body`). Run as a whole by `bash -e`, the script ends with code 0.
+Between two marker lines it has comments and blank lines, `export NAME=VALUE`, and calls that
+begin with `curl`, `NAME=$(curl`, `until curl` (waits for a state of a run) or the path of `workflow-api`. Each call is
+one line that needs only the lines before it, and every curl fails on an HTTP error (`-sS --fail-with-body`). Run as a
+whole by `bash -e`, the script ends with code 0.
 """
 
 import json
@@ -29,7 +29,7 @@ _TERMINAL: Final = "completed|failed|cancelled"
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Writes the lines for one served demonstration."""
+    """Script for one running demonstration."""
 
     base: str
     grpc: str
@@ -37,7 +37,7 @@ class Script:
     demonstration: Demonstration
 
     def lines(self) -> list[str]:
-        """The whole script with its marker lines."""
+        """Return the whole script with its marker lines."""
         return [
             BEGIN,
             *self._variables(),
@@ -141,7 +141,7 @@ def _python(code: str) -> str:
 
 
 def _command() -> str:
-    """This very command, by its short name where the shell would find the same one."""
-    ours = Path(sys.executable).parent / "workflow-api"
+    """Return the path of this command, or its short name where the shell finds the same file by it."""
+    own = Path(sys.executable).parent / "workflow-api"
     found = shutil.which("workflow-api")
-    return "workflow-api" if found and Path(found).resolve() == ours.resolve() else shlex.quote(str(ours))
+    return "workflow-api" if found and Path(found).resolve() == own.resolve() else shlex.quote(str(own))

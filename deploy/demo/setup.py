@@ -1,13 +1,13 @@
-"""Makes a deployment worth trying out: applies the example workflows and makes one key."""
+"""Sets up the demonstration: applies the example workflows and creates one key."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.cli.apply import read_manifests
-from deploy.cli.client import Backend, connected
 from deploy.cli.keys import SCOPES
+from deploy.client.backend import Backend, connected
+from deploy.client.manifests import read_manifests
 from deploy.config.settings import ClientTls
 from deploy.demo.examples import MANIFESTS
 from workflow_api.v1 import keys_pb2, workflows_pb2
@@ -19,19 +19,19 @@ REQUESTS_A_MINUTE: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """What there is to try: workflow ids by name, and the key where this start made it."""
+    """Workflow ids by name, and the credentials of the key where this start created it."""
 
     workflows: Mapping[str, str]
     credentials: keys_pb2.KeyCredentials | None
 
 
 def prepare_demonstration(address: str, examples: Path, tls: ClientTls) -> Demonstration:
-    """Apply the examples through the backend at `address`, and make a key unless an earlier start did."""
+    """Apply the examples through the backend at `address`, and create a key unless an earlier start did."""
     with connected(address, ACTOR, tls) as backend:
         files = read_manifests([str(examples / name) for name in MANIFESTS])
         applied = backend.call(backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=files))
         workflows = {resource.name: resource.id for resource in applied.items if resource.kind == "Workflow"}
-        return Demonstration(workflows, None if _has_key(backend) else _make_key(backend))
+        return Demonstration(workflows, None if _has_key(backend) else _create_key(backend))
 
 
 def _has_key(backend: Backend) -> bool:
@@ -39,7 +39,7 @@ def _has_key(backend: Backend) -> bool:
     return any(record.key.name == KEY_NAME for record in keys.items)
 
 
-def _make_key(backend: Backend) -> keys_pb2.KeyCredentials:
+def _create_key(backend: Backend) -> keys_pb2.KeyCredentials:
     request = keys_pb2.CreateKeyRequest(
         name=KEY_NAME,
         description="Made by the first start of the demonstration.",

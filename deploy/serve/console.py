@@ -1,30 +1,30 @@
-"""The console as it is served, alone or with everything else in one process."""
+"""Runs the console, in a process of its own or in one process with the other parts."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from deploy.config.addresses import REACHED_ON, Address
+from deploy.config.addresses import LOOPBACK_OF_WILDCARD, Address
 from deploy.config.settings import Settings, console_settings
-from deploy.serve.lifecycle import cannot_listen, run_until_stopped
-from deploy.serve.metrics import Metrics
+from deploy.serve.lifecycle import bind_failure, run_until_stopped
 from edge.channel import Channel
 from edge.console.app import Console
 from edge.console.settings import ConsoleSettings
+from telemetry import MetricsRegistry
 
 _DEFAULT: Final = ConsoleSettings()
 DEFAULT_LISTEN: Final = Address(_DEFAULT.host, _DEFAULT.port)
-"""Where a console of its own listens when nothing else is said."""
+"""Default address of a console in a process of its own."""
 
 
-def serve_console(settings: Settings, on_ready: Callable[[str], None], metrics: Metrics) -> None:
-    """Serve until SIGTERM or SIGINT in front of a backend elsewhere; `on_ready` gets the console's address."""
-    from deploy.serve.grpc_channels import serving_channel
+def serve_console(settings: Settings, on_ready: Callable[[str], None], metrics: MetricsRegistry) -> None:
+    """Serve a remote backend's console until SIGTERM or SIGINT; `on_ready` gets the console's address."""
+    from deploy.transport.grpc_channels import serving_channel
 
     async def serve(stop: asyncio.Event) -> None:
         channel = serving_channel(settings.console.backend, settings.console.backend_tls)
-        async with served_console(settings, settings.console.listen or DEFAULT_LISTEN, channel, metrics) as address:
+        async with running_console(settings, settings.console.listen or DEFAULT_LISTEN, channel, metrics) as address:
             on_ready(address)
             await stop.wait()
 
@@ -32,23 +32,25 @@ def serve_console(settings: Settings, on_ready: Callable[[str], None], metrics: 
 
 
 @asynccontextmanager
-async def served_console(settings: Settings, listen: Address, channel: Channel, metrics: Metrics) -> AsyncIterator[str]:
-    """Serve the console in front of `channel`, which is closed at the end.
+async def running_console(
+    settings: Settings, listen: Address, channel: Channel, metrics: MetricsRegistry
+) -> AsyncIterator[str]:
+    """Run the console over `channel`, and close the channel at the end.
 
-    Gives its address for a browser on this machine, as `http://127.0.0.1:8081/`.
+    Yields its address for a browser on this machine, such as `http://127.0.0.1:8081/`.
 
     Raises:
         CommandFailed: the address cannot be bound; the message says why.
     """
     try:
         console = Console(console_settings(settings, listen), channel)
-        with metrics.told_by(console.measured):
+        with metrics.registered(console.measured):
             try:
                 try:
                     await console.start()
                 except OSError as error:
-                    raise cannot_listen(error, listen, "console") from None
-                yield f"http://{Address(REACHED_ON.get(listen.host, listen.host), console.port)}/"
+                    raise bind_failure(error, listen, "console") from None
+                yield f"http://{Address(LOOPBACK_OF_WILDCARD.get(listen.host, listen.host), console.port)}/"
             finally:
                 await console.stop()
     finally:

@@ -1,4 +1,4 @@
-"""The edge as it is served, alone or with the backend in one process."""
+"""Runs the edge, in a process of its own or in one process with the backend."""
 
 import asyncio
 import os
@@ -7,25 +7,25 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from backend.secrets import SecretError, Secrets
-from deploy.cli.failures import CommandFailed
-from deploy.config.addresses import REACHED_ON, Address
+from deploy.config.addresses import LOOPBACK_OF_WILDCARD, Address
 from deploy.config.redis_address import redis_address
 from deploy.config.settings import Settings, edge_settings
-from deploy.serve.lifecycle import allow_connections, cannot_listen, run_until_stopped, settle_memory
-from deploy.serve.metrics import Metrics
+from deploy.failures import CommandFailed
+from deploy.serve.lifecycle import bind_failure, freeze_startup_objects, raise_open_files_limit, run_until_stopped
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter
 from edge.channel import Channel
 from edge.routes import BASE
 from edge.server import Edge
+from telemetry import MetricsRegistry
 
 
-def serve_edge(settings: Settings, on_ready: Callable[[str], None], metrics: Metrics) -> None:
-    """Serve until SIGTERM or SIGINT in front of a backend elsewhere; `on_ready` gets the base address."""
-    from deploy.serve.grpc_channels import serving_channel
+def serve_edge(settings: Settings, on_ready: Callable[[str], None], metrics: MetricsRegistry) -> None:
+    """Serve a remote backend's HTTP API until SIGTERM or SIGINT; `on_ready` gets the base address."""
+    from deploy.transport.grpc_channels import serving_channel
 
     async def serve(stop: asyncio.Event) -> None:
         channel = serving_channel(settings.edge.backend, settings.edge.backend_tls)
-        async with served_edge(settings, channel, metrics) as base_address:
+        async with running_edge(settings, channel, metrics) as base_address:
             on_ready(base_address)
             await stop.wait()
 
@@ -33,27 +33,28 @@ def serve_edge(settings: Settings, on_ready: Callable[[str], None], metrics: Met
 
 
 @asynccontextmanager
-async def served_edge(settings: Settings, channel: Channel, metrics: Metrics) -> AsyncIterator[str]:
-    """Serve the HTTP API in front of `channel`, which is closed at the end.
+async def running_edge(settings: Settings, channel: Channel, metrics: MetricsRegistry) -> AsyncIterator[str]:
+    """Run the HTTP API over `channel`, and close the channel at the end.
 
-    Gives the base address, as `http://127.0.0.1:8080/api/v1`.
+    Yields the base address, such as `http://127.0.0.1:8080/api/v1`.
 
     Raises:
-        CommandFailed: the address cannot be bound, or that of Redis cannot be had; the message says why.
+        CommandFailed: the address cannot be bound, or that of Redis cannot be read; the message says why.
     """
     try:
-        async with rate_limiter(settings) as limiter:
-            told = edge_settings(settings)
-            edge = Edge(replace(told, connections=allow_connections(told.connections)), channel, limiter=limiter)
-            with metrics.told_by(edge.measured):
+        async with _rate_limiter(settings) as limiter:
+            wanted = edge_settings(settings)
+            possible = replace(wanted, connections=raise_open_files_limit(wanted.connections))
+            edge = Edge(possible, channel, limiter=limiter)
+            with metrics.registered(edge.measured):
                 try:
                     try:
                         await edge.start()
                     except OSError as error:
-                        raise cannot_listen(error, settings.edge.http) from None
-                    settle_memory()
+                        raise bind_failure(error, settings.edge.http) from None
+                    freeze_startup_objects()
                     host = settings.edge.http.host
-                    yield f"http://{Address(REACHED_ON.get(host, host), edge.port)}{BASE}"
+                    yield f"http://{Address(LOOPBACK_OF_WILDCARD.get(host, host), edge.port)}{BASE}"
                 finally:
                     await edge.stop()
     finally:
@@ -61,20 +62,20 @@ async def served_edge(settings: Settings, channel: Channel, metrics: Metrics) ->
 
 
 @asynccontextmanager
-async def rate_limiter(settings: Settings) -> AsyncIterator[RateLimiter]:
-    """Give what counts calls: Redis where there is one, else this process's memory."""
-    told = settings.edge.redis_url
-    if told is None:
+async def _rate_limiter(settings: Settings) -> AsyncIterator[RateLimiter]:
+    """Yield the rate limiter: shared over Redis where `edge.redis_url` is set, else in this process's memory."""
+    redis_url = settings.edge.redis_url
+    if redis_url is None:
         yield LocalRateLimiter()
         return
     from edge.admission.shared_rate_limit import RedisRateLimiter
 
     secrets = Secrets(settings.secrets, os.environ)
     try:
-        redis_address(told, secrets)
+        redis_address(redis_url, secrets)
     except SecretError as error:
         raise CommandFailed(f"The address of Redis cannot be had: {error}.", code="invalid_settings") from None
-    limiter = RedisRateLimiter(lambda: redis_address(told, secrets))
+    limiter = RedisRateLimiter(lambda: redis_address(redis_url, secrets))
     try:
         yield limiter
     finally:

@@ -1,6 +1,7 @@
-"""One of several edge processes: gets its settings on standard input, and says on standard output that it serves.
+"""One of several edge processes.
 
-After that each byte on standard input asks for its metrics, and the end of it for its own end.
+It reads its settings from standard input and writes to standard output that it serves. After that each byte on standard
+input asks for its metrics, and the end of standard input for its own end.
 """
 
 import json
@@ -11,39 +12,40 @@ import sys
 import threading
 from functools import partial
 
-from deploy.cli.failures import CommandFailed
 from deploy.config.settings import Settings
+from deploy.failures import CommandFailed
 from deploy.serve.lifecycle import prepare_process
-from deploy.serve.metrics import Metrics, of_process
+from deploy.serve.prometheus import process_metrics
+from telemetry import MetricsRegistry
 
 
 def main() -> None:
-    """Serve until SIGTERM, or until the parent is gone."""
+    """Serve until SIGTERM, or until the parent process is gone."""
     settings: Settings = pickle.load(sys.stdin.buffer)  # noqa: S301 - what the parent wrote
     prepare_process(settings)
-    metrics = Metrics()
-    threading.Thread(target=_heed_parent, args=(metrics,), daemon=True).start()
+    metrics = MetricsRegistry()
+    threading.Thread(target=_answer_parent, args=(metrics,), daemon=True).start()
 
     from deploy.serve.edge import serve_edge
 
     try:
-        with metrics.told_by(partial(of_process, "edge")):
-            serve_edge(settings, lambda base_address: _say(base_address=base_address), metrics)
+        with metrics.registered(partial(process_metrics, "edge")):
+            serve_edge(settings, lambda base_address: _send(base_address=base_address), metrics)
     except CommandFailed as failed:
-        _say(code=failed.code, message=failed.message)
+        _send(code=failed.code, message=failed.message)
         sys.exit(1)
 
 
-def _say(**record: object) -> None:
+def _send(**record: object) -> None:
     print(json.dumps(record), flush=True)
 
 
-def _heed_parent(metrics: Metrics) -> None:
-    asked = 0
-    # Not by the buffer of standard input, which a daemon thread may not hold at the end of the process.
-    while questions := os.read(sys.stdin.fileno(), 64):
-        asked += len(questions)
-        _say(question=asked, families=metrics.families())
+def _answer_parent(metrics: MetricsRegistry) -> None:
+    requests = 0
+    # Not through sys.stdin: a daemon thread must not hold its buffer's lock when the process ends.
+    while received := os.read(sys.stdin.fileno(), 64):
+        requests += len(received)
+        _send(request=requests, families=metrics.collect())
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -1,4 +1,4 @@
-"""Everything in one process: the backend, and in front of it the edge and the console without a wire between."""
+"""Runs all parts in one process: the edge and the console call the backend in process, without a network between."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,16 +9,17 @@ from pathlib import Path
 from backend.bootstrap import Backend
 from deploy.config.addresses import GrpcAddress
 from deploy.config.settings import Settings
-from deploy.serve.backend import served_backend
-from deploy.serve.edge import served_edge
+from deploy.serve.backend import running_backend
+from deploy.serve.edge import running_edge
 from deploy.serve.lifecycle import run_until_stopped
-from deploy.serve.metrics import Metrics, served_metrics
+from deploy.serve.metrics_server import serving_metrics
 from edge.channel.in_process import InProcessChannel
+from telemetry import MetricsRegistry
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Where a deployment is served."""
+    """Addresses and data folder of a deployment that serves."""
 
     base_address: str
     grpc: GrpcAddress
@@ -28,35 +29,37 @@ class Ready:
 
 
 def serve_embedded(settings: Settings, data: Path, on_ready: Callable[[Ready], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `on_ready` is called in a thread once everything answers.
+    """Serve until SIGTERM or SIGINT; `on_ready` is called in a thread once every part answers.
 
-    The order of the end is that in which nothing acknowledged is lost: the console and the edge first, then gRPC, the
-    runtime and the database.
+    The parts stop in the order that loses nothing that was acknowledged: the console and the edge first, then gRPC,
+    the runtime and the database.
     """
 
     async def serve(stop: asyncio.Event) -> None:
         async with (
-            served_backend(settings, data, metrics) as (backend, grpc),
-            served_edge(settings, InProcessChannel(backend.handlers), metrics) as base_address,
-            _console(settings, backend, metrics) as console,
+            running_backend(settings, data, metrics) as (backend, grpc),
+            running_edge(settings, InProcessChannel(backend.handlers), metrics) as base_address,
+            _optional_console(settings, backend, metrics) as console,
         ):
             await asyncio.to_thread(on_ready, Ready(base_address, grpc, data, metrics.url, console))
             await stop.wait()
 
-    with served_metrics(settings, "serve") as metrics:
+    with serving_metrics(settings, "serve") as metrics:
         run_until_stopped(serve)
 
 
 @asynccontextmanager
-async def _console(settings: Settings, backend: Backend, metrics: Metrics) -> AsyncIterator[str | None]:
-    """Serve the console where the settings say so; gives its address."""
+async def _optional_console(
+    settings: Settings, backend: Backend, metrics: MetricsRegistry
+) -> AsyncIterator[str | None]:
+    """Run the console where `console.listen` is set; yields its address, or None."""
     listen = settings.console.listen
     if listen is None:
         yield None
         return
-    from deploy.serve.console import served_console
+    from deploy.serve.console import running_console
 
-    # Threads of its own: what a person looks at keeps no call of the API waiting.
+    # A channel of its own has threads of its own: pages do not hold up calls of the API.
     channel = InProcessChannel(backend.handlers)
-    async with served_console(settings, listen, channel, metrics) as address:
+    async with running_console(settings, listen, channel, metrics) as address:
         yield address

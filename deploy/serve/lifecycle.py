@@ -1,4 +1,4 @@
-"""What every serving process does alike: where its data is, how it is told to stop, and how its start fails."""
+"""Start and stop of a serving process: data folder, signals, process limits and bind failures."""
 
 import asyncio
 import errno
@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from deploy.cli.failures import CommandFailed
 from deploy.config.addresses import Address
 from deploy.config.settings import Settings
+from deploy.failures import CommandFailed
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
-# Threads take turns often, so that a busy runtime does not hold up the loop that answers calls.
+# Threads switch often, so that a busy runtime does not hold up the event loop that answers calls.
 _SWITCH_INTERVAL_SECONDS: Final = 0.0005
 
 # The standard library's JSON counts nesting against this limit, and a body may be nested 1,000 deep.
@@ -26,27 +26,26 @@ _RECURSION_LIMIT: Final = 3_000
 
 _UMASK: Final = 0o077
 
-
-# What a process has open beside connections: the database, steps, objects, the other parts.
+# Files that a process opens besides connections: the database, steps, objects, the other parts.
 _OTHER_FILES: Final = 512
-_FEWEST_CONNECTIONS: Final = 16
+_MIN_CONNECTIONS: Final = 16
 
 _LOG = logging.getLogger(__name__)
 
 
 def default_data(environment: Mapping[str, str], *, demo: bool) -> Path:
-    """Return where data is kept when nothing else is said; a demonstration has a folder of its own."""
+    """Return the data folder where none is set; a demonstration has a folder of its own."""
     home = environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / ("workflow-api-demo" if demo else "workflow-api")
 
 
 def prepare_process(settings: Settings) -> None:
-    """Set what holds for the whole process; before gRPC is imported."""
-    from deploy.serve.logs import log_to_stderr
+    """Set the process-wide options and the log; call it before gRPC is imported."""
+    from telemetry.logs import log_to_stderr
 
-    # What callers sent and agents left is nobody else's on this machine.
+    # Callers' data and agents' files are private to this user.
     os.umask(_UMASK)
-    # Steps are processes, and gRPC's fork handlers would stop the world for each of them.
+    # Steps are processes, and gRPC's fork handlers would pause all threads for each of them.
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     sys.setrecursionlimit(_RECURSION_LIMIT)
@@ -54,7 +53,7 @@ def prepare_process(settings: Settings) -> None:
 
 
 def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run `serve(stop)` on a loop of its own; `stop` is set by SIGTERM or SIGINT, and a second signal ends at once."""
+    """Run `serve(stop)` on a new event loop; SIGTERM or SIGINT sets `stop`, and a second signal ends the process."""
     import uvloop
 
     async def main() -> None:
@@ -73,31 +72,32 @@ def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None
     uvloop.run(main())
 
 
-def allow_connections(wanted: int) -> int:
-    """Let the process have files open for so many connections; return for how many it may."""
-    open_files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + _OTHER_FILES
+def raise_open_files_limit(connections: int) -> int:
+    """Raise the limit of open files for that many connections; return how many the limit then allows."""
+    open_files, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = connections + _OTHER_FILES
     if open_files < needed:
-        open_files = needed if most == resource.RLIM_INFINITY else min(needed, most)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, most))
+        open_files = needed if maximum == resource.RLIM_INFINITY else min(needed, maximum)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, maximum))
     if open_files < needed:
-        _LOG.warning("this process may open %d files, which is too few for %d connections", open_files, wanted)
-    return min(wanted, max(open_files - _OTHER_FILES, _FEWEST_CONNECTIONS))
+        _LOG.warning("this process may open %d files, which is too few for %d connections", open_files, connections)
+    return min(connections, max(open_files - _OTHER_FILES, _MIN_CONNECTIONS))
 
 
-def settle_memory() -> None:
-    """Take what the start has made out of the sight of the garbage collector.
+def freeze_startup_objects() -> None:
+    """Exempt the objects that exist now from garbage collection.
 
-    A body of many small values sets it off, and to look through all of the process took longer than to parse the body.
+    A request body of many small values triggers a collection, and scanning the whole process took longer than parsing
+    the body.
     """
     gc.collect()
     gc.freeze()
 
 
-def cannot_listen(error: OSError, address: Address, what: str = "HTTP") -> CommandFailed:
-    """Return the sentence for an address that cannot be bound."""
+def bind_failure(error: OSError, address: Address, what: str = "HTTP") -> CommandFailed:
+    """Return the failure for an address that cannot be bound; `what` names it in the message."""
     if error.errno == errno.EADDRINUSE:
         return CommandFailed(f"The {what} address {address} is in use by another process.", code="address_in_use")
-    # asyncio words the system's own message into one of its own.
+    # asyncio wraps the operating system's message in one of its own.
     reason = os.strerror(error.errno) if error.errno else str(error)
     return CommandFailed(f"The {what} address {address} cannot be bound: {reason}.", code="address_in_use")

@@ -1,27 +1,51 @@
-"""`GET /metrics`, in threads of its own, so that whoever asks takes no time of callers."""
+"""HTTP server for `GET /metrics`, in threads of its own so that scrapes take no time from the event loop."""
 
 import logging
 import socket
 import socketserver
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Final, Self
 
 from deploy.config.addresses import Address
-from deploy.serve.lifecycle import cannot_listen
-from deploy.serve.metrics import Metrics, exposition
+from deploy.config.settings import Settings
+from deploy.serve.lifecycle import bind_failure
+from deploy.serve.prometheus import exposition, process_metrics
+from telemetry import MetricsRegistry
 
 PATH: Final = "/metrics"
 
-_ANSWER_SECONDS: Final = 5.0
+_REQUEST_TIMEOUT_SECONDS: Final = 5.0
 _CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _LOG = logging.getLogger(__name__)
 
 
+@contextmanager
+def serving_metrics(settings: Settings, part: str | None) -> Iterator[MetricsRegistry]:
+    """Serve a registry's metrics where `metrics.listen` is set; yields the registry, for parts to register with.
+
+    `part` is the name of this process in its own metrics; None leaves those out.
+
+    Raises:
+        CommandFailed: the address cannot be bound.
+    """
+    registry = MetricsRegistry()
+    if settings.metrics.listen is None:
+        yield registry
+        return
+    own = registry.registered(partial(process_metrics, part)) if part else nullcontext()
+    with own, MetricsServer(settings.metrics.listen, registry) as server:
+        registry.url = server.url
+        yield registry
+
+
 class MetricsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Serves while it is entered, at `url`; what it tells it collects for one at a time.
+    """Serves a registry's metrics at `url` while its context lasts; collects them for one request at a time.
 
     Raises:
         CommandFailed: the address cannot be bound.
@@ -30,16 +54,16 @@ class MetricsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     allow_reuse_address = True
     daemon_threads = True
 
-    def __init__(self, address: Address, metrics: Metrics) -> None:
-        self._metrics = metrics
+    def __init__(self, address: Address, registry: MetricsRegistry) -> None:
+        self._registry = registry
         self._collecting = threading.Lock()
         try:
             self.address_family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
             super().__init__((address.host, address.port), _Handler)
         except OSError as error:
-            raise cannot_listen(error, address, "metrics") from None
+            raise bind_failure(error, address, "metrics") from None
         self.url = f"http://{Address(address.host, self.server_address[1])}{PATH}"
-        # Imported now, not while the first one who asks waits.
+        # Imports prometheus_client now rather than during the first scrape.
         exposition(())
         self._thread = threading.Thread(target=self.serve_forever, name="metrics", daemon=True)
 
@@ -52,25 +76,25 @@ class MetricsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self._thread.join()
         self.server_close()
 
-    def told(self) -> bytes:
-        """All there is to tell now."""
+    def exposition(self) -> bytes:
+        """Return the current metrics in the text format."""
         with self._collecting:
-            return exposition(self._metrics.families())
+            return exposition(self._registry.collect())
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - it may be anybody's
-        """Tell of a caller that broke off."""
-        _LOG.info("somebody who asked for metrics was not answered", exc_info=True)
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - either may come from a caller
+        """Log that a scrape failed, as when its client disconnects."""
+        _LOG.info("a request for metrics was not answered", exc_info=True)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    timeout = _ANSWER_SECONDS
+    timeout = _REQUEST_TIMEOUT_SECONDS
     server: MetricsServer
 
     def do_GET(self) -> None:
         if self.path.partition("?")[0] != PATH:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
-        body = self.server.told()
+        body = self.server.exposition()
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", _CONTENT_TYPE)
         self.send_header("Content-Length", str(len(body)))
@@ -81,4 +105,4 @@ class _Handler(BaseHTTPRequestHandler):
         return "workflow-api"
 
     def log_message(self, *_: object) -> None:
-        """Log nothing: who asks says what it likes."""
+        """Log nothing: paths of requests are the client's words."""

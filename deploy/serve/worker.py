@@ -1,4 +1,4 @@
-"""A worker as it runs."""
+"""Runs a worker process."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,23 +7,23 @@ from pathlib import Path
 
 from backend.bootstrap import Worker
 from deploy.config.settings import Settings, backend_settings
-from deploy.serve.backend import cannot_start
-from deploy.serve.metrics import Metrics
+from deploy.serve.backend import startup_failures
+from telemetry import MetricsRegistry
 
 
 @asynccontextmanager
-async def worked(settings: Settings, data: Path, metrics: Metrics) -> AsyncIterator[None]:
+async def running_worker(settings: Settings, data: Path, metrics: MetricsRegistry) -> AsyncIterator[None]:
     """Execute runs until the context ends.
 
     Raises:
         CommandFailed: the data folder, the database, the objects or the sandbox cannot be used; the message says why.
     """
-    with cannot_start():
+    with startup_failures():
         worker = Worker(backend_settings(settings, data))
-    with metrics.told_by(worker.measured):
+    with metrics.registered(worker.measured):
         try:
-            with cannot_start():
-                # Not on this thread, whose event loop DBOS would move into.
+            with startup_failures():
+                # In another thread: DBOS would run on the event loop of this one.
                 await asyncio.to_thread(worker.start)
             yield
         finally:

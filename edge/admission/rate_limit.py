@@ -63,4 +63,4 @@ class LocalRateLimiter:
 
     def measured(self) -> list[Family]:
         """Return nothing of a limit that is not shared."""
-        return [metrics.RATE_LIMIT_SHARED.of({})]
+        return [metrics.RATE_LIMIT_SHARED.with_values({})]

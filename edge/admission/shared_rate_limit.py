@@ -88,7 +88,7 @@ class RedisRateLimiter:
 
     def measured(self) -> list[Family]:
         """Return whether Redis counts."""
-        return [metrics.RATE_LIMIT_SHARED.now(int(self._present))]
+        return [metrics.RATE_LIMIT_SHARED.with_value(int(self._present))]
 
     async def close(self) -> None:
         """Count in this process alone from now on."""

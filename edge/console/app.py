@@ -88,9 +88,9 @@ class Console:
         """Return what tells of its state, and what all consoles of this process have counted; from any thread."""
         connected = self._runner.connected if self._runner is not None else 0
         return [
-            metrics.REQUESTS.counted(),
-            metrics.CONNECTIONS.now(connected),
-            metrics.LIVE_UPDATES.now(self._streams.count),
+            metrics.REQUESTS.collect(),
+            metrics.CONNECTIONS.with_value(connected),
+            metrics.LIVE_UPDATES.with_value(self._streams.count),
         ]
 
     def _application(self) -> web.Application:

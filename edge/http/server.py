@@ -64,12 +64,12 @@ class HttpServer:
         """Return how many connections and bytes there are; from any thread."""
         in_flight = sum(connection.busy for connection in tuple(self.connections))
         return [
-            metrics.IN_FLIGHT.now(in_flight),
-            metrics.CONNECTIONS.now(len(self.limiter.connections)),
-            metrics.CONNECTIONS_LIMIT.now(self.limiter.limit),
-            metrics.HELD.now(self.buffers.held),
-            metrics.HELD_LIMIT.now(self.buffers.limit),
-            metrics.SENT_AWAY.now(self._evicted()),
+            metrics.IN_FLIGHT.with_value(in_flight),
+            metrics.CONNECTIONS.with_value(len(self.limiter.connections)),
+            metrics.CONNECTIONS_LIMIT.with_value(self.limiter.limit),
+            metrics.HELD.with_value(self.buffers.held),
+            metrics.HELD_LIMIT.with_value(self.buffers.limit),
+            metrics.SENT_AWAY.with_value(self._evicted()),
         ]
 
     def _evicted(self) -> int:

@@ -1,4 +1,4 @@
-"""The benchmarks start and measure every path; what they measure is no matter of a test."""
+"""The benchmarks measure every path; their figures are not tested."""
 
 import os
 import re

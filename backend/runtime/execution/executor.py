@@ -176,9 +176,9 @@ class Execution:
         """What is executed here; from any thread."""
         session = self._session
         return [
-            metrics.STEP_SLOTS.now(session.slots.count if session is not None and session.active else 0),
-            metrics.STEP_SLOTS_USED.now(0 if session is None else session.slots.in_use),
-            metrics.SEGMENTS_RUNNING.now(0 if session is None else session.engine.running),
+            metrics.STEP_SLOTS.with_value(session.slots.count if session is not None and session.active else 0),
+            metrics.STEP_SLOTS_USED.with_value(0 if session is None else session.slots.in_use),
+            metrics.SEGMENTS_RUNNING.with_value(0 if session is None else session.engine.running),
         ]
 
     def _begin(self, sandbox: Sandbox) -> WorkerSession:

@@ -32,9 +32,9 @@ class Backlog:
             row, now = self._asked().result(_SECONDS)
         except Exception:  # noqa: BLE001 - whatever keeps it from answering, other numbers are told
             _LOG.info("the database could not say what there is to do", exc_info=True)
-            found = [metrics.DATABASE_UP.now(0), *_families(None, 0)]
+            found = [metrics.DATABASE_UP.with_value(0), *_families(None, 0)]
         else:
-            found = [metrics.DATABASE_UP.now(1), *_families(row, now)]
+            found = [metrics.DATABASE_UP.with_value(1), *_families(row, now)]
         return found
 
     def close(self) -> None:
@@ -58,16 +58,18 @@ def _families(row: Any, now: int) -> list[Family]:
     if row is None:
         gauges = (metrics.RUNS, metrics.SEGMENTS_QUEUED, metrics.OLDEST_QUEUED, metrics.APPROVALS, metrics.SWEEPS)
         more = (metrics.REMOVALS, metrics.PUBLICATIONS, metrics.WORKERS, metrics.WORKERS_SLOTS)
-        return [gauge.of({}) for gauge in (*gauges, *more)]
+        return [gauge.with_values({}) for gauge in (*gauges, *more)]
     oldest = 0.0 if row.oldest_queued_at is None else max(0, now - row.oldest_queued_at) / 1000
     return [
-        metrics.RUNS.of({(status,): getattr(row, f"runs_{status}") for status in IN_FLIGHT}),
-        metrics.SEGMENTS_QUEUED.of({("waiting",): row.segments_waiting, ("handed_over",): row.segments_handed_over}),
-        metrics.OLDEST_QUEUED.now(oldest),
-        metrics.APPROVALS.now(row.approvals),
-        metrics.SWEEPS.now(row.sweeps),
-        metrics.REMOVALS.of({("run",): row.removals_of_runs, ("object",): row.removals_of_objects}),
-        metrics.PUBLICATIONS.now(row.publications),
-        metrics.WORKERS.now(row.workers),
-        metrics.WORKERS_SLOTS.now(row.worker_slots),
+        metrics.RUNS.with_values({(status,): getattr(row, f"runs_{status}") for status in IN_FLIGHT}),
+        metrics.SEGMENTS_QUEUED.with_values(
+            {("waiting",): row.segments_waiting, ("handed_over",): row.segments_handed_over}
+        ),
+        metrics.OLDEST_QUEUED.with_value(oldest),
+        metrics.APPROVALS.with_value(row.approvals),
+        metrics.SWEEPS.with_value(row.sweeps),
+        metrics.REMOVALS.with_values({("run",): row.removals_of_runs, ("object",): row.removals_of_objects}),
+        metrics.PUBLICATIONS.with_value(row.publications),
+        metrics.WORKERS.with_value(row.workers),
+        metrics.WORKERS_SLOTS.with_value(row.worker_slots),
     ]

@@ -1,4 +1,4 @@
-"""A seeded corpus with the place and type of every value in it: prose, forms, and what only looks like a value."""
+"""A seeded corpus with the position and type of every value in it: prose, forms and look-alikes."""
 
 import random
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ _WORDS = (
     *("because", "customers", "returned", "and", "costs", "fell", "while", "new", "sites", "opened", "in", "several"),
     *("regions", "which", "led", "to", "more", "orders", "fewer", "complaints", "about", "late", "deliveries"),
 )
-# What stands below a closing where no person signs.
-_NOBODY = (
+# Texts below a closing that are no person's name.
+_NO_NAMES = (
     *("The Support Team", "Your Customer Service", "Please find the file below", "Sent from my phone", "Example GmbH"),
     *("we look forward to it", "Attachments", "2 files", "Sales and Marketing", "Hope to hear from you", "ACME"),
 )
@@ -38,7 +38,7 @@ _LOOK_ALIKES = (
     lambda rng: f"trace {rng.randrange(10**15, 10**16)}",
     lambda rng: f"at {rng.uniform(0, 99):.6f}, {rng.uniform(0, 99):.6f}",
     lambda rng: f"step {rng.choice(['std::vector', 'a::b', 'x@y', 'foo(1, 2)', '#4111'])}",
-    lambda rng: f"below.\n{rng.choice(_CLOSINGS)}\n{rng.choice(_NOBODY)}\nThis",
+    lambda rng: f"below.\n{rng.choice(_CLOSINGS)}\n{rng.choice(_NO_NAMES)}\nThis",
     lambda rng: f"ids {rng.randrange(100, 999)} {rng.randrange(100, 999)} {rng.randrange(1000, 9999)}",
 )
 
@@ -52,7 +52,7 @@ class Labelled:
 
 
 def corpus(seed: int, values: int) -> Labelled:
-    """So many values of every type, half of them beside the words that name them, among as many look-alikes."""
+    """Return `values` values of every type, half of them beside words that name them, among as many look-alikes."""
     rng = random.Random(seed)
     order = [entity for entity in MAKERS for _ in range(values)]
     rng.shuffle(order)
@@ -81,14 +81,14 @@ def corpus(seed: int, values: int) -> Labelled:
 
 
 def prose(size: int) -> str:
-    """Text without a value."""
+    """Return text without values."""
     rng = random.Random(1)
     lines = (" ".join(rng.choices(_WORDS, k=14)).capitalize() + ".\n" for _ in range(size // 60))
     return "".join(lines)[:size]
 
 
 def log(size: int) -> str:
-    """Lines of a server's log without a value."""
+    """Return lines of a server's log without values."""
     rng = random.Random(2)
     lines = (
         f"ts={rng.randrange(10**9, 2 * 10**9)} level=info req={rng.getrandbits(64):016x} "
@@ -99,7 +99,7 @@ def log(size: int) -> str:
 
 
 def table(size: int) -> str:
-    """Comma-separated people: seven of nine cells are values."""
+    """Return CSV rows of people; seven of nine cells are values."""
     rng = random.Random(3)
     header = "id,first_name,name,email,phone,ssn,birth_date,balance,ip\n"
     columns = ("EMAIL_ADDRESS", "PHONE_NUMBER", "US_SSN", "DATE_TIME", "IP_ADDRESS")

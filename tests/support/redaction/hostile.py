@@ -1,4 +1,4 @@
-"""Texts made to keep the rules busy: they open many rules, nearly match, or are values in few characters."""
+"""Texts that are expensive for the rules: they start many matches, nearly match, or are values of few characters."""
 
 import random
 from collections.abc import Callable
@@ -171,7 +171,7 @@ _SHORT: Final = (
 
 
 def _varied(make: Callable[[Callable[[int], str]], str]) -> str:
-    """2,000 characters of values that all differ; `make` takes what makes so many digits."""
+    """Return 2,000 characters of different values; `make` gets a function that returns a number of random digits."""
     rng = random.Random(9)
     parts = [make(lambda count: "".join(rng.choices("0123456789", k=count))) for _ in range(400)]
     return "".join(parts)[:2_000]
@@ -189,9 +189,9 @@ _VARIED: Final = (
     _varied(lambda digits: f"AB{digits(6)}C "),
 )
 UNITS: Final = (*_BRACKETS, *_LONG, *_SHORT, *_VARIED)
-"""Each is repeated to the size that is wanted."""
+"""The units to repeat, each a kind of hostile text."""
 
 
 def hostile(unit: str, size: int) -> str:
-    """So many characters of a unit again and again."""
+    """Return a unit repeated to `size` characters."""
     return (unit * (size // len(unit) + 1))[:size]

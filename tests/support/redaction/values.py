@@ -1,4 +1,4 @@
-"""Makes values of each entity type, valid but nobody's, from a seeded generator; shares nothing with the rules."""
+"""Generates valid but invented values of each entity type from a seeded generator; independent of the rules."""
 
 import hashlib
 import random
@@ -175,7 +175,7 @@ def signature(rng: random.Random) -> str:
     return rng.choice([f"{first} {last}", f"{first} {last}", f"{first[0]}. {last}", f"{first} M. {last}", first])
 
 
-# Entity type, and where its values stand if only there: (maker, words that often stand before it).
+# By entity type, with a position where it matters: the generator of a value, and words that often precede it.
 MAKERS: dict[str, tuple[Callable[[random.Random], str], str]] = {
     "CREDIT_CARD": (card, "card number"),
     "CRYPTO": (bitcoin, "wallet"),

@@ -27,9 +27,9 @@ def understood(arguments: Sequence[str]) -> str:
 
 
 def settings_of(file: Path | None, environment: Mapping[str, str]) -> Settings:
-    """The settings of a process with this file and these variables, whatever is where it is read."""
-    told = {name: value for name, value in environment.items() if name != "WORKFLOW_API_CONFIG"}
-    return read_settings(told, config=file)
+    """The settings that a process reads from this file and these variables; the file need not be in its place."""
+    variables = {name: value for name, value in environment.items() if name != "WORKFLOW_API_CONFIG"}
+    return read_settings(variables, config=file)
 
 
 def drains(settings: Settings, command: str) -> float:

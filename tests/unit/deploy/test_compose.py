@@ -40,14 +40,14 @@ def test_a_part_has_no_rights_that_it_does_not_need(service: dict[str, Any]) -> 
     assert "/tmp" in written  # noqa: S108 - in the container
 
 
-def test_nothing_is_reached_from_other_machines() -> None:
+def test_no_port_is_reachable_from_other_machines() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert ports
     assert all(port["host_ip"] == "127.0.0.1" for port in ports)
 
 
 @pytest.mark.parametrize("service", SERVING.values(), ids=SERVING)
-def test_what_a_part_is_told_are_commands_and_settings_of_ours(service: dict[str, Any]) -> None:
+def test_a_part_uses_existing_commands_and_settings(service: dict[str, Any]) -> None:
     command = understood(service["command"])
     settings = settings_of(FOLDER / "settings.toml", service["environment"])
     assert seconds(service["stop_grace_period"]) > drains(settings, command)
@@ -57,7 +57,7 @@ def test_what_a_part_is_told_are_commands_and_settings_of_ours(service: dict[str
 
 
 @pytest.mark.parametrize("service", SERVING.values(), ids=SERVING)
-def test_what_its_settings_name_is_mounted(service: dict[str, Any]) -> None:
+def test_files_that_settings_name_are_mounted(service: dict[str, Any]) -> None:
     settings = settings_of(FOLDER / "settings.toml", service["environment"])
     mounted = {volume.split(":")[1] for volume in service["volumes"] if ":" in volume}
     secrets = {f"/run/secrets/{name}" for name in service.get("secrets", [])}
@@ -72,7 +72,7 @@ def test_what_its_settings_name_is_mounted(service: dict[str, Any]) -> None:
     assert {str(key and key.parent) for key in keys} == mounted
 
 
-def test_what_is_secret_is_made_once(tmp_path: Path) -> None:
+def test_secrets_are_generated_once(tmp_path: Path) -> None:
     shutil.copytree(FOLDER, tmp_path / "compose", ignore=shutil.ignore_patterns("secrets"))
     shutil.copytree(DEPLOY / "container", tmp_path / "container")
     made = tmp_path / "compose" / "secrets"

@@ -17,31 +17,31 @@ def instructions(name: str) -> list[str]:
     return [line.removeprefix(name).strip() for line in joined.splitlines() if line.startswith(f"{name} ")]
 
 
-def test_hadolint_finds_nothing() -> None:
+def test_hadolint_reports_nothing() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
     checked = subprocess.run([hadolint, "--no-color", DOCKERFILE], capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
-def test_what_it_starts_from_is_pinned() -> None:
+def test_base_images_are_pinned() -> None:
     assert all(pinned(image.split()[0]) for image in instructions("FROM"))
 
 
-def test_it_runs_as_nobody_special_below_a_first_process_that_reaps() -> None:
+def test_it_runs_unprivileged_below_an_init_process() -> None:
     user, _, group = instructions("USER")[-1].partition(":")
     assert int(user) > 0
     assert int(group) > 0
     assert json.loads(instructions("ENTRYPOINT")[-1]) == ["/usr/bin/tini", "--", "workflow-api"]
 
 
-def test_what_it_starts_and_asks_is_a_command_of_ours() -> None:
+def test_its_command_and_health_check_exist() -> None:
     assert understood(json.loads(instructions("CMD")[-1])) == "serve"
     asked = json.loads(instructions("HEALTHCHECK")[-1].partition("CMD ")[2])
     assert asked[0] == "workflow-api"
     assert understood(asked[1:]) == "health"
 
 
-def test_only_what_it_is_made_of_goes_in() -> None:
+def test_the_build_context_holds_only_what_the_image_needs() -> None:
     kept, *rest = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
     assert kept == "*"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -59,8 +59,8 @@ def test_every_part_gets_a_certificate_of_its_own(tmp_path: Path) -> None:
     subprocess.run(made, capture_output=True, check=True)
     from cryptography import x509
 
-    from deploy.config.certificates import CertificateFiles
     from deploy.config.settings import ServerTls
+    from deploy.transport.certificates import CertificateFiles
 
     for part, names in {
         "backend": ["backend", "other"],

@@ -51,13 +51,13 @@ def test_every_manifest_fits_its_schema(document: Document, version: str) -> Non
     kubernetes_validate.validate(document, version, strict=True)
 
 
-def test_no_manifest_names_a_namespace_or_needs_a_reader_with_anchors() -> None:
+def test_no_manifest_has_a_namespace_or_yaml_anchors() -> None:
     assert all("namespace" not in document.get("metadata", {}) for document in DOCUMENTS)
     for path in FOLDER.glob("*.yaml"):
         assert not any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(path.read_text())), path
 
 
-def test_the_base_names_what_there_is() -> None:
+def test_the_base_lists_every_manifest() -> None:
     base = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
     assert {FOLDER / name for name in base["resources"]} == {
         FOLDER / f"{name}.yaml" for name in ("edge", "console", "backend", "worker", "network-policies")
@@ -93,7 +93,7 @@ def test_a_pod_has_no_rights_that_it_does_not_need(pod: Document) -> None:
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_what_a_part_is_told_are_commands_and_settings_of_ours(name: str) -> None:
+def test_a_part_uses_existing_commands_and_settings(name: str) -> None:
     part, spec = PARTS[name], PODS[name]["spec"]
     command = understood(part["args"])
     settings = settings_of(SETTINGS, {variable["name"]: variable["value"] for variable in part["env"]})
@@ -108,7 +108,7 @@ def test_what_a_part_is_told_are_commands_and_settings_of_ours(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", PODS)
-def test_what_its_settings_name_is_mounted(name: str) -> None:
+def test_files_that_settings_name_are_mounted(name: str) -> None:
     spec = PODS[name]["spec"]
     (container,) = spec["containers"]
     settings = settings_of(SETTINGS, {variable["name"]: variable["value"] for variable in container["env"]})
@@ -136,7 +136,7 @@ def test_metrics_are_served_at_the_port_that_monitoring_may_reach(name: str) -> 
     assert sorted(ports) == sorted(reached)
 
 
-def test_every_secret_has_a_maker() -> None:
+def test_every_secret_is_created_or_documented() -> None:
     mounted = {
         volume["secret"]["secretName"]
         for pod in PODS.values()
@@ -148,7 +148,7 @@ def test_every_secret_has_a_maker() -> None:
     assert all(not any(secret["stringData"].values()) for secret in of_kind("Secret").values())
 
 
-def test_certificates_bear_the_names_that_settings_expect() -> None:
+def test_certificates_have_the_names_that_settings_expect() -> None:
     settings = settings_of(SETTINGS, {})
     borne = {name: certificate["spec"].get("dnsNames") for name, certificate in of_kind("Certificate").items()}
     callers = {f"dns:{names[0]}" for name, names in borne.items() if names and name != "workflow-api-backend"}
@@ -159,7 +159,7 @@ def test_certificates_bear_the_names_that_settings_expect() -> None:
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_every_part_is_kept_going(name: str) -> None:
+def test_every_part_survives_disruptions(name: str) -> None:
     labels = PODS[name]["metadata"]["labels"]
     assert DEPLOYMENTS[name]["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert "replicas" not in DEPLOYMENTS[name]["spec"], "the autoscaler says it"
@@ -175,7 +175,7 @@ def test_every_part_is_kept_going(name: str) -> None:
         assert PARTS[name].keys() >= {"startupProbe", "readinessProbe", "livenessProbe"}
 
 
-def test_nothing_goes_in_or_out_but_what_is_listed() -> None:
+def test_network_policies_allow_listed_traffic_only() -> None:
     policies = of_kind("NetworkPolicy")
     everything = policies.pop("workflow-api")["spec"]
     assert everything["policyTypes"] == ["Ingress", "Egress"]

@@ -45,21 +45,21 @@ def analyzed(unit: Path, tmp_path: Path, *arguments: str) -> "subprocess.Complet
 
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
-def test_systemd_finds_nothing_wrong(unit: Path, tmp_path: Path) -> None:
+def test_systemd_analyze_reports_nothing(unit: Path, tmp_path: Path) -> None:
     said = analyzed(unit, tmp_path, "verify", "--man=no")
     ours = [line for line in said.stderr.splitlines() if "workflow-api" in line]
     assert (said.returncode, ours) == (0, [])
 
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
-def test_a_unit_is_exposed_no_more_than_it_must(unit: Path, tmp_path: Path) -> None:
+def test_a_unit_is_exposed_no_more_than_it_needs(unit: Path, tmp_path: Path) -> None:
     most = MOST_EXPOSED[command_of(unit)[0]]
     said = analyzed(unit, tmp_path, "security", "--offline=true", "--no-pager", f"--threshold={round(most * 10)}")
     assert said.returncode == 0, said.stdout[-200:]
 
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
-def test_what_a_unit_is_told_are_commands_and_settings_of_ours(unit: Path) -> None:
+def test_a_unit_uses_existing_commands_and_settings(unit: Path) -> None:
     values = service(unit)
     arguments = command_of(unit)
     command = understood(arguments)

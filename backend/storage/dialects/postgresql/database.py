@@ -248,9 +248,9 @@ class PostgresqlDatabase:
         pool = self._pool
         states: dict[tuple[object, ...], float] = {("in_use",): pool.checkedout(), ("idle",): pool.checkedin()}
         return [
-            metrics.DATABASE_CONNECTIONS.of(states),
-            metrics.DATABASE_CONNECTIONS_LIMIT.now(self._connections),
-            metrics.DATABASE_QUEUE.of({}),
+            metrics.DATABASE_CONNECTIONS.with_values(states),
+            metrics.DATABASE_CONNECTIONS_LIMIT.with_value(self._connections),
+            metrics.DATABASE_QUEUE.with_values({}),
         ]
 
     def close(self) -> None:

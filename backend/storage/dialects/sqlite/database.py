@@ -162,9 +162,9 @@ class SqliteDatabase:
     def measured(self) -> list[Family]:
         """How many changes wait for the writer."""
         return [
-            metrics.DATABASE_CONNECTIONS.of({}),
-            metrics.DATABASE_CONNECTIONS_LIMIT.of({}),
-            metrics.DATABASE_QUEUE.now(self._queue.qsize()),
+            metrics.DATABASE_CONNECTIONS.with_values({}),
+            metrics.DATABASE_CONNECTIONS_LIMIT.with_values({}),
+            metrics.DATABASE_QUEUE.with_value(self._queue.qsize()),
         ]
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ def test_set_reads_names_and_values(backend: FakeBackend) -> None:
 
 
 @pytest.mark.parametrize(
-    ("assignment", "told"),
+    ("assignment", "message"),
     [
         ("governed=yes", "governed must be true or false, not 'yes'"),
         ("licence=banana", "licence must be active or hold, not 'banana'"),
@@ -40,11 +40,11 @@ def test_set_reads_names_and_values(backend: FakeBackend) -> None:
         ("governed", "'governed' is not NAME=VALUE"),
     ],
 )
-def test_set_refuses_what_it_cannot_read(assignment: str, told: str) -> None:
+def test_set_refuses_what_it_cannot_read(assignment: str, message: str) -> None:
     refused = command("deployment", "set", assignment, "--grpc", "127.0.0.1:1")
 
     assert refused.code == 2
-    assert told in refused.err
+    assert message in refused.err
 
 
 def test_set_refuses_a_name_given_twice() -> None:
@@ -65,7 +65,7 @@ def test_list_gathers_every_page_of_workflows(backend: FakeBackend) -> None:
     assert second == workflows_pb2.ListWorkflowsRequest(limit=100, include_inactive=True, cursor="more")
 
 
-def test_names_are_shown_as_they_are(backend: FakeBackend) -> None:
+def test_names_are_printed_without_markup(backend: FakeBackend) -> None:
     backend.answers["ListWorkflows"] = workflows_pb2.ListWorkflowsResponse(items=[WORKFLOW])
     assert "[bold]Digest" in command("workflows", "list", "--grpc", backend.address).out
 
@@ -98,7 +98,7 @@ def test_show_prints_the_definition(backend: FakeBackend) -> None:
         ("deactivate", workflows_pb2.WORKFLOW_STATUS_INACTIVE),
     ],
 )
-def test_a_workflow_is_switched(
+def test_a_workflow_is_activated_and_deactivated(
     backend: FakeBackend, verb: str, status: workflows_pb2.WorkflowStatus.ValueType
 ) -> None:
     backend.answers["SetWorkflowStatus"] = WORKFLOW
@@ -118,7 +118,7 @@ def test_a_connector_that_fails_exits_with_1(backend: FakeBackend, *, passed: bo
     assert tested.json["passed"] is passed
 
 
-def test_an_internal_failure_tells_the_request_id_that_was_sent(backend: FakeBackend) -> None:
+def test_an_internal_failure_names_the_request_id(backend: FakeBackend) -> None:
     backend.answers["TestConnector"] = ApiError(errors_pb2.ERROR_REASON_INTERNAL)
 
     failed = command("connectors", "test", "inbox", "--grpc", backend.address)
@@ -141,7 +141,7 @@ def test_apply_sends_files_under_their_names(backend: FakeBackend, tmp_path: Pat
     assert outcome.out.splitlines()[1].split() == ["Agent", "Zähler", "1", "created", "-"]
 
 
-def test_apply_names_the_workflows_that_have_a_new_version_and_why(backend: FakeBackend, tmp_path: Path) -> None:
+def test_apply_names_new_workflow_versions_and_their_causes(backend: FakeBackend, tmp_path: Path) -> None:
     file = tmp_path / "agent.yaml"
     file.write_text("kind: Agent\n")
     items = [
@@ -165,7 +165,7 @@ def test_apply_names_the_workflows_that_have_a_new_version_and_why(backend: Fake
     assert [item["changed_resources"] for item in listed] == [[], ["Agent counter", "Environment large"]]
 
 
-def test_apply_tells_every_problem_of_a_manifest(backend: FakeBackend, tmp_path: Path) -> None:
+def test_apply_prints_every_problem_of_a_manifest(backend: FakeBackend, tmp_path: Path) -> None:
     file = tmp_path / "flow.yaml"
     file.write_text("kind: Agent\n")
     problems = [("flow.yaml:1: name", "must be given"), ("flow.yaml:1: code", "must be given")]

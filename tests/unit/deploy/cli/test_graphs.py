@@ -40,7 +40,7 @@ def test_rows_are_a_table_and_sparql_results(backend: FakeBackend) -> None:
     assert backend.requests[0][1] == sent
 
 
-def test_an_ask_is_answered_with_a_word(backend: FakeBackend) -> None:
+def test_an_ask_query_is_answered_yes_or_no(backend: FakeBackend) -> None:
     parts = (Answer(form="ask", boolean=True),)
     assert query(backend, *parts) == ({"head": {}, "boolean": True, "truncated": False}, "yes\n")
 

@@ -113,22 +113,22 @@ def test_edit_lifts_restrictions_with_any(backend: FakeBackend, key: keys_pb2.Ke
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "told"),
+    ("option", "value", "message"),
     [
         ("--scopes", "runs:write", "'runs:write' is no scope; allowed are workflows:read, runs:create"),
         ("--hours", "8", "must be START-END in UTC hours"),
         ("--rpm", "many", "valid integer"),
     ],
 )
-def test_a_value_of_the_wrong_form_names_option_and_form(option: str, value: str, told: str) -> None:
+def test_a_value_of_the_wrong_form_names_option_and_form(option: str, value: str, message: str) -> None:
     refused = command("keys", "edit", KEY_ID, option, value, "--grpc", "127.0.0.1:1")
 
     assert refused.code == 2
     assert option in refused.err
-    assert told in refused.err
+    assert message in refused.err
 
 
-def test_every_problem_is_a_line(backend: FakeBackend) -> None:
+def test_every_problem_is_printed_on_a_line(backend: FakeBackend) -> None:
     problems = [("name", "must have 1 to 100 characters"), ("scopes", "must be given")]
     backend.answers["EditKey"] = ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=problems)
 
@@ -138,7 +138,7 @@ def test_every_problem_is_a_line(backend: FakeBackend) -> None:
     assert refused.err.splitlines() == ["name: must have 1 to 100 characters", "scopes: must be given"]
 
 
-def test_problems_are_details_for_machines(backend: FakeBackend) -> None:
+def test_problems_are_the_details_of_a_json_error(backend: FakeBackend) -> None:
     problems = [("name", "must have 1 to 100 characters")]
     backend.answers["EditKey"] = ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=problems)
 
@@ -148,7 +148,7 @@ def test_problems_are_details_for_machines(backend: FakeBackend) -> None:
     assert refused.error["details"] == [{"name": "name", "reason": "must have 1 to 100 characters"}]
 
 
-def test_list_is_a_table_for_people(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
+def test_list_without_json_is_a_table(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
     backend.answers["ListKeys"] = keys_pb2.ListKeysResponse(items=[key])
 
     heading, row = command("keys", "list", "--grpc", backend.address).out.splitlines()
@@ -157,16 +157,16 @@ def test_list_is_a_table_for_people(backend: FakeBackend, key: keys_pb2.KeyRecor
     assert row.split()[:3] == [KEY_ID, "billing", "active"]
 
 
-def test_a_sheet_names_the_restrictions(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
+def test_the_details_of_a_key_name_its_restrictions(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
     backend.answers["GetKey"] = key
 
-    sheet = command("keys", "show", KEY_ID, "--grpc", backend.address).out
+    shown = command("keys", "show", KEY_ID, "--grpc", backend.address).out
 
-    assert "10.0.0.0/8" in sheet
-    assert "8-18 UTC" in sheet
+    assert "10.0.0.0/8" in shown
+    assert "8-18 UTC" in shown
 
 
-def test_the_actor_is_the_user_of_the_system(backend: FakeBackend) -> None:
+def test_the_actor_is_the_operating_systems_user(backend: FakeBackend) -> None:
     backend.answers["DeleteKey"] = keys_pb2.DeleteKeyResponse()
 
     deleted = command("keys", "delete", KEY_ID, "--grpc", backend.address, "--json")

@@ -20,7 +20,7 @@ HEAVY = ("grpc", "rich", "google.protobuf", "aiohttp", "sqlalchemy")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["serve", "--help"]], ids=" ".join)
-def test_help_waits_for_nothing_heavy(arguments: list[str]) -> None:
+def test_help_imports_no_heavy_library(arguments: list[str]) -> None:
     program = f"""
 import sys
 from deploy.cli.main import run
@@ -44,7 +44,7 @@ def test_misuse_exits_with_2(arguments: list[str]) -> None:
     assert command(*arguments).code == 2
 
 
-def test_misuse_is_json_for_machines() -> None:
+def test_misuse_with_json_is_a_json_error() -> None:
     refused = command("keys", "show", "--json")
 
     assert refused.code == 2
@@ -60,12 +60,12 @@ def test_no_backend_is_one_clear_line() -> None:
     assert refused.err.count("\n") == 1
 
 
-def test_no_backend_is_json_for_machines() -> None:
+def test_no_backend_with_json_is_a_json_error() -> None:
     assert command("keys", "list", "--grpc", "127.0.0.1:1", "--json").error["code"] == "runtime_unreachable"
 
 
 def test_a_late_answer_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deploy.cli.client.TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("deploy.client.backend.TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         late = command("keys", "list", "--grpc", f"127.0.0.1:{silent.getsockname()[1]}", "--json")
     assert late.code == 1
@@ -73,7 +73,7 @@ def test_a_late_answer_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> Non
     assert late.error["message"].endswith("did not answer in time.")
 
 
-def test_an_answer_that_is_not_ours_is_told(backend: FakeBackend) -> None:
+def test_an_answer_without_our_status_is_reported(backend: FakeBackend) -> None:
     refused = command("keys", "list", "--grpc", backend.address, "--json")
 
     assert refused.code == 1

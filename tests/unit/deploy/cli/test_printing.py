@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from deploy.cli.printing import Column, print_sheet, print_table
+from deploy.cli.printing import Column, print_details, print_table
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_a_nested_field_is_found_or_missing() -> None:
     assert column.cell({}) == "-"
 
 
-def test_into_a_pipe_a_record_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_in_a_pipe_a_record_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_table([{"x": "word " * 100}], [Column("X", "x")], none="nothing")
     assert len(capsys.readouterr().out.splitlines()) == 2
 
@@ -42,15 +42,15 @@ def test_no_record_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "Nothing there.\n"
 
 
-def test_control_characters_reach_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    print_sheet({"x": "a\x1b[31mb\rc"}, [Column("x", "x")])
+def test_control_characters_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    print_details({"x": "a\x1b[31mb\rc"}, [Column("x", "x")])
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "\r" not in out
     assert "\\x1b[31mb\\rc" in out
 
 
-def test_a_terminal_without_the_characters_of_the_data_gets_them_escaped() -> None:
+def test_characters_outside_the_encoding_are_escaped() -> None:
     code = "from deploy.cli.printing import *; print_json({'a': chr(233) + chr(0x1f600)})"
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONIOENCODING": "ascii"}, capture_output=True, check=True

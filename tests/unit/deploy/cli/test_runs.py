@@ -59,7 +59,7 @@ def test_list_sends_every_filter(backend: FakeBackend) -> None:
     )
 
 
-def test_show_adds_the_steps_for_people(backend: FakeBackend) -> None:
+def test_show_without_json_prints_the_steps(backend: FakeBackend) -> None:
     step = runs_pb2.Step(step="count", kind=runs_pb2.STEP_KIND_AGENT, status=runs_pb2.STEP_STATUS_COMPLETED)
     backend.answers["GetRun"] = run_in(runs_pb2.RUN_STATUS_COMPLETED)
     backend.answers["ListRunSteps"] = runs_pb2.ListRunStepsResponse(items=[step])
@@ -120,7 +120,7 @@ def test_follow_reads_every_segment_until_the_run_is_terminal(
     assert backend.answers["ListRunEvents"] == []
 
 
-def test_follow_takes_no_place_to_start_from() -> None:
+def test_follow_takes_no_start_position() -> None:
     assert command("runs", "events", "run_1", "--follow", "--after-seq", "1").code == 2
 
 
@@ -140,7 +140,7 @@ def is_harmless(text: str) -> bool:
 
 
 @pytest.mark.parametrize("value", HOSTILE_JSON, ids=range(len(HOSTILE_JSON)))
-def test_values_of_an_older_release_are_shown_whatever_they_are(backend: FakeBackend, value: str) -> None:
+def test_values_that_cannot_be_parsed_are_printed(backend: FakeBackend, value: str) -> None:
     run = run_in(runs_pb2.RUN_STATUS_COMPLETED)
     run.result = run.parameters = value
     backend.answers["GetRun"] = run
@@ -161,7 +161,7 @@ def test_values_of_an_older_release_are_shown_whatever_they_are(backend: FakeBac
                 assert value in shown.out
 
 
-def test_integers_of_any_size_are_shown_exactly(backend: FakeBackend) -> None:
+def test_integers_of_any_size_are_printed_exactly(backend: FakeBackend) -> None:
     run = run_in(runs_pb2.RUN_STATUS_COMPLETED)
     run.result = str(2**70)
     backend.answers["GetRun"] = run
@@ -169,7 +169,7 @@ def test_integers_of_any_size_are_shown_exactly(backend: FakeBackend) -> None:
     assert json.loads(shown.out)["result"] == 2**70
 
 
-def test_a_refusal_writes_no_escape_sequence(backend: FakeBackend) -> None:
+def test_a_refusal_prints_no_escape_sequence(backend: FakeBackend) -> None:
     backend.answers["GetRun"] = ApiError(errors_pb2.ERROR_REASON_RUN_NOT_FOUND, message="no \x1b[31mrun\x9b")
     for form in ((), ("--json",)):
         shown = command("runs", "show", "run_1", "--grpc", backend.address, *form)

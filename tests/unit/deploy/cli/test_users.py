@@ -35,7 +35,7 @@ def test_add_sends_name_and_role_and_prints_the_password(backend: FakeBackend, u
     }
 
 
-def test_a_person_reads_the_password_once(backend: FakeBackend, user: users_pb2.User) -> None:
+def test_the_password_is_shown_once(backend: FakeBackend, user: users_pb2.User) -> None:
     backend.answers["ResetPassword"] = users_pb2.UserPassword(user=user, password=PASSWORD)
 
     made = command("users", "reset-password", "ana", "--grpc", backend.address)
@@ -45,7 +45,7 @@ def test_a_person_reads_the_password_once(backend: FakeBackend, user: users_pb2.
     assert "cannot be shown again" in made.out
 
 
-def test_a_role_must_be_said_and_known(backend: FakeBackend) -> None:
+def test_a_role_is_required_and_known(backend: FakeBackend) -> None:
     for misused in (("users", "add", "ana"), ("users", "add", "ana", "--role", "root")):
         ended = command(*misused, "--grpc", backend.address, "--json")
         assert ended.code == 2
@@ -63,10 +63,10 @@ def test_disable_says_what_it_did(backend: FakeBackend, user: users_pb2.User) ->
     assert command("users", "disable", "ana", "--grpc", backend.address, "--json").json["disabled"] is True
 
 
-def test_list_prints_everybody(backend: FakeBackend, user: users_pb2.User) -> None:
+def test_list_prints_every_user(backend: FakeBackend, user: users_pb2.User) -> None:
     backend.answers["ListUsers"] = [users_pb2.ListUsersResponse(), users_pb2.ListUsersResponse(items=[user])]
 
     assert "workflow-api users add" in command("users", "list", "--grpc", backend.address).out
-    told = command("users", "list", "--grpc", backend.address).out
-    assert "ana" in told
-    assert "approver" in told
+    listed = command("users", "list", "--grpc", backend.address).out
+    assert "ana" in listed
+    assert "approver" in listed

@@ -6,11 +6,11 @@ import pytest
 from backend.confined.frames import encode
 from backend.secrets import SecretError, Secrets
 from backend.settings import ModelProvider
-from deploy.cli.failures import CommandFailed
 from deploy.config.addresses import Address
 from deploy.config.redis_address import redis_address
 from deploy.config.settings import Settings, backend_settings, console_settings, edge_settings
 from deploy.config.source import TABLES, Setting, known_settings, read_settings
+from deploy.failures import CommandFailed
 
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "settings.md").read_text(encoding="utf-8")
 
@@ -25,11 +25,11 @@ def problems(
     return {problem["name"]: problem["reason"] for problem in failed.value.details}
 
 
-def test_nothing_given_is_the_defaults() -> None:
+def test_without_sources_every_setting_has_its_default() -> None:
     assert read_settings({}) == Settings()
 
 
-def test_later_places_win(tmp_path: Path) -> None:
+def test_a_later_source_overrides_an_earlier_one(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('log_level = "info"\n[edge]\nhttp = "127.0.0.1:1"\n[runtime]\nstep_slots = 1\n')
     environment = {"WORKFLOW_API_EDGE_HTTP": "127.0.0.1:2", "WORKFLOW_API_RUNTIME_STEP_SLOTS": "2"}
@@ -42,21 +42,21 @@ def test_later_places_win(tmp_path: Path) -> None:
     assert settings.data is None
 
 
-def test_the_file_may_be_named_by_the_variable(tmp_path: Path) -> None:
+def test_the_variable_names_the_settings_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('deployment_id = "plant-7"\n')
     assert read_settings({"WORKFLOW_API_CONFIG": str(file)}).deployment_id == "plant-7"
 
 
-def test_unknown_names_are_told_all_at_once(tmp_path: Path) -> None:
+def test_all_unknown_names_are_reported_together(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('colour = "red"\n[edge]\nhtp = "127.0.0.1:1"\n[server]\nport = 1\n')
 
-    told = problems({"WORKFLOW_API_EDGE_HTPP": "x", "HOME": "/"}, file)
+    reported = problems({"WORKFLOW_API_EDGE_HTPP": "x", "HOME": "/"}, file)
 
-    assert set(told) == {"colour", "edge.htp", "server.port", "WORKFLOW_API_EDGE_HTPP"}
-    assert told["edge.htp"] == "is no setting; did you mean edge.http?"
-    assert told["WORKFLOW_API_EDGE_HTPP"] == "is no setting; did you mean WORKFLOW_API_EDGE_HTTP?"
+    assert set(reported) == {"colour", "edge.htp", "server.port", "WORKFLOW_API_EDGE_HTPP"}
+    assert reported["edge.htp"] == "is no setting; did you mean edge.http?"
+    assert reported["WORKFLOW_API_EDGE_HTPP"] == "is no setting; did you mean WORKFLOW_API_EDGE_HTTP?"
 
 
 @pytest.mark.parametrize("variable", ["WORKFLOW_API_GRPC", "WORKFLOW_API_TEST_POSTGRES"])
@@ -100,9 +100,9 @@ def test_reserved_variables_are_no_settings(variable: str) -> None:
         ("LOG_LEVEL", "loud", "must be debug or info or warning or error"),
     ],
 )
-def test_a_value_that_is_not_allowed_names_what_is(variable: str, value: str, reason: str) -> None:
-    told = problems({f"WORKFLOW_API_{variable}": value})
-    assert told[f"WORKFLOW_API_{variable}"].startswith(reason)
+def test_a_refused_value_is_reported_with_the_allowed_ones(variable: str, value: str, reason: str) -> None:
+    reported = problems({f"WORKFLOW_API_{variable}": value})
+    assert reported[f"WORKFLOW_API_{variable}"].startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_a_value_that_is_not_allowed_names_what_is(variable: str, value: str, re
         ({"ADMIN_BACKEND_TLS_CA": "/a"}, "admin.backend_tls.certificate", "must be given too"),
     ],
 )
-def test_grpc_leaves_this_machine_with_a_whole_certificate_only(given: dict[str, str], name: str, reason: str) -> None:
-    told = problems({f"WORKFLOW_API_{variable}": value for variable, value in given.items()})
-    assert told[name].startswith(reason)
+def test_grpc_off_this_machine_needs_a_complete_certificate(given: dict[str, str], name: str, reason: str) -> None:
+    reported = problems({f"WORKFLOW_API_{variable}": value for variable, value in given.items()})
+    assert reported[name].startswith(reason)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def identities(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_socket_and_a_certificate_do_not_go_together(identities: Path) -> None:
+def test_a_unix_socket_takes_no_certificate(identities: Path) -> None:
     assert list(problems({"WORKFLOW_API_BACKEND_GRPC": "unix:/run/grpc.sock", **TLS}, identities)) == ["backend.grpc"]
 
 
@@ -141,12 +141,12 @@ def test_with_a_certificate_and_identities_grpc_may_listen_anywhere(identities: 
     assert settings.identities == {"dns:edge.internal": ("edge",)}
 
 
-def test_a_certificate_without_identities_would_let_nobody_call() -> None:
+def test_a_certificate_needs_identities() -> None:
     assert list(problems(TLS)) == ["identities"]
 
 
 @pytest.mark.parametrize("line", ["step_slots = true", "step_slots = 1.0", "step_slots = []", "sandbox = 1"])
-def test_a_value_of_the_wrong_kind_is_refused(tmp_path: Path, line: str) -> None:
+def test_a_value_of_the_wrong_type_is_refused(tmp_path: Path, line: str) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(f"[runtime]\n{line}\n")
     assert list(problems({}, file)) == [f"runtime.{line.split(maxsplit=1)[0]}"]
@@ -171,13 +171,13 @@ def test_secrets_and_models_are_read_from_their_tables(tmp_path: Path, monkeypat
 @pytest.mark.parametrize(
     "value", ["postgresql://app@db.example.org:5432/runs?sslmode=verify-full", "postgres://app@db/runs", "env:DATABASE"]
 )
-def test_the_database_is_an_address_without_a_password_or_where_that_is_kept(
+def test_the_database_is_an_address_without_a_password_or_a_reference(
     value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE", "postgresql://app:planted@db/runs")
-    told = backend_settings(read_settings({"WORKFLOW_API_BACKEND_DATABASE": value}), tmp_path)
-    assert told.database == ("postgresql://app:planted@db/runs" if value == "env:DATABASE" else value)
-    assert "planted" not in repr(told)
+    settings = backend_settings(read_settings({"WORKFLOW_API_BACKEND_DATABASE": value}), tmp_path)
+    assert settings.database == ("postgresql://app:planted@db/runs" if value == "env:DATABASE" else value)
+    assert "planted" not in repr(settings)
 
 
 @pytest.mark.parametrize(
@@ -193,16 +193,16 @@ def test_the_database_is_an_address_without_a_password_or_where_that_is_kept(
         "runs",
     ],
 )
-def test_another_database_is_refused_and_its_password_not_told(value: str) -> None:
-    told = problems({"WORKFLOW_API_BACKEND_DATABASE": value})
-    assert list(told) == ["WORKFLOW_API_BACKEND_DATABASE"]
-    assert "planted" not in str(told)
+def test_another_database_is_refused_without_quoting_its_password(value: str) -> None:
+    reported = problems({"WORKFLOW_API_BACKEND_DATABASE": value})
+    assert list(reported) == ["WORKFLOW_API_BACKEND_DATABASE"]
+    assert "planted" not in str(reported)
 
 
 @pytest.mark.parametrize(
     "password", ["planted@", "pla/nted", "pla:nted", "pla nted", "pla#nted", "pla?nted", "planted@db:9/"]
 )
-def test_an_address_that_the_driver_would_tell_in_pieces_is_refused(
+def test_an_address_that_the_driver_would_quote_in_parts_is_refused(
     password: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABASE", f"postgresql://app:{password}@db/runs")
@@ -215,7 +215,7 @@ def test_an_address_that_the_driver_would_tell_in_pieces_is_refused(
 @pytest.mark.parametrize(
     "rest", ["db/runs", "/runs", "db1:5432,db2:5433/runs", "[::1]:5432/runs", "%2Frun%2Fpostgresql/runs"]
 )
-def test_any_address_of_libpq_is_taken(rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_form_of_a_libpq_address_is_accepted(rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE", f"postgresql://app:p%40ss@{rest}?application_name=a")
     settings = read_settings({"WORKFLOW_API_BACKEND_DATABASE": "env:DATABASE"})
     assert backend_settings(settings, tmp_path).database == f"postgresql://app:p%40ss@{rest}?application_name=a"
@@ -249,21 +249,23 @@ def test_any_address_of_libpq_is_taken(rest: str, tmp_path: Path, monkeypatch: p
 def test_an_entry_of_a_table_that_is_not_allowed_is_named(tmp_path: Path, entry: str, name: str, reason: str) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(f"{entry}\n")
-    told = problems({}, file)
-    assert list(told) == [name]
-    assert told[name].startswith(reason)
-    assert "sk-1234" not in str(told)
+    reported = problems({}, file)
+    assert list(reported) == [name]
+    assert reported[name].startswith(reason)
+    assert "sk-1234" not in str(reported)
 
 
 @pytest.mark.parametrize("url", ["redis://localhost", "rediss://plant@redis.example.org:6380/12", "redis://[::1]:6379"])
 def test_the_address_of_redis_holds_no_password(url: str) -> None:
     assert read_settings({"WORKFLOW_API_EDGE_REDIS_URL": url}).edge.redis_url == url
-    told = problems({"WORKFLOW_API_EDGE_REDIS_URL": url.replace("//", "//plant:open-sesame@").replace("@plant", "")})
-    assert "open-sesame" not in str(told)
+    reported = problems(
+        {"WORKFLOW_API_EDGE_REDIS_URL": url.replace("//", "//plant:open-sesame@").replace("@plant", "")}
+    )
+    assert "open-sesame" not in str(reported)
 
 
 @pytest.mark.parametrize("setting", ["secret:redis", "file:{}/redis", "env:REDIS"])
-def test_the_address_of_redis_may_be_kept_elsewhere(tmp_path: Path, setting: str) -> None:
+def test_the_address_of_redis_may_be_a_reference(tmp_path: Path, setting: str) -> None:
     given = setting.format(tmp_path)
     (tmp_path / "redis").write_text("rediss://:open-sesame@localhost\n")
     secrets = Secrets({"redis": f"file:{tmp_path}/redis"}, {"REDIS": "rediss://:open-sesame@localhost"})
@@ -274,7 +276,7 @@ def test_the_address_of_redis_may_be_kept_elsewhere(tmp_path: Path, setting: str
 
 
 @pytest.mark.parametrize(("setting", "name"), [("secret:other", "other"), ("env:OTHER", "edge.redis_url")])
-def test_what_is_no_address_of_redis_is_not_told(setting: str, name: str) -> None:
+def test_a_refused_address_of_redis_is_not_quoted(setting: str, name: str) -> None:
     secrets = Secrets({"other": "env:OTHER"}, {"OTHER": "open-sesame"})
     with pytest.raises(SecretError, match=f"'{name}' is no redis:// or rediss:// address") as failed:
         redis_address(setting, secrets)
@@ -290,20 +292,20 @@ def test_an_option_is_named_as_the_option() -> None:
 
 
 @pytest.mark.parametrize("content", ["[edge", "\udcff"])
-def test_a_file_that_is_not_toml_is_told(tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_not_toml_is_reported(tmp_path: Path, content: str) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(content, errors="surrogateescape")
     with pytest.raises(CommandFailed, match="is not TOML"):
         read_settings({}, config=file)
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="cannot be read: No such file"):
         read_settings({}, config=tmp_path / "missing.toml")
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1:8080", "[::1]:0", "localhost:9090"])
-def test_an_address_is_written_as_it_is_read(text: str) -> None:
+def test_an_address_is_printed_as_it_is_written(text: str) -> None:
     assert str(read_settings({"WORKFLOW_API_EDGE_HTTP": text}).edge.http) == text
 
 
@@ -338,9 +340,7 @@ def test_every_part_gets_its_settings(tmp_path: Path) -> None:
         ("0.0.0.0:8081", {"WORKFLOW_API_CONSOLE_HTTPS": "false"}, False),
     ],
 )
-def test_a_console_off_loopback_is_reached_over_https_unless_it_is_said(
-    listen: str, given: dict[str, str], https: bool
-) -> None:
+def test_a_console_off_loopback_uses_https_by_default(listen: str, given: dict[str, str], https: bool) -> None:
     settings = read_settings({"WORKFLOW_API_CONSOLE_LISTEN": listen, **given})
     assert settings.console.listen is not None
     assert console_settings(settings, settings.console.listen).https is https
@@ -352,7 +352,7 @@ def test_several_processes_share_their_port() -> None:
     assert not edge_settings(Settings()).shared_port
 
 
-def test_defaults_are_those_of_the_parts() -> None:
+def test_settings_have_the_defaults_of_the_parts() -> None:
     """What the parts state as their defaults is not stated a second time."""
     settings = Settings()
     assert dataclasses.asdict(edge_settings(settings)) == dataclasses.asdict(type(edge_settings(settings))())
@@ -375,7 +375,7 @@ def test_every_documented_setting_exists() -> None:
     assert {name.partition(".")[0] for name in of_tables} == set(TABLES)
 
 
-def test_a_relative_data_folder_is_told_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_data_folder_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert backend_settings(Settings(), Path("data")).data == tmp_path / "data"
 
@@ -388,7 +388,7 @@ def test_the_hosts_of_a_console_are_names_without_ports() -> None:
 
 
 @pytest.mark.parametrize(("name", "most"), [("result_bytes", 31_457_280), ("output_files", 30_000)])
-def test_what_is_handed_to_a_confined_process_has_a_bound_that_fits_its_frame(name: str, most: int) -> None:
+def test_bounds_of_confined_processes_fit_their_frames(name: str, most: int) -> None:
     spelling = f"WORKFLOW_API_RUNTIME_{name.upper()}"
     assert getattr(read_settings({spelling: str(most)}).runtime, name) == most
     assert set(problems({spelling: str(most + 1)})) == {spelling}

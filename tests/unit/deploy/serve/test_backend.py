@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from deploy.cli.failures import CommandFailed
 from deploy.config.addresses import Address
 from deploy.config.settings import Backend, Objects, Settings
-from deploy.serve.backend import served_backend
-from deploy.serve.metrics import Metrics
+from deploy.failures import CommandFailed
+from deploy.serve.backend import running_backend
+from telemetry import MetricsRegistry
 from tests.support.s3_server import S3Server
 
 
 async def serve(settings: Settings, data: Path) -> None:
-    async with served_backend(settings, data, Metrics()):
+    async with running_backend(settings, data, MetricsRegistry()):
         pass
 
 
-def test_a_bucket_that_cannot_be_used_ends_the_start_with_one_sentence(s3_server: S3Server, tmp_path: Path) -> None:
+def test_an_unusable_bucket_ends_the_start_with_one_sentence(s3_server: S3Server, tmp_path: Path) -> None:
     at_any_port = Backend(grpc=Address("127.0.0.1", 0))
     missing = Objects(store="s3", bucket="missing", endpoint_url=s3_server.url)
     with pytest.raises(CommandFailed, match=r"^Objects cannot be kept in s3://missing/: .*NoSuchBucket") as failed:

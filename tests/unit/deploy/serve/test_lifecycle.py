@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from deploy.config.addresses import Address
-from deploy.serve.lifecycle import allow_connections, cannot_listen, default_data, run_until_stopped
+from deploy.serve.lifecycle import bind_failure, default_data, raise_open_files_limit, run_until_stopped
 
 
-def test_data_is_kept_where_the_system_says() -> None:
+def test_the_data_folder_follows_xdg() -> None:
     assert default_data({"XDG_DATA_HOME": "/var/x"}, demo=False) == Path("/var/x/workflow-api")
 
 
-def test_a_demonstration_keeps_its_data_apart() -> None:
+def test_a_demonstration_has_a_data_folder_of_its_own() -> None:
     environment = {"XDG_DATA_HOME": "/var/x"}
     assert default_data(environment, demo=True) != default_data(environment, demo=False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_process_in_order(number: signal.Signals) -> None:
+def test_a_signal_stops_the_process_in_order(number: signal.Signals) -> None:
     steps: list[str] = []
 
     async def serve(stop: asyncio.Event) -> None:
@@ -34,12 +34,12 @@ def test_a_signal_ends_the_process_in_order(number: signal.Signals) -> None:
 
 
 def test_an_address_in_use_is_one_sentence() -> None:
-    failure = cannot_listen(OSError(errno.EADDRINUSE, "in use"), Address("127.0.0.1", 8080))
+    failure = bind_failure(OSError(errno.EADDRINUSE, "in use"), Address("127.0.0.1", 8080))
     assert failure.message == "The HTTP address 127.0.0.1:8080 is in use by another process."
 
 
 def test_an_address_of_another_machine_is_one_sentence() -> None:
-    failure = cannot_listen(OSError(errno.EADDRNOTAVAIL, "no"), Address("192.0.2.1", 80))
+    failure = bind_failure(OSError(errno.EADDRNOTAVAIL, "no"), Address("192.0.2.1", 80))
     assert failure.message == "The HTTP address 192.0.2.1:80 cannot be bound: Cannot assign requested address."
 
 
@@ -53,7 +53,7 @@ def test_an_address_of_another_machine_is_one_sentence() -> None:
         ((65_536, 65_536), None, 4_000),
     ],
 )
-def test_a_process_may_open_as_many_files_as_its_connections_need(
+def test_the_limit_of_open_files_is_raised_for_connections(
     monkeypatch: pytest.MonkeyPatch,
     limits: tuple[int, int],
     raised: tuple[int, int] | None,
@@ -62,5 +62,5 @@ def test_a_process_may_open_as_many_files_as_its_connections_need(
     given: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
     monkeypatch.setattr(resource, "setrlimit", lambda _, new: given.append(new))
-    assert allow_connections(4_000) == connections
+    assert raise_open_files_limit(4_000) == connections
     assert given == ([raised] if raised else [])

@@ -6,8 +6,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from deploy.config.certificates import CertificateFiles, CertificateUnusable
 from deploy.config.settings import ServerTls
+from deploy.transport.certificates import CertificateFiles, CertificateUnusable
 from tests.support.authority import Authority, Issued
 
 OURS = Authority()
@@ -22,14 +22,14 @@ def folder(tmp_path: Path) -> Path:
     return OURS.issue("backend.test").write(tmp_path, OURS.pem)
 
 
-def test_files_are_read_as_they_are(folder: Path) -> None:
+def test_the_files_are_read_at_first(folder: Path) -> None:
     first = CertificateFiles(tls(folder)).first
     files = [(folder / name).read_bytes() for name in ("certificate.pem", "key.pem", "ca.pem")]
     assert [first.certificate, first.key, first.ca] == files
     assert "PRIVATE" not in repr(first)
 
 
-def test_nothing_is_new_until_a_file_changes(folder: Path) -> None:
+def test_nothing_is_reloaded_until_a_file_changes(folder: Path) -> None:
     files = CertificateFiles(tls(folder))
     assert files.renewed() is None
 
@@ -49,8 +49,8 @@ def test_files_that_do_not_fit_yet_change_nothing(folder: Path, caplog: pytest.L
     (folder / "certificate.pem").write_bytes(other.certificate)
     assert files.renewed() is None
     assert files.renewed() is None
-    (told,) = caplog.messages
-    assert told.startswith("The certificate in use stays: The key in")
+    (reported,) = caplog.messages
+    assert reported.startswith("the current certificate stays in use: The key in")
 
     (folder / "key.pem").write_bytes(other.key)
     renewed = files.renewed()
@@ -75,7 +75,9 @@ def test_files_that_are_gone_change_nothing(folder: Path) -> None:
         (OURS.issue("a", days=-1), OURS.pem, "expired at"),
     ],
 )
-def test_what_cannot_be_used_is_one_sentence(tmp_path: Path, issued: Issued, authority: bytes, message: str) -> None:
+def test_an_unusable_certificate_is_one_sentence(
+    tmp_path: Path, issued: Issued, authority: bytes, message: str
+) -> None:
     with pytest.raises(CertificateUnusable, match=message) as failed:
         CertificateFiles(tls(issued.write(tmp_path, authority)))
     assert "secret" not in failed.value.message
@@ -90,7 +92,7 @@ def sealed(folder: Path, password: Path) -> ServerTls:
     return replace(tls(folder), key_password=f"file:{password}")
 
 
-def test_a_key_with_a_password_is_opened_for_grpc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_with_a_password_is_decrypted_for_grpc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     OURS.issue("a", password="planted").write(tmp_path, OURS.pem)
     (tmp_path / "password").write_text("planted\n")
     opened = CertificateFiles(sealed(tmp_path, tmp_path / "password")).first
@@ -117,20 +119,18 @@ def test_a_key_and_its_password_may_be_replaced_one_by_one(tmp_path: Path, caplo
 @pytest.mark.parametrize(
     ("key_password", "message"),
     [
-        ("wrong", r"key\.pem holds no private key in PEM that can be opened"),
+        ("open-sesame", r"key\.pem holds no private key in PEM that can be opened"),
         ("", r"key\.pem cannot be opened: the secret 'key_password' is not set"),
         (None, r"key\.pem cannot be opened: the secret 'key_password' cannot be read: No such file"),
     ],
 )
-def test_a_password_that_does_not_open_the_key_is_one_sentence(
-    tmp_path: Path, key_password: str | None, message: str
-) -> None:
+def test_a_wrong_password_of_the_key_is_one_sentence(tmp_path: Path, key_password: str | None, message: str) -> None:
     OURS.issue("a", password="planted").write(tmp_path, OURS.pem)
     if key_password is not None:
         (tmp_path / "password").write_text(key_password)
     with pytest.raises(CertificateUnusable, match=message) as failed:
         CertificateFiles(sealed(tmp_path, tmp_path / "password"))
-    assert "wrong" not in failed.value.message
+    assert "open-sesame" not in failed.value.message
 
 
 def test_a_password_for_a_key_that_has_none_is_one_sentence(folder: Path) -> None:

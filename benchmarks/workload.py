@@ -1,4 +1,4 @@
-"""What the measurements read and start: keys, workflows and finished runs."""
+"""Keys, workflows and runs that the measurements read and start."""
 
 import json
 import threading
@@ -26,13 +26,13 @@ code: |
       return {"words": 1}
 ---
 kind: Agent
-name: teller
+name: reporter
 type: python
 code: |
   def run(context):
       for number in range(200):
           context.progress("working", number=number, of=200)
-      return {"told": 200}
+      return {"events": 200}
 ---
 kind: Workflow
 name: One step
@@ -43,7 +43,7 @@ result: {step: one}
 kind: Workflow
 name: Many events
 status: active
-steps: [{step: tell, agent: teller, environment: standard}]
+steps: [{step: report, agent: reporter, environment: standard}]
 ---
 kind: Agent
 name: filer
@@ -72,7 +72,7 @@ _numbers = count()
 
 @dataclass(frozen=True)
 class Key:
-    """One caller."""
+    """Credentials of one caller."""
 
     bearer: str
     external_id: str
@@ -81,11 +81,11 @@ class Key:
         return {"Authorization": f"Bearer {self.bearer}", "X-Service-Key-External-Id": self.external_id}
 
     def get(self, path: str) -> str:
-        """The text of a GET request of this caller."""
+        """Return the text of a GET request with this key."""
         return f"GET /api/v1{path} HTTP/1.1\r\nHost: localhost\r\n{self._lines()}\r\n"
 
     def start(self, workflow_id: str) -> str:
-        """The text of a start with a new idempotency key."""
+        """Return the text of a start with a new idempotency key."""
         body = json.dumps({"parameters": {"language": "fr"}, "client_reference": "order 7", "labels": {"a": "b"}})
         return (
             f"POST /api/v1/workflows/{workflow_id}/runs HTTP/1.1\r\nHost: localhost\r\n{self._lines()}"
@@ -97,8 +97,8 @@ class Key:
         return "".join(f"{name}: {value}\r\n" for name, value in self.headers().items())
 
 
-class Scene:
-    """A service with workflows applied and a way to call it."""
+class Workload:
+    """A service with applied workflows, and a client for it."""
 
     def __init__(self, server: Server, manifest: str = "") -> None:
         self.server = server
@@ -113,7 +113,7 @@ class Scene:
         self.workflow_ids = {each.name: each.id for each in applied.items if each.kind == "Workflow"}
 
     def keys(self, number: int) -> list[Key]:
-        """So many new keys with the widest limits, known to the edge."""
+        """Create keys with the highest limits, and wait until the edge knows them."""
         scopes = [
             options_pb2.SCOPE_WORKFLOWS_READ,
             options_pb2.SCOPE_RUNS_CREATE,
@@ -129,7 +129,7 @@ class Scene:
         return keys
 
     def await_keys(self, *keys: Key) -> None:
-        """Waits until the edge knows these keys."""
+        """Wait until the edge knows these keys."""
         deadline = time.monotonic() + 10
         for key in keys:
             while self.call("GET", "/me", key)[0] != 200:
@@ -138,12 +138,12 @@ class Scene:
                 time.sleep(0.05)
 
     def call(self, method: str, path: str, key: Key, body: object = None, **headers: str) -> tuple[int, Any]:
-        """One call: status and parsed body. Each thread keeps a connection of its own."""
+        """Make a call; return status and parsed body. Each thread has a connection of its own."""
         status, content = self._exchange(method, path, key, body, headers)
         return status, json.loads(content or b"null")
 
     def size(self, path: str, key: Key) -> int:
-        """Bytes of the answer to a GET that succeeds."""
+        """Return the size of a successful answer in bytes."""
         status, content = self._exchange("GET", path, key, None, {})
         if status != 200:
             raise RuntimeError(f"{path} answered {status}")
@@ -159,15 +159,15 @@ class Scene:
         return answer.status, answer.read()
 
     def run(self, key: Key, workflow: str, until: str, **fields: object) -> str:
-        """Starts a run and waits for a status; returns its id."""
+        """Start a run and wait for a status; return its id."""
         path = f"/workflows/{self.workflow_ids[workflow]}/runs"
-        status, run = self.call("POST", path, key, fields, **{"Idempotency-Key": f"scene-{next(_numbers)}"})
+        status, run = self.call("POST", path, key, fields, **{"Idempotency-Key": f"workload-{next(_numbers)}"})
         if status != 201:
             raise RuntimeError(f"start answered {status}: {run}")
-        return str(self.ended(key, run, until)["run_id"])
+        return str(self.wait_for(key, run, until)["run_id"])
 
-    def ended(self, key: Key, run: Any, until: str) -> Any:
-        """A run once it has a status."""
+    def wait_for(self, key: Key, run: Any, until: str) -> Any:
+        """Poll a run until it has a status; return it."""
         deadline = time.monotonic() + 60
         while run["status"] != until:
             if time.monotonic() > deadline:
@@ -177,7 +177,7 @@ class Scene:
         return run
 
     def fill(self, keys: list[Key], workflow: str, until: str, each: int) -> list[str]:
-        """So many runs for each key; returns the last run of each."""
+        """Execute `each` runs for each key; return the last run of each key."""
         with ThreadPoolExecutor(8) as pool:
             jobs = [[pool.submit(self.run, key, workflow, until) for _ in range(each)] for key in keys]
             return [runs[-1].result() for runs in jobs if all(run.result() for run in runs)]

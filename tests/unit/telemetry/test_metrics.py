@@ -1,49 +1,49 @@
-"""What is counted is told exactly, as Prometheus takes it."""
+"""Metrics in the Prometheus text format."""
 
 import threading
 
 import pytest
 
-from deploy.serve.metrics import exposition
-from telemetry import Counter, Gauge, Histogram, Level, Timed
+from deploy.serve.prometheus import exposition
+from telemetry import Counter, Gauge, Histogram, TimedCounter, UpDownCounter
 
 
 def lines(*families: object) -> list[str]:
-    text = exposition(families).decode()  # type: ignore[arg-type]  # whatever tells families
+    text = exposition(families).decode()  # type: ignore[arg-type]  # families, or tuples of them
     return [line for line in text.splitlines() if not line.startswith("#")]
 
 
 def test_a_counter_without_labels_begins_at_0() -> None:
-    assert lines(Counter("calls_total", "Calls.").counted()) == ["workflow_api_calls_total 0.0"]
+    assert lines(Counter("calls_total", "Calls.").collect()) == ["workflow_api_calls_total 0.0"]
 
 
-def test_a_counter_begins_at_0_for_the_labels_it_knows() -> None:
+def test_a_counter_begins_at_0_for_known_labels() -> None:
     counter = Counter("calls_total", "Calls.", ("code",), known=[("OK",)])
     counter.add("INTERNAL")
-    assert lines(counter.counted()) == [
+    assert lines(counter.collect()) == [
         'workflow_api_calls_total{code="OK"} 0.0',
         'workflow_api_calls_total{code="INTERNAL"} 1.0',
     ]
 
 
-def test_a_level_goes_down_again() -> None:
-    level = Level("streams", "Streams.", ("method",))
+def test_an_up_down_counter_goes_down() -> None:
+    level = UpDownCounter("streams", "Streams.", ("method",))
     level.add("a")
     level.add("a")
     level.add_many(-1, "a")
-    assert lines(level.counted()) == ['workflow_api_streams{method="a"} 1.0']
+    assert lines(level.collect()) == ['workflow_api_streams{method="a"} 1.0']
 
 
-def test_what_has_no_value_has_its_name_all_the_same() -> None:
-    text = exposition([Gauge("age_seconds", "Age.").of({})]).decode()
+def test_a_metric_without_values_has_its_name_and_help() -> None:
+    text = exposition([Gauge("age_seconds", "Age.").with_values({})]).decode()
     assert text == "# HELP workflow_api_age_seconds Age.\n# TYPE workflow_api_age_seconds gauge\n"
 
 
-def test_a_bound_counts_what_takes_just_so_long() -> None:
+def test_a_bucket_includes_its_bound() -> None:
     histogram = Histogram("wait_seconds", "Wait.", bounds=(0.5, 1.0))
     for seconds in (0.5, 0.75, 4.0):
         histogram.observe(seconds)
-    assert lines(histogram.counted()) == [
+    assert lines(histogram.collect()) == [
         'workflow_api_wait_seconds_bucket{le="0.5"} 1.0',
         'workflow_api_wait_seconds_bucket{le="1"} 2.0',
         'workflow_api_wait_seconds_bucket{le="+Inf"} 3.0',
@@ -52,14 +52,14 @@ def test_a_bound_counts_what_takes_just_so_long() -> None:
     ]
 
 
-def test_what_is_timed_is_counted_by_more_labels() -> None:
-    timed = Timed(
+def test_a_timed_counter_counts_by_more_labels_than_it_times() -> None:
+    timed = TimedCounter(
         Counter("calls_total", "Calls.", ("method", "code")),
         Histogram("call_seconds", "Time.", ("method",), bounds=(1.0,)),
     )
     timed.observe(0.5, ("a", "OK"))
     timed.observe(2.0, ("a", "INTERNAL"))
-    assert lines(*timed.counted()) == [
+    assert lines(*timed.collect()) == [
         'workflow_api_calls_total{code="OK",method="a"} 1.0',
         'workflow_api_calls_total{code="INTERNAL",method="a"} 1.0',
         'workflow_api_call_seconds_bucket{le="1",method="a"} 1.0',
@@ -69,14 +69,14 @@ def test_what_is_timed_is_counted_by_more_labels() -> None:
     ]
 
 
-def test_values_of_labels_go_with_their_names() -> None:
+def test_every_label_needs_a_value() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        Gauge("runs", "Runs.", ("status",)).now(1)
+        Gauge("runs", "Runs.", ("status",)).with_value(1)
 
 
 def test_no_count_is_lost_between_threads() -> None:
     counter = Counter("calls_total", "Calls.")
-    timed = Timed(Counter("x_total", "X."), Histogram("x_seconds", "X."))
+    timed = TimedCounter(Counter("x_total", "X."), Histogram("x_seconds", "X."))
 
     def count() -> None:
         for _ in range(20_000):
@@ -88,5 +88,5 @@ def test_no_count_is_lost_between_threads() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert counter.counted().samples[0].value == 80_000
-    assert timed.counted()[0].samples[0].value == 80_000
+    assert counter.collect().samples[0].value == 80_000
+    assert timed.collect()[0].samples[0].value == 80_000

@@ -1,4 +1,4 @@
-"""gRPC between the parts: plain on this machine only, by certificates of both sides anywhere."""
+"""gRPC channels and credentials: plain text on this machine only, mutual TLS anywhere."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 import grpc.aio
 
-from deploy.cli.failures import CommandFailed
 from deploy.config.addresses import Addresses, BackendAddress, GrpcAddress
 from deploy.config.rules import NEEDS_TLS
 from deploy.config.settings import ClientTls, ServerTls
+from deploy.failures import CommandFailed
 
 if TYPE_CHECKING:
-    from deploy.config.certificates import CertificateFiles, Pem
+    from deploy.transport.certificates import CertificateFiles, Pem
     from edge.channel.remote import RemoteChannel
 
 Options = Sequence[tuple[str, Any]]
@@ -21,7 +21,7 @@ _NAME_OPTION: Final = "grpc.ssl_target_name_override"
 
 
 def listening_credentials(tls: ServerTls) -> grpc.ServerCredentials | None:
-    """Return what a backend listens with, None for plainly; each new connection is met with the files as they are then.
+    """Return a backend's credentials, None for plain text; new connections use the current certificate files.
 
     Raises:
         CommandFailed: the certificate cannot be used; the message says why.
@@ -42,42 +42,52 @@ def listening_credentials(tls: ServerTls) -> grpc.ServerCredentials | None:
 
 
 def calling_channel(address: GrpcAddress, tls: ClientTls, options: Options) -> grpc.Channel:
-    """Open a channel for a few calls; raises as `listening_credentials` does, and for a plain one off this machine."""
+    """Open a channel for a short-lived client.
+
+    Raises:
+        CommandFailed: the certificate cannot be used, or there is none and the address is not on this machine.
+    """
     if not tls.given:
-        return grpc.insecure_channel(_plain(address), options=options)
-    return grpc.secure_channel(str(address), _credentials(_files(tls).first), options=[*options, *_name(tls)])
+        return grpc.insecure_channel(_plain_target(address), options=options)
+    return grpc.secure_channel(str(address), _credentials(_files(tls).first), options=[*options, *_name_override(tls)])
 
 
 def serving_channel(address: BackendAddress, tls: ClientTls) -> "RemoteChannel":
-    """Open a channel for a process that goes on calling, with the files as they come to be; raises as the other."""
+    """Open a channel for a serving process, which follows changes of the certificate files.
+
+    Raises:
+        CommandFailed: as `calling_channel`.
+    """
     from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
 
     if not tls.given:
-        return RemoteChannel(grpc.aio.insecure_channel(_plain(address), options=CHANNEL_OPTIONS))
+        return RemoteChannel(grpc.aio.insecure_channel(_plain_target(address), options=CHANNEL_OPTIONS))
     files = _files(tls)
 
-    def opened(pem: "Pem") -> grpc.aio.Channel:
-        return grpc.aio.secure_channel(_target(address), _credentials(pem), options=[*CHANNEL_OPTIONS, *_name(tls)])
+    def secure_channel(pem: "Pem") -> grpc.aio.Channel:
+        return grpc.aio.secure_channel(
+            _target(address), _credentials(pem), options=[*CHANNEL_OPTIONS, *_name_override(tls)]
+        )
 
     def renewed() -> grpc.aio.Channel | None:
         pem = files.renewed()
-        return None if pem is None else opened(pem)
+        return None if pem is None else secure_channel(pem)
 
-    return RemoteChannel(opened(files.first), renewed)
+    return RemoteChannel(secure_channel(files.first), renewed)
 
 
 def _target(address: BackendAddress) -> str:
     return address.target if isinstance(address, Addresses) else str(address)
 
 
-def _plain(address: BackendAddress) -> str:
+def _plain_target(address: BackendAddress) -> str:
     if not address.is_local:
         raise CommandFailed(f"The backend's address {address} {NEEDS_TLS} to call it with.", code="invalid_settings")
     return _target(address)
 
 
 def _files(tls: ServerTls) -> "CertificateFiles":
-    from deploy.config.certificates import CertificateFiles
+    from deploy.transport.certificates import CertificateFiles
 
     return CertificateFiles(tls)
 
@@ -90,5 +100,5 @@ def _credentials(pem: "Pem") -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(pem.ca, pem.key, pem.certificate)
 
 
-def _name(tls: ClientTls) -> Options:
+def _name_override(tls: ClientTls) -> Options:
     return () if tls.server_name is None else ((_NAME_OPTION, tls.server_name),)

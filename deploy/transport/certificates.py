@@ -1,4 +1,4 @@
-"""A certificate in files: read, held against its key and the clock, and read anew when the files change."""
+"""Certificate files: reading, checking, and reading again when they change."""
 
 import logging
 import os
@@ -12,15 +12,15 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from backend.secrets import FILE, SecretError
-from deploy.cli.failures import CommandFailed
-from deploy.config.secret_references import revealed
+from deploy.config.secret_references import resolve_reference
 from deploy.config.settings import ServerTls
+from deploy.failures import CommandFailed
 
 _LOG = logging.getLogger(__name__)
 
 
 class CertificateUnusable(CommandFailed):
-    """A certificate that cannot be used, in one sentence."""
+    """A certificate cannot be used; the message is one sentence that says why."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="invalid_settings")
@@ -28,7 +28,7 @@ class CertificateUnusable(CommandFailed):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Pem:
-    """What gRPC takes: the certificate with its chain, its key, and the authorities that others' come from."""
+    """PEM texts for gRPC: the certificate with its chain, its key, and the trusted authorities."""
 
     certificate: bytes
     key: bytes
@@ -36,9 +36,10 @@ class Pem:
 
 
 class CertificateFiles:
-    """The files of one side. Whoever replaces them may do so one by one: until they fit, the former ones count.
+    """Certificate files of one side, watched for changes.
 
-    `first` is what they held at first.
+    The files may be replaced one by one: until they fit together, the former contents stay in use. `first` holds the
+    initial contents.
 
     Raises:
         CertificateUnusable: they cannot be used.
@@ -50,31 +51,31 @@ class CertificateFiles:
         self._certificate, self._key, self._ca = tls.certificate, tls.key, tls.ca
         self._key_password = tls.key_password
         self._lock = threading.Lock()
-        self._state = self._look()
+        self._state = self._file_states()
         self.first = self._load()
 
     def renewed(self) -> Pem | None:
-        """Return what the files hold where they changed since they were last read; None while that cannot be used."""
+        """Return the contents where the files changed since they were last read and can be used, else None."""
         with self._lock:
-            state = self._look()
+            state = self._file_states()
             if state == self._state:
                 return None
             try:
                 pem = self._load()
             except CertificateUnusable as error:
                 pem = None
-                _LOG.warning("The certificate in use stays: %s", error)
-            if self._look() != state:  # changed while it was read: the next call sees it whole
+                _LOG.warning("the current certificate stays in use: %s", error)
+            if self._file_states() != state:  # changed while they were read: the next call reads them again
                 return None
             self._state = state
         if pem is not None:
-            _LOG.info("The certificate %s was read anew", self._certificate)
+            _LOG.info("certificate %s was reloaded", self._certificate)
         return pem
 
-    def _look(self) -> object:
+    def _file_states(self) -> object:
         password = self._key_password or ""
-        beside = [Path(password.removeprefix(FILE))] if password.startswith(FILE) else []
-        return tuple(_state_of(path) for path in (self._certificate, self._key, self._ca, *beside))
+        password_files = [Path(password.removeprefix(FILE))] if password.startswith(FILE) else []
+        return tuple(_file_state(path) for path in (self._certificate, self._key, self._ca, *password_files))
 
     def _load(self) -> Pem:
         pem = Pem(_content(self._certificate), _content(self._key), _content(self._ca))
@@ -86,7 +87,7 @@ class CertificateFiles:
             x509.load_pem_x509_certificates(pem.ca)
         except ValueError:
             raise CertificateUnusable(f"{self._ca} holds no certificate in PEM.") from None
-        key = self._opened(pem.key)
+        key = self._private_key(pem.key)
         if key.public_key() != own.public_key():
             raise CertificateUnusable(f"The key in {self._key} is not that of the certificate in {self._certificate}.")
         if own.not_valid_after_utc <= datetime.now(UTC):
@@ -94,9 +95,9 @@ class CertificateFiles:
         # gRPC takes no password.
         return replace(pem, key=key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
-    def _opened(self, key: bytes) -> PrivateKeyTypes:
+    def _private_key(self, key: bytes) -> PrivateKeyTypes:
         try:
-            password = self._key_password and revealed("key_password", self._key_password, os.environ).encode()
+            password = self._key_password and resolve_reference("key_password", self._key_password, os.environ).encode()
         except SecretError as error:
             raise CertificateUnusable(f"The key in {self._key} cannot be opened: {error}.") from None
         try:
@@ -108,12 +109,12 @@ class CertificateFiles:
             raise CertificateUnusable(f"{self._key} holds no private key in PEM that can be opened.") from None
 
 
-def _state_of(path: Path) -> object:
+def _file_state(path: Path) -> object:
     try:
-        about = path.stat()
+        status = path.stat()
     except OSError as error:
         return error.errno
-    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _content(path: Path) -> bytes:

@@ -1,6 +1,7 @@
-"""A bare aiohttp server: what a constant answer of a given size costs, with nothing behind it.
+"""A bare aiohttp server, the baseline of the measurements: it answers constant bytes.
 
-`GET /<size>` and `POST /<size>` answer so many bytes of JSON type. Prints its port and serves until it is ended.
+`GET /<size>` and `POST /<size>` answer that many bytes with the media type of JSON. Prints its port and serves until it
+is terminated.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What a serving process writes to standard error."""
+"""Log lines of a serving process."""
 
 import errno
 import json
@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from deploy.serve.logs import LineFormatter, told
 from edge.errors import Refusal
+from telemetry.logs import JsonFormatter, exception_lines
 
 EVERYWHERE = """
 import asyncio, gc, logging, sys, threading, warnings
-from deploy.serve.logs import log_to_stderr
+from telemetry.logs import log_to_stderr
 
 log_to_stderr(sys.argv[1])
 ours, theirs = logging.getLogger("edge.server"), logging.getLogger("botocore.endpoint")
@@ -75,23 +75,29 @@ def lines() -> list[dict[str, Any]]:
     return written("debug")
 
 
-def test_lines_of_ours_are_told_from_the_level_on(lines: list[dict[str, Any]]) -> None:
+def test_own_messages_are_logged_from_the_level_on(lines: list[dict[str, Any]]) -> None:
     ours = [line["level"] for line in lines if line["message"] == "run run_1"]
     assert ours == ["debug", "info", "warning", "error"]
     quiet = [line["level"] for line in written("error") if line["message"] == "run run_1"]
     assert quiet == ["error"]
 
 
-def test_of_libraries_only_the_place_is_told_and_no_less_than_a_warning(lines: list[dict[str, Any]]) -> None:
+def test_of_libraries_the_place_of_warnings_is_logged(lines: list[dict[str, Any]]) -> None:
     theirs = [line for line in lines if line["logger"] in {"botocore.endpoint", "openai", "dbos"}]
     assert [line["level"] for line in theirs] == ["warning", "error", "warning", "error"]
-    assert all(line["message"].startswith("said at ") for line in theirs)
+    assert all(line["message"].startswith("logged at ") for line in theirs)
     assert all(set(line) == {"level", "logger", "timestamp", "message"} for line in theirs)
 
 
-def test_whatever_breaks_is_told_by_kind_and_place(lines: list[dict[str, Any]]) -> None:
+def test_an_uncaught_exception_is_logged_by_type_and_place(lines: list[dict[str, Any]]) -> None:
+    expected = {
+        "uncaught exception in a thread",
+        "exception ignored by the interpreter",
+        "request req_1 failed",
+        "uncaught exception",
+    }
     broken = {line["message"].partition(":")[0]: line["exception"] for line in lines if "exception" in line}
-    assert {"A thread broke", "An exception was ignored", "request req_1 failed", "The process broke"} <= set(broken)
+    assert expected <= set(broken)
     assert len(broken) == 5  # and the task that nobody waited for
     for exception in broken.values():
         assert exception.startswith("builtins.ValueError\n  ")
@@ -101,25 +107,25 @@ def test_whatever_breaks_is_told_by_kind_and_place(lines: list[dict[str, Any]]) 
 def record(message: str, *args: object, error: BaseException | None = None, logger: str = "edge.usage") -> Any:
     exc_info = None if error is None else (type(error), error, error.__traceback__)
     made = logging.LogRecord(logger, logging.WARNING, "/x.py", 7, message, args, exc_info)
-    return json.loads(LineFormatter().format(made))
+    return json.loads(JsonFormatter().format(made))
 
 
-def test_of_an_exception_in_a_line_of_ours_only_ours_speak() -> None:
+def test_a_message_quotes_own_exceptions_only() -> None:
     refusal = Refusal("runtime_unreachable")
     assert record("they wait: %s", refusal)["message"] == f"they wait: {refusal}"
     assert record("they wait: %s, %d", ValueError("planted"), 5)["message"] == "they wait: ValueError, 5"
 
 
-def test_an_exception_is_told_with_what_led_to_it() -> None:
+def test_an_exception_is_logged_with_its_causes() -> None:
     error = OSError(errno.ENOSPC, "planted", "planted")
     error.__cause__ = KeyError("planted")
     exception = record("a line", error=error)["exception"].splitlines()
     assert exception == ["builtins.OSError ENOSPC", "from builtins.KeyError"]
 
 
-def test_of_a_group_every_exception_is_told() -> None:
+def test_every_exception_of_a_group_is_logged() -> None:
     group = ExceptionGroup("planted", [ValueError("planted"), ExceptionGroup("planted", [KeyError("planted")])])
-    assert list(told(group)) == [
+    assert list(exception_lines(group)) == [
         "builtins.ExceptionGroup",
         "  builtins.ValueError",
         "  builtins.ExceptionGroup",
@@ -128,6 +134,6 @@ def test_of_a_group_every_exception_is_told() -> None:
 
 
 @pytest.mark.parametrize(("code", "shown"), [("NoSuchKey", " NoSuchKey"), ("planted text", ""), (None, "")])
-def test_the_code_of_a_store_is_told_where_it_is_one(code: str | None, shown: str) -> None:
+def test_an_error_code_is_logged_where_it_looks_like_one(code: str | None, shown: str) -> None:
     error = ClientError({"Error": {"Code": code, "Message": "planted"}}, "GetObject")  # type: ignore[typeddict-item]
-    assert list(told(error)) == [f"botocore.exceptions.ClientError{shown}"]
+    assert list(exception_lines(error)) == [f"botocore.exceptions.ClientError{shown}"]

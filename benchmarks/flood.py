@@ -1,8 +1,8 @@
-"""Many connections from a process of its own, which last until its standard input ends.
+"""Opens many connections, which last until standard input ends; runs in a process of its own.
 
-A job is one line of JSON on standard input: `{"port", "connections", "text", "reads", "again"}`. Every connection sends
-the text; where `reads` is false nothing of the answer is taken, and where `again` is true another connection follows as
-soon as one has been answered or closed. Prints a line once all have connected and sent.
+The job is one line of JSON on standard input: `{"port", "connections", "text", "reads", "again"}`. Every connection
+sends the text. Where `reads` is false nothing of the answer is read; where `again` is true another connection follows
+each one that was answered or closed. Prints a line once all have connected and sent.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 import uvloop
 
 
-async def attack(job: dict[str, Any], data: bytes, *, first: asyncio.Semaphore) -> None:
+async def connect(job: dict[str, Any], data: bytes, *, first: asyncio.Semaphore) -> None:
     while True:
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", job["port"])
@@ -36,14 +36,14 @@ async def attack(job: dict[str, Any], data: bytes, *, first: asyncio.Semaphore) 
 
 
 async def main() -> None:
-    # Whoever telemetry goes first.
+    # The processes that measure have priority.
     os.nice(10)
     job = json.loads(await asyncio.to_thread(sys.stdin.readline))
     first = asyncio.Semaphore(0)
-    attackers = [
-        asyncio.create_task(attack(job, job["text"].encode("latin-1"), first=first)) for _ in range(job["connections"])
+    connections = [
+        asyncio.create_task(connect(job, job["text"].encode("latin-1"), first=first)) for _ in range(job["connections"])
     ]
-    for _ in attackers:
+    for _ in connections:
         await first.acquire()
     print("all have sent", flush=True)
     await asyncio.to_thread(sys.stdin.read)

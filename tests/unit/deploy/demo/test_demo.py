@@ -42,7 +42,7 @@ def test_the_script_is_valid_shell(credentials: keys_pb2.KeyCredentials | None) 
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
-def test_every_line_is_of_a_kind_that_is_named() -> None:
+def test_every_line_has_a_documented_form() -> None:
     first, *lines, last = script(CREDENTIALS)
     assert (first, last) == (BEGIN, END)
     kinds = re.compile(r"$|# |export [A-Z_]+=|curl |[A-Z]+=\$\(curl |until curl |\S*workflow-api ")
@@ -55,13 +55,13 @@ def test_every_curl_fails_on_an_http_error() -> None:
     assert all(call.startswith("curl -sS --fail-with-body ") for call in calls)
 
 
-def test_a_later_start_shows_no_key_and_makes_another() -> None:
+def test_a_later_start_prints_the_creation_of_another_key() -> None:
     lines = script(None)
     assert not any(line.startswith("export KEY=") for line in lines)
     assert any(line.startswith("export $(") and " keys create " in line for line in lines)
 
 
-def test_the_files_it_reads_are_there() -> None:
+def test_the_files_it_reads_exist() -> None:
     paths = re.findall(r'open\("([^"]+)"', "\n".join(script(None)))
     assert len(paths) == 3
     assert all(Path(path).is_file() for path in paths)

@@ -1,4 +1,4 @@
-"""The administrator's side of the internal gRPC services."""
+"""Client of the internal gRPC services for administrators."""
 
 import os
 import pwd
@@ -11,11 +11,11 @@ from google.protobuf.message import Message
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from contract import metadata
-from deploy.cli.failures import failure_of
+from deploy.client.rpc_failures import failure_of
 from deploy.config.addresses import grpc_address
 from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
-from deploy.serve.grpc_channels import calling_channel
+from deploy.transport.grpc_channels import calling_channel
 from edge.http.request_id import request_id_from
 from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub
 from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
@@ -26,13 +26,13 @@ from workflow_api.v1.workflows_pb2_grpc import WorkflowsServiceStub
 TIMEOUT_SECONDS: Final = 60.0
 
 _CHANNEL_OPTIONS: Final = (
-    # A definition may have 8 MiB (SPEC.md, Workflow and resource limits), which is more than gRPC takes by itself.
+    # A definition may have 8 MiB (SPEC.md, Workflow and resource limits), which is more than gRPC's default.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # Many problems of a manifest travel in the trailer.
+    # The problems of a manifest are in the trailer, and may be many.
     ("grpc.max_metadata_size", 4 * 1_048_576),
     ("grpc.absolute_max_metadata_size", 4 * 1_048_576),
-    # The backend is near; a proxy for the outside world has no part in this.
+    # The backend is on an internal network: never use a proxy that the environment configures.
     ("grpc.enable_http_proxy", 0),
 )
 
@@ -41,7 +41,7 @@ Answer = TypeVar("Answer", bound=Message)
 
 
 class Backend:
-    """The services behind one address, called in the name of the person at the terminal."""
+    """Stubs of the services at one address, called in the name of the user at the terminal."""
 
     def __init__(self, channel: grpc.Channel, actor: str, request_id: str) -> None:
         self.deployment = DeploymentServiceStub(channel)
@@ -58,7 +58,7 @@ class Backend:
         request: Request,
         seconds: float | None = None,
     ) -> Answer:
-        """Call one of the stubs' methods; the change is audited under the actor's name."""
+        """Call a unary method of a stub; changes are audited under the actor's name."""
         return method(request, metadata=self._metadata, timeout=seconds or TIMEOUT_SECONDS)
 
     def stream(
@@ -67,15 +67,15 @@ class Backend:
         request: Request,
         seconds: float | None = None,
     ) -> Iterator[Answer]:
-        """Call a streaming method, with the common time-out where none is given."""
+        """Call a streaming method of a stub; `seconds` overrides the common timeout."""
         yield from method(request, metadata=self._metadata, timeout=seconds or TIMEOUT_SECONDS)
 
 
 @contextmanager
 def connected(address: str, actor: str | None = None, tls: ClientTls | None = None) -> Iterator[Backend]:
-    """Give the services at `address` (`HOST:PORT` or `unix:/path`); a call that fails inside raises CommandFailed.
+    """Connect to the services at `address` (`HOST:PORT` or `unix:/path`); failed calls raise CommandFailed.
 
-    Without `tls`, the certificate to show is what the settings say of administrators.
+    Without `tls`, the certificate is that of the settings `admin.backend_tls`.
     """
     request_id = request_id_from(())
     if tls is None:
@@ -88,7 +88,7 @@ def connected(address: str, actor: str | None = None, tls: ClientTls | None = No
 
 
 def os_user() -> str:
-    """The name of the operating system's user, for the audit; the number where it has no name."""
+    """Return the name of the operating system's user for the audit, or `uid:<number>` where it has no name."""
     uid = os.geteuid()
     try:
         name = pwd.getpwuid(uid).pw_name

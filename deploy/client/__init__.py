@@ -1,0 +1,1 @@
+"""Client of the backend's gRPC services, for the administrator's commands and the demonstration."""

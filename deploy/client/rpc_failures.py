@@ -1,0 +1,32 @@
+"""Translates failed gRPC calls into failures of a command."""
+
+import grpc
+from grpc_status import rpc_status
+
+from deploy.failures import CommandFailed
+from edge.errors import refusal_from_status
+
+
+def failure_of(error: grpc.RpcError, address: str, request_id: str, *, secure: bool = False) -> CommandFailed:
+    """Return the failure for a call of the backend at `address` that was made with this request id.
+
+    Over TLS the message quotes gRPC, which distinguishes a certificate that does not fit from a backend that is down.
+    """
+    try:
+        status = rpc_status.from_call(error)
+    except ValueError:
+        status = None
+    if status is None and error.code() is grpc.StatusCode.UNAVAILABLE:
+        return CommandFailed(
+            f"No backend answers at {address}: is `workflow-api serve` running, and is that its gRPC address?"
+            + (f" gRPC says: {error.details()}" if secure else ""),
+            code="runtime_unreachable",
+        )
+    if status is None and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return CommandFailed(f"The backend at {address} did not answer in time.", code="runtime_unreachable")
+    if status is None:
+        return CommandFailed(
+            f"The backend answered {error.code().name}: {error.details()}", code="runtime_error", request_id=request_id
+        )
+    refusal = refusal_from_status(status)
+    return CommandFailed(refusal.message, code=refusal.code, details=refusal.details, request_id=request_id)

@@ -1,0 +1,1 @@
+"""gRPC between the parts: channels, credentials and certificate files."""

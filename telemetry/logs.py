@@ -1,0 +1,100 @@
+"""Log of a serving process: one JSON object a line on standard error, without values that callers gave.
+
+Messages of our own packages are written to hold no such value. Messages of libraries, and the texts of exceptions, may
+quote anything, so a line has only their kind and their place in the code.
+"""
+
+import errno
+import json
+import logging
+import re
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+OWN_PACKAGES: Final = ("backend", "contract", "deploy", "edge", "telemetry")
+"""Packages whose messages are logged in full."""
+
+_LOG = logging.getLogger(__name__)
+_CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def log_to_stderr(level: str) -> None:
+    """Log to standard error: our own packages at `level` and above, libraries from warnings on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    # A library may set a level of its own.
+    handler.addFilter(lambda record: _is_own(record.name) or record.levelno >= logging.WARNING)
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level.upper()]))
+    for package in OWN_PACKAGES:
+        logging.getLogger(package).setLevel(level.upper())
+    # DBOS adds a handler of its own unless it finds one.
+    logging.getLogger("dbos").addHandler(logging.NullHandler())
+    # What Python itself writes to standard error may quote values, too.
+    logging.raiseExceptions = False
+    logging.captureWarnings(capture=True)
+    sys.excepthook = lambda _, error, __: _LOG.critical("uncaught exception", exc_info=error)
+    sys.unraisablehook = lambda hooked: _LOG.error("exception ignored by the interpreter", exc_info=hooked.exc_value)
+    threading.excepthook = lambda hooked: _LOG.error("uncaught exception in a thread", exc_info=hooked.exc_value)
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a log record as a line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, without its line end."""
+        line = {
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "message": _message(record) if _is_own(record.name) else f"logged at {record.pathname}:{record.lineno}",
+        }
+        if record.exc_info and record.exc_info[1] is not None:
+            line["exception"] = "\n".join(exception_lines(record.exc_info[1]))
+        return json.dumps(line, ensure_ascii=False)
+
+
+def exception_lines(error: BaseException) -> Iterator[str]:
+    """Yield an exception's type, its traceback and its causes as lines, without any exception's text."""
+    visited: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in visited:
+        visited.add(id(cause))
+        kind = f"{type(cause).__module__}.{type(cause).__qualname__}{_error_codes(cause)}"
+        yield kind if cause is error else f"from {kind}"
+        for frame, line in traceback.walk_tb(cause.__traceback__):
+            yield f"  {frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
+        if isinstance(cause, BaseExceptionGroup):
+            for member in cause.exceptions:
+                yield from (f"  {line}" for line in exception_lines(member))
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+
+
+def _message(record: logging.LogRecord) -> str:
+    if not isinstance(record.args, tuple) or not record.args:
+        return record.getMessage()
+    return str(record.msg) % tuple(
+        type(arg).__name__ if isinstance(arg, BaseException) and not _is_own(type(arg).__module__) else arg
+        for arg in record.args
+    )
+
+
+def _is_own(name: str) -> bool:
+    return name.partition(".")[0] in OWN_PACKAGES
+
+
+def _error_codes(error: BaseException) -> str:
+    """Return the short error codes of a library's exception, each after a blank; its text may quote anything."""
+    response: Any = getattr(error, "response", None)
+    codes = (
+        errno.errorcode.get(error.errno or 0) if isinstance(error, OSError) else None,
+        getattr(error, "sqlite_errorname", None),
+        getattr(error, "sqlstate", None),
+        response.get("Error", {}).get("Code") if isinstance(response, dict) else None,
+    )
+    return "".join(f" {code}" for code in codes if isinstance(code, str) and _CODE.fullmatch(code))

@@ -1,0 +1,181 @@
+"""Counters, gauges and histograms of this process.
+
+Values are recorded where events happen and collected when the metrics are read. Recording takes less than a
+microsecond, so every process records whether or not its metrics are served.
+"""
+
+import threading
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+Value = float
+Labels = tuple[object, ...]
+"""Values of a metric's labels, in the order of their names; from a short fixed list, never a value of a caller."""
+
+LATENCY_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0)
+"""Default bucket bounds, for durations that a caller waits for."""
+
+
+class Sample(NamedTuple):
+    """One number in Prometheus's terms: the suffix to its family's name, its labels and its value."""
+
+    suffix: str
+    labels: Mapping[str, str]
+    value: Value
+
+
+class Family(NamedTuple):
+    """All samples of one metric name."""
+
+    name: str
+    kind: str
+    help: str
+    samples: Sequence[Sample]
+
+
+class Metric:
+    """Base of all metrics: name, help text and label names."""
+
+    kind: str
+
+    def __init__(self, name: str, description: str, labels: Sequence[str] = ()) -> None:
+        self.name = f"workflow_api_{name}"
+        self.description = description
+        self.labels = tuple(labels)
+
+    def family(self, samples: Iterable[Sample]) -> Family:
+        """Return samples as this metric's family."""
+        return Family(self.name, self.kind, self.description, tuple(samples))
+
+    def with_values(self, values: Mapping[Labels, Value]) -> Family:
+        """Return the family of values that are kept elsewhere, by their labels."""
+        return self.family(Sample("", self.label_map(labels), value) for labels, value in values.items())
+
+    def with_value(self, value: Value) -> Family:
+        """Return the family of a metric without labels, for a value that is kept elsewhere."""
+        return self.with_values({(): value})
+
+    def label_map(self, labels: Labels) -> dict[str, str]:
+        """Return label values by label name."""
+        return dict(zip(self.labels, map(str, labels), strict=True))
+
+
+class Gauge(Metric):
+    """A number that goes up and down, read from its owner when metrics are collected."""
+
+    kind = "gauge"
+
+
+class Counter(Metric):
+    """Number of events in this process; thread-safe.
+
+    Rare events start at 0 for the `known` values of their labels: Prometheus computes no rate from a series that
+    appears with the value 1.
+    """
+
+    kind = "counter"
+
+    def __init__(
+        self, name: str, description: str, labels: Sequence[str] = (), known: Iterable[Labels] | None = None
+    ) -> None:
+        super().__init__(name, description, labels)
+        self._lock = threading.Lock()
+        self._counts: dict[Labels, Value] = dict.fromkeys(known or (() if labels else ((),)), 0)
+
+    def add(self, *labels: object) -> None:
+        """Count one event."""
+        self.add_many(1, *labels)
+
+    def add_many(self, number: Value, *labels: object) -> None:
+        """Count several events."""
+        with self._lock:
+            self._counts[labels] = self._counts.get(labels, 0) + number
+
+    def collect(self) -> Family:
+        """Return the counts since the start of the process."""
+        return self.with_values(self._counts.copy())
+
+
+class UpDownCounter(Counter):
+    """Number of things that exist now in this process: counted up, and down with -1."""
+
+    kind = "gauge"
+
+
+class Histogram(Metric):
+    """Distribution of durations in this process, in seconds; thread-safe."""
+
+    kind = "histogram"
+
+    def __init__(
+        self, name: str, description: str, labels: Sequence[str] = (), bounds: Sequence[float] = LATENCY_SECONDS
+    ) -> None:
+        super().__init__(name, description, labels)
+        self.bounds = tuple(bounds)
+        self._bound_names = (*(f"{bound:g}" for bound in bounds), "+Inf")
+        self._buckets = _Buckets(self.bounds)
+
+    def observe(self, seconds: float, *labels: object) -> None:
+        """Record one duration."""
+        self._buckets.add(seconds, labels)
+
+    def collect(self) -> Family:
+        """Return the durations recorded since the start of the process."""
+        return self.with_buckets(self._buckets.snapshot())
+
+    def with_buckets(self, buckets: Mapping[Labels, Sequence[Value]]) -> Family:
+        """Return the family of buckets that are kept elsewhere: by labels, the count of each bucket, then the sum."""
+        return self.family(sample for labels, series in buckets.items() for sample in self._samples(labels, series))
+
+    def _samples(self, labels: Labels, series: Sequence[Value]) -> Iterator[Sample]:
+        named, cumulative = self.label_map(labels), list(accumulate(series[:-1]))
+        for bound, number in zip(self._bound_names, cumulative, strict=True):
+            yield Sample("_bucket", {**named, "le": bound}, number)
+        yield Sample("_count", named, cumulative[-1])
+        yield Sample("_sum", named, series[-1])
+
+
+class TimedCounter:
+    """A counter and a histogram that one call records: the histogram has the first few of the counter's labels."""
+
+    def __init__(self, count: Counter, seconds: Histogram) -> None:
+        self._count = count
+        self._seconds = seconds
+        self._buckets = _Buckets(seconds.bounds)
+        self.observe = self._buckets.add
+        """Takes the seconds and the values of all labels, as a tuple."""
+
+    def collect(self) -> tuple[Family, Family]:
+        """Return the counts and the durations since the start of the process."""
+        snapshot = self._buckets.snapshot()
+        merged: dict[Labels, list[Value]] = {}
+        for labels, series in snapshot.items():
+            fewer = labels[: len(self._seconds.labels)]
+            merged[fewer] = [a + b for a, b in zip(merged.get(fewer, [0] * len(series)), series, strict=True)]
+        return (
+            self._count.with_values({labels: sum(series[:-1]) for labels, series in snapshot.items()}),
+            self._seconds.with_buckets(merged),
+        )
+
+
+class _Buckets:
+    """Counts of durations by bucket, and their sum, for each combination of labels."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._lock = threading.Lock()
+        self._series: defaultdict[Labels, list[Value]] = defaultdict(lambda: [0] * (len(bounds) + 1) + [0.0])
+
+    def add(self, seconds: float, labels: Labels) -> None:
+        bucket = bisect_left(self._bounds, seconds)
+        with self._lock:
+            series = self._series[labels]
+            series[bucket] += 1
+            series[-1] += seconds
+
+    def snapshot(self) -> dict[Labels, tuple[Value, ...]]:
+        with self._lock:
+            return {labels: tuple(series) for labels, series in self._series.items()}

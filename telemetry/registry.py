@@ -1,0 +1,42 @@
+"""Registry of the metric sources of one process."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from telemetry.metrics import Family
+
+MetricSource = Callable[[], Iterable[Family]]
+"""Returns the current numbers of one part; called from any thread."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class MetricsRegistry:
+    """The metric sources of the parts that run in this process.
+
+    `url` is the address at which the numbers are served, None where they are not.
+    """
+
+    def __init__(self) -> None:
+        self.url: str | None = None
+        self._sources: list[MetricSource] = []
+
+    @contextmanager
+    def registered(self, source: MetricSource) -> Iterator[None]:
+        """Include the numbers of `source` while the context lasts."""
+        self._sources.append(source)
+        try:
+            yield
+        finally:
+            self._sources.remove(source)
+
+    def collect(self) -> list[Family]:
+        """Return the numbers of all sources; one that raises is logged and skipped."""
+        families: list[Family] = []
+        for source in tuple(self._sources):
+            try:
+                families += source()
+            except Exception:  # noqa: BLE001 - one broken source must not hide the others
+                _LOG.exception("a metric source failed")
+        return families
