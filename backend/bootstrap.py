@@ -156,7 +156,7 @@ class Backend:
 
     def serve_grpc(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Serves gRPC and returns the port; see `GrpcServer`. With credentials, callers have what `identities` say."""
-        rpcs = {rpc: handler.access for rpc, handler in self.handlers.items()}
+        rpcs = {rpc: handler.rules for rpc, handler in self.handlers.items()}
         access = None if credentials is None else Access(rpcs, self._identities)
         self._server = GrpcServer(self.handlers, self._database, address, credentials, access)
         self._server.start()

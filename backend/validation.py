@@ -74,7 +74,7 @@ def _check(message: Message, fields: tuple[_Field, ...], prefix: str, found: Fou
 def _plan(descriptor: Descriptor) -> tuple[_Field, ...]:
     plan = []
     for field in descriptor.fields:
-        rules = field.GetOptions().Extensions[options_pb2.field]
+        rules = field.GetOptions().Extensions[options_pb2.field_rules]
         checks = tuple(_checks(field, rules))
         message = field.message_type
         nested = () if message is None or message.GetOptions().map_entry else _plan(message)

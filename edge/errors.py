@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, PreconditionFailure, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from workflow_api.v1.errors_pb2 import ErrorDetail, ErrorReason, error
+from workflow_api.v1.errors_pb2 import ErrorDetail, ErrorReason, error_rules
 
 ERROR_DOMAIN: Final = "workflow-api"
 _PREFIX: Final = "ERROR_REASON_"
@@ -34,7 +34,7 @@ class ErrorRule:
 def _read_rules() -> Mapping[str, ErrorRule]:
     rules = {}
     for value in ErrorReason.DESCRIPTOR.values:
-        options = value.GetOptions().Extensions[error]
+        options = value.GetOptions().Extensions[error_rules]
         if options.http_status:
             code = value.name.removeprefix(_PREFIX).lower()
             rules[code] = ErrorRule(

@@ -14,7 +14,7 @@ EXPIRY_DAYS: Final = (30, 90, 180, 365)
 OVERLAP_HOURS: Final = (1, 24, 72, 168)
 
 _SCOPES: Final = {
-    value.number: value.GetOptions().Extensions[options_pb2.spelling]
+    value.number: value.GetOptions().Extensions[options_pb2.enum_spelling]
     for value in options_pb2.Scope.DESCRIPTOR.values
     if value.number
 }

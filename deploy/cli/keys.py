@@ -14,7 +14,7 @@ from workflow_api.v1 import keys_pb2, options_pb2
 SCOPES: Final[Mapping[str, options_pb2.Scope.ValueType]] = {
     spelling: options_pb2.Scope.Value(value.name)
     for value in options_pb2.Scope.DESCRIPTOR.values
-    if (spelling := value.GetOptions().Extensions[options_pb2.spelling])
+    if (spelling := value.GetOptions().Extensions[options_pb2.enum_spelling])
 }
 
 SCOPES_HELP: Final = f"Comma-separated: {', '.join(SCOPES)}. runs:create brings workflows:read with it."

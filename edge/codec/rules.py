@@ -6,7 +6,7 @@ from typing import Final
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, EnumValueDescriptor, FieldDescriptor
 
 from workflow_api.v1.errors_pb2 import ErrorReason
-from workflow_api.v1.options_pb2 import FieldRules, field, spelling
+from workflow_api.v1.options_pb2 import FieldRules, enum_spelling, field_rules
 
 TIMESTAMP: Final = "google.protobuf.Timestamp"
 INTEGERS: Final = frozenset(
@@ -21,7 +21,7 @@ INTEGERS: Final = frozenset(
 
 def rules_of(descriptor: FieldDescriptor) -> FieldRules:
     """Return the bounds and the JSON form of a field."""
-    rules: FieldRules = descriptor.GetOptions().Extensions[field]
+    rules: FieldRules = descriptor.GetOptions().Extensions[field_rules]
     return rules
 
 
@@ -61,7 +61,7 @@ def spellings(enum: EnumDescriptor) -> dict[int, str | None]:
 
 
 def _spelling(enum: EnumDescriptor, value: EnumValueDescriptor) -> str:
-    stated: str = value.GetOptions().Extensions[spelling]
+    stated: str = value.GetOptions().Extensions[enum_spelling]
     return stated or value.name.removeprefix(_prefix(enum)).lower()
 
 

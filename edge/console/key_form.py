@@ -15,12 +15,12 @@ from workflow_api.v1.keys_pb2 import (
     SourceAllowList,
     WorkflowAccess,
 )
-from workflow_api.v1.options_pb2 import Scope, field, spelling
+from workflow_api.v1.options_pb2 import Scope, enum_spelling, field_rules
 
 SCOPES: Final[Mapping[str, Scope.ValueType]] = {
     text: Scope.Value(value.name)
     for value in Scope.DESCRIPTOR.values
-    if (text := value.GetOptions().Extensions[spelling])
+    if (text := value.GetOptions().Extensions[enum_spelling])
 }
 """Every scope by the word that callers know it by."""
 
@@ -68,7 +68,7 @@ class Properties(NamedTuple):
 def blank_form() -> KeyForm:
     """Return the form of a new key, with the defaults that the contract states."""
     fields = CreateKeyRequest.DESCRIPTOR.fields_by_name
-    defaults = {name: str(fields[name].GetOptions().Extensions[field].default_value) for name in _NUMBERS}
+    defaults = {name: str(fields[name].GetOptions().Extensions[field_rules].default_value) for name in _NUMBERS}
     return KeyForm("", "", (), ALL, (), "", "", "", **defaults)
 
 

@@ -107,7 +107,7 @@ def _refused(
     failure = unpacked.get(error_details_pb2.PreconditionFailure)
     retry = unpacked.get(error_details_pb2.RetryInfo)
     assert status.message == details
-    declared = method.GetOptions().Extensions[options_pb2.method].errors
+    declared = method.GetOptions().Extensions[options_pb2.method_rules].errors
     assert errors_pb2.ErrorReason.Value(f"ERROR_REASON_{info.reason}") in {*declared, *_OF_EVERY_METHOD}, (
         f"{method.full_name} refused with {info.reason}, which it does not declare"
     )

@@ -12,7 +12,7 @@ METHODS = [
     for service in file.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 ]
-POINT_READS = [method for method in METHODS if method.GetOptions().Extensions[options_pb2.method].point_read]
+POINT_READS = [method for method in METHODS if method.GetOptions().Extensions[options_pb2.method_rules].point_read]
 
 
 def names(methods: list[MethodDescriptor]) -> list[str]:

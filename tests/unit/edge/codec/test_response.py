@@ -263,6 +263,6 @@ def test_no_answer_with_what_may_be_erased_is_remembered() -> None:
         for file in (keys_pb2, outputs_pb2, runs_pb2, workflows_pb2, deployment_pb2)
         for service in file.DESCRIPTOR.services_by_name.values()
         for method in service.methods
-        if method.GetOptions().Extensions[options_pb2.method].remembered
+        if method.GetOptions().Extensions[options_pb2.method_rules].remembered
     }
     assert remembered == {"KeysService/GetMe"}
