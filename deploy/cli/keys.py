@@ -9,7 +9,7 @@ from deploy.cli.client import connected
 from deploy.cli.options import ANY, DEFAULT_GRPC, Grpc, Json, KeyId, comma_separated, hours_window, overlap_in_hours
 from deploy.cli.printing import Column, Record, print_json, print_sheet, print_table
 from deploy.cli.records import dated, record_of
-from workflow_api.v1 import keys_pb2, options_pb2
+from workflow_api.v1 import keys_pb2, options_pb2, usage_pb2
 
 SCOPES: Final[Mapping[str, options_pb2.Scope.ValueType]] = {
     spelling: options_pb2.Scope.Value(value.name)
@@ -117,7 +117,7 @@ def edit(
     as_json: Json = False,
 ) -> None:
     """Change what is given; all else stays, credentials too."""
-    request = keys_pb2.EditKeyRequest(
+    request = keys_pb2.UpdateKeyRequest(
         key_id=key_id,
         name=name,
         description=description,
@@ -132,7 +132,7 @@ def edit(
         max_concurrent_runs=max_concurrent,
     )
     with connected(grpc) as backend:
-        show_key(backend.call(backend.keys.EditKey, request), as_json=as_json)
+        show_key(backend.call(backend.keys.UpdateKey, request), as_json=as_json)
 
 
 @command.command("rotate")
@@ -182,11 +182,11 @@ def usage(
     """List the latest calls with their outcome."""
     with connected(grpc) as backend:
         if by_hour:
-            hours = keys_pb2.ListUsageHoursRequest(key_id=key_id, limit=limit)
-            items = record_of(backend.call(backend.keys.ListUsageHours, hours))["items"]
+            hours = usage_pb2.ListUsageHoursRequest(key_id=key_id, limit=limit)
+            items = record_of(backend.call(backend.usage.ListUsageHours, hours))["items"]
         else:
-            records = keys_pb2.ListUsageRequest(key_id=key_id, limit=limit)
-            items = record_of(backend.call(backend.keys.ListUsage, records))["items"]
+            records = usage_pb2.ListUsageRecordsRequest(key_id=key_id, limit=limit)
+            items = record_of(backend.call(backend.usage.ListUsageRecords, records))["items"]
     items = [dated(item) for item in items]
     if as_json:
         print_json({"items": items})

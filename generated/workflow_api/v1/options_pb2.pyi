@@ -321,9 +321,12 @@ class FieldRules(_message.Message):
 
 Global___FieldRules: _TypeAlias = FieldRules  # noqa: Y015
 
+ROUTE_TAG_FIELD_NUMBER: _builtins.int
 METHOD_RULES_FIELD_NUMBER: _builtins.int
 FIELD_RULES_FIELD_NUMBER: _builtins.int
 ENUM_SPELLING_FIELD_NUMBER: _builtins.int
+route_tag: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.ServiceOptions, _builtins.str]
+"""Group of the service's routes in the OpenAPI description, when it is not the service's name without `Service`."""
 method_rules: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MethodOptions, Global___MethodRules]
 """Rules of an RPC."""
 field_rules: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, Global___FieldRules]
