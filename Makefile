@@ -14,13 +14,12 @@ SECONDS ?= 600
 PYTEST = $(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips)
 STORES = $(addprefix tests/services/,deployment keys outputs runs users workflows)
 CODE := $(wildcard backend contract edge telemetry deploy generated examples scripts tests benchmarks)
-# The contract that callers have: the newest release, before there is one what main holds.
-BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse --verify --quiet origin/main \
-	|| git rev-parse --verify --quiet main)
+# The contract of the protos that every change is held to: the image of the newest release.
+BASELINE := protos/baseline.binpb
 
 .DEFAULT_GOAL := help
 .PHONY: help venv run test test-long test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate \
-	bench fuzz faults lock clean
+	baseline bench fuzz faults lock clean
 
 help: ## Say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -54,13 +53,7 @@ lint-protos: $(DEV)
 	$(BIN)/buf format --diff --exit-code --exclude-path protos/google
 
 lint-breaking: $(DEV)
-	@if git cat-file -e $(BASELINE):protos/workflow_api 2>/dev/null; then \
-		old=$$(mktemp -d) && trap "rm -r $$old" EXIT && \
-		git archive $(BASELINE) protos buf.yaml | tar -x -C $$old && \
-		echo "buf breaking --against $(BASELINE)" && $(BIN)/buf breaking --against $$old; \
-	else \
-		echo "no earlier contract to break"; \
-	fi
+	$(BIN)/buf breaking --against $(BASELINE)
 
 lint-generated: $(DEV)
 	$(BIN)/python scripts/generate.py --check
@@ -72,6 +65,9 @@ format: $(DEV) ## Rewrite Python and protos in the one layout
 
 generate: $(DEV) ## Write generated/ from protos/
 	$(BIN)/python scripts/generate.py
+
+baseline: $(DEV) ## Record the protos as the contract of the release that is about to be tagged
+	$(BIN)/buf build --exclude-source-info --output $(BASELINE)
 
 bench: $(DEV) ## Compare the service with a bare server on this machine
 	$(BIN)/python -m benchmarks $(ARGS)

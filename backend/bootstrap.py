@@ -9,13 +9,17 @@ import grpc
 from google.protobuf.descriptor import FileDescriptor
 
 from backend import metrics
+from backend.audit.servicer import AuditServicer
 from backend.clock import Clock, system_clock
 from backend.cursors import Cursors
 from backend.deployment import sql as deployment_sql
 from backend.deployment.servicer import DeploymentServicer
 from backend.graphs.graphs import Graphs
 from backend.key_changes import KeyChanges
+from backend.keys.caller_servicer import CallerServicer
+from backend.keys.edge_servicer import EdgeServicer
 from backend.keys.servicer import KeysServicer
+from backend.keys.usage_servicer import UsageServicer
 from backend.models.catalog import Models
 from backend.outputs.servicer import OutputsServicer
 from backend.redaction.process.redactor import Redactor
@@ -37,10 +41,24 @@ from backend.storage.database import Database
 from backend.storage.factory import DataFolder, open_postgresql
 from backend.storage.objects import open_objects
 from backend.storage.shared_clock import SharedClock
+from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
+from backend.users.session_servicer import SessionsServicer
 from backend.workflows.servicer import WorkflowsServicer
 from telemetry import Family
-from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, users_pb2, workflows_pb2
+from workflow_api.v1 import (
+    audit_pb2,
+    caller_pb2,
+    deployment_pb2,
+    edge_pb2,
+    keys_pb2,
+    outputs_pb2,
+    runs_pb2,
+    sessions_pb2,
+    usage_pb2,
+    users_pb2,
+    workflows_pb2,
+)
 
 if TYPE_CHECKING:
     from backend.runtime.remote import RemoteRuntime
@@ -133,13 +151,19 @@ class Backend:
         self._runtime = _runtime(settings, parts)
         self._identities = settings.identities
         self._server: GrpcServer | None = None
+        passwords = Passwords()
         servicers: tuple[tuple[FileDescriptor, object], ...] = (
             (deployment_pb2.DESCRIPTOR, DeploymentServicer(services, changes)),
-            (keys_pb2.DESCRIPTOR, KeysServicer(services, changes, settings.watch_poll_seconds)),
+            (audit_pb2.DESCRIPTOR, AuditServicer(services)),
+            (caller_pb2.DESCRIPTOR, CallerServicer(services)),
+            (keys_pb2.DESCRIPTOR, KeysServicer(services, changes)),
+            (usage_pb2.DESCRIPTOR, UsageServicer(services)),
+            (edge_pb2.DESCRIPTOR, EdgeServicer(services, changes, settings.watch_poll_seconds)),
             (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs)),
             (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime)),
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
-            (users_pb2.DESCRIPTOR, UsersServicer(services, settings.users_limit)),
+            (users_pb2.DESCRIPTOR, UsersServicer(services, passwords, settings.users_limit)),
+            (sessions_pb2.DESCRIPTOR, SessionsServicer(services, passwords)),
         )
         # A read of a database elsewhere waits for the wire: it is none for an event loop.
         embedded = settings.database is None
@@ -156,7 +180,7 @@ class Backend:
 
     def serve_grpc(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Serves gRPC and returns the port; see `GrpcServer`. With credentials, callers have what `identities` say."""
-        rpcs = {rpc: handler.access for rpc, handler in self.handlers.items()}
+        rpcs = {rpc: handler.rules for rpc, handler in self.handlers.items()}
         access = None if credentials is None else Access(rpcs, self._identities)
         self._server = GrpcServer(self.handlers, self._database, address, credentials, access)
         self._server.start()

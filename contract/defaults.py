@@ -18,7 +18,7 @@ def given_or_default(request: Message, name: str) -> int:
 @cache
 def default_value(field: FieldDescriptor) -> int:
     """The number that a field counts as where none was ever given."""
-    rules = field.GetOptions().Extensions[options_pb2.field]
+    rules = field.GetOptions().Extensions[options_pb2.field_rules]
     if not rules.HasField("default_value"):
         raise ValueError(f"{field.full_name} states no default")
     return rules.default_value

@@ -5,7 +5,7 @@ from typing import Final
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
-from workflow_api.v1.options_pb2 import FieldRules, field
+from workflow_api.v1.options_pb2 import FieldRules, field_rules
 
 TIMESTAMP: Final = "google.protobuf.Timestamp"
 INTEGERS: Final = frozenset(
@@ -20,7 +20,7 @@ INTEGERS: Final = frozenset(
 
 def rules_of(descriptor: FieldDescriptor) -> FieldRules:
     """Returns the bounds and the JSON form of a field."""
-    rules: FieldRules = descriptor.GetOptions().Extensions[field]
+    rules: FieldRules = descriptor.GetOptions().Extensions[field_rules]
     return rules
 
 

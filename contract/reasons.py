@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from workflow_api.v1.errors_pb2 import ErrorDetail, ErrorReason, error
+from workflow_api.v1.errors_pb2 import ErrorDetail, ErrorReason, error_rules
 
 ERROR_DOMAIN: Final = "workflow-api"
 """The `domain` of the google.rpc.ErrorInfo of every refusal."""
@@ -46,7 +46,7 @@ def code_of(reason: int) -> str:
 def _read_rules() -> dict[int, ErrorRule]:
     rules = {}
     for value in ErrorReason.DESCRIPTOR.values:
-        options = value.GetOptions().Extensions[error]
+        options = value.GetOptions().Extensions[error_rules]
         if options.http_status:
             rules[value.number] = ErrorRule(
                 reason=ErrorReason.ValueType(value.number),

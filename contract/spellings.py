@@ -6,7 +6,7 @@ from typing import Final
 
 from google.protobuf.descriptor import EnumDescriptor, EnumValueDescriptor
 
-from workflow_api.v1.options_pb2 import Scope, spelling
+from workflow_api.v1.options_pb2 import Scope, enum_spelling
 
 
 def spellings(enum: EnumDescriptor) -> dict[int, str | None]:
@@ -15,7 +15,7 @@ def spellings(enum: EnumDescriptor) -> dict[int, str | None]:
 
 
 def _spelling(enum: EnumDescriptor, value: EnumValueDescriptor) -> str:
-    stated: str = value.GetOptions().Extensions[spelling]
+    stated: str = value.GetOptions().Extensions[enum_spelling]
     return stated or value.name.removeprefix(_prefix(enum)).lower()
 
 

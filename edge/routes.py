@@ -24,7 +24,7 @@ from workflow_api.v1.options_pb2 import (
     Access,
     MethodRules,
     Scope,
-    method,
+    method_rules,
 )
 
 BASE: Final = "/api/v1"
@@ -143,7 +143,7 @@ class _Node:
 def _routes(methods: Mapping[str, MethodDescriptor]) -> Iterator[Route]:
     for name, descriptor in methods.items():
         options: MethodOptions = descriptor.GetOptions()
-        rules: MethodRules = options.Extensions[method]
+        rules: MethodRules = options.Extensions[method_rules]
         rule: HttpRule = options.Extensions[http]  # type: ignore[index] # its stub calls the extension a descriptor
         _check_access(name, rules, routed=rule.WhichOneof("pattern") is not None)
         if rules.access in _ROUTED:

@@ -26,7 +26,7 @@ from edge.routes import BASE, RouteTable
 from edge.settings import EdgeSettings
 from edge.usage import UsageRecorder
 from telemetry import Family
-from workflow_api.v1.keys_pb2 import UsageRecord
+from workflow_api.v1.usage_pb2 import UsageRecord
 
 _UNDER_BASE: Final = BASE + "/"
 

@@ -6,15 +6,32 @@ from typing import Final
 
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 
-from workflow_api.v1 import deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, users_pb2, workflows_pb2
+from workflow_api.v1 import (
+    audit_pb2,
+    caller_pb2,
+    deployment_pb2,
+    edge_pb2,
+    keys_pb2,
+    outputs_pb2,
+    runs_pb2,
+    sessions_pb2,
+    usage_pb2,
+    users_pb2,
+    workflows_pb2,
+)
 
 FILES: Final[tuple[FileDescriptor, ...]] = (
     deployment_pb2.DESCRIPTOR,
+    audit_pb2.DESCRIPTOR,
+    caller_pb2.DESCRIPTOR,
     keys_pb2.DESCRIPTOR,
+    usage_pb2.DESCRIPTOR,
+    edge_pb2.DESCRIPTOR,
     workflows_pb2.DESCRIPTOR,
     runs_pb2.DESCRIPTOR,
     outputs_pb2.DESCRIPTOR,
     users_pb2.DESCRIPTOR,
+    sessions_pb2.DESCRIPTOR,
 )
 
 METHODS: Final[Mapping[str, MethodDescriptor]] = MappingProxyType(

@@ -13,10 +13,11 @@ from edge.channel import Channel
 from edge.errors import Refusal
 from edge.settings import EdgeSettings
 from telemetry import Family
-from workflow_api.v1.keys_pb2 import RecordUsageRequest, UsageRecord
+from workflow_api.v1.edge_pb2 import RecordUsageRequest
+from workflow_api.v1.usage_pb2 import UsageRecord
 
-_RPC: Final = "/workflow_api.v1.KeysService/RecordUsage"
 _METADATA: Final = ((ACTOR, "edge"),)
+_RPC: Final = "/workflow_api.v1.EdgeService/RecordUsage"
 _BATCH_RECORDS: Final = 1000
 _LAST_SECONDS: Final = 5.0
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ROOT / "protos"
 GENERATED = ROOT / "generated"
 PACKAGE = Path("workflow_api") / "v1"
-VENDORED = Path("google") / "api"
+VENDORED = (Path("google") / "api", Path("google") / "rpc")
 
 
 def generate(target: Path) -> None:
@@ -68,16 +68,16 @@ def differences(expected: Path, actual: Path) -> list[str]:
 
 
 def vendored_differences() -> list[str]:
-    """Names every proto under `protos/google/api` that is not byte for byte the installed googleapis-common-protos'."""
+    """Names every proto under `protos/google` that is not byte for byte the installed googleapis-common-protos'."""
     installed = {
-        Path(file).name: Path(str(file.locate()))
+        Path(file): Path(str(file.locate()))
         for file in metadata.files("googleapis-common-protos") or []
-        if Path(file).parent == VENDORED
+        if Path(file).parent in VENDORED
     }
     return [
         f"differs    {path.relative_to(ROOT)}"
-        for path in sorted((PROTOS / VENDORED).glob("*.proto"))
-        if path.name not in installed or installed[path.name].read_bytes() != path.read_bytes()
+        for path in sorted((PROTOS / "google").rglob("*.proto"))
+        if (name := path.relative_to(PROTOS)) not in installed or installed[name].read_bytes() != path.read_bytes()
     ]
 
 

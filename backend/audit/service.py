@@ -7,15 +7,13 @@ from backend.clock import DAY_MS
 from backend.errors import invalid
 from backend.services import Services
 from contract.defaults import given_or_default
-from workflow_api.v1 import deployment_pb2
+from workflow_api.v1 import audit_pb2
 
 _ROUTE: Final = "audit"
 _WINDOW_MS: Final = 90 * DAY_MS
 
 
-def audit_page(
-    services: Services, request: deployment_pb2.ListAuditRecordsRequest
-) -> deployment_pb2.ListAuditRecordsResponse:
+def audit_page(services: Services, request: audit_pb2.ListAuditRecordsRequest) -> audit_pb2.ListAuditRecordsResponse:
     """A page of audit records, newest first.
 
     Raises:
@@ -35,9 +33,9 @@ def audit_page(
     )
     shown = rows[:limit]
     more = len(rows) > limit
-    return deployment_pb2.ListAuditRecordsResponse(
+    return audit_pb2.ListAuditRecordsResponse(
         items=[
-            deployment_pb2.AuditRecord(
+            audit_pb2.AuditRecord(
                 at_ms=row.at, actor=row.actor, action=row.action, target=row.target, details=row.details
             )
             for row in shown

@@ -5,7 +5,6 @@ from typing import Any
 import grpc
 
 from backend.audit import sql as audit
-from backend.audit.service import audit_page
 from backend.deployment import sql
 from backend.key_changes import KeyChanges
 from backend.rpc.interceptors import caller_of
@@ -62,12 +61,6 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
             return row
 
         return self._message(self._services.database.write(work))
-
-    def ListAuditRecords(
-        self, request: deployment_pb2.ListAuditRecordsRequest, context: grpc.ServicerContext
-    ) -> deployment_pb2.ListAuditRecordsResponse:
-        """Audit records, newest first."""
-        return audit_page(self._services, request)
 
     def _message(self, row: Any) -> deployment_pb2.Deployment:
         return deployment_pb2.Deployment(

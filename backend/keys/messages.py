@@ -5,7 +5,7 @@ from typing import Any
 
 from backend.clock import to_timestamp
 from backend.keys.rules import scope_numbers, state_of
-from workflow_api.v1 import keys_pb2
+from workflow_api.v1 import edge_pb2, keys_pb2
 
 _MODES = {
     "all_active": keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE,
@@ -53,10 +53,10 @@ def key_record(row: Any, now: int) -> keys_pb2.KeyRecord:
     )
 
 
-def mirrored_key(row: Any) -> keys_pb2.MirroredKey:
+def mirrored_key(row: Any) -> edge_pb2.MirroredKey:
     """The key as an edge mirrors it: hashes and rules."""
     previous = row.previous_secret_sha256 is not None
-    return keys_pb2.MirroredKey(
+    return edge_pb2.MirroredKey(
         key_id=row.key_id,
         deployment_id=row.deployment_id,
         secret_sha256=bytes.fromhex(row.secret_sha256),

@@ -1,4 +1,4 @@
-"""What an administrator does with keys; each change is one audited transaction that every edge hears of."""
+"""Administration of keys: each change is one audited transaction, of which every edge is notified."""
 
 import json
 from collections.abc import Callable
@@ -31,14 +31,14 @@ class Issued:
 
 
 class KeyAdministration:
-    """Creates, edits, rotates, revokes and deletes keys (SPEC.md, API key lifecycle)."""
+    """Creates, updates, rotates, revokes and deletes keys (SPEC.md, API key lifecycle)."""
 
     def __init__(self, services: Services, changes: KeyChanges) -> None:
         self._services = services
         self._changes = changes
 
     def create(self, request: keys_pb2.CreateKeyRequest, actor: str) -> Issued:
-        """Makes a key."""
+        """Creates a key."""
         access = request.workflow_access if request.HasField("workflow_access") else _ALL_ACTIVE
         days = given_or_default(request, "expires_days")
         problems = [
@@ -84,14 +84,14 @@ class KeyAdministration:
 
         return Issued(self._services.database.write(work), f"{key_id}.{secret}", external_id)
 
-    def edit(self, request: keys_pb2.EditKeyRequest, actor: str) -> Issued:
+    def update(self, request: keys_pb2.UpdateKeyRequest, actor: str) -> Issued:
         """Changes what the request names (SPEC.md: every field except the deployment)."""
-        rules.refuse(_edit_problems(request))
+        rules.refuse(_update_problems(request))
 
         def change(tx: Tx, row: Any) -> dict[str, object]:
             if request.HasField("workflow_access"):
                 _refuse_unknown_workflows(tx, request.workflow_access)
-            return _edited_columns(request, row)
+            return _updated_columns(request, row)
 
         return Issued(self._change(request.key_id, actor, "key.edited", change, show_changes=True))
 
@@ -174,7 +174,7 @@ class KeyAdministration:
         tx.after_commit(self._changes.notify)
 
 
-def _edit_problems(request: keys_pb2.EditKeyRequest) -> list[rules.Problem]:
+def _update_problems(request: keys_pb2.UpdateKeyRequest) -> list[rules.Problem]:
     problems: list[rules.Problem] = []
     if request.HasField("scopes"):
         problems += rules.scope_problems(request.scopes.scopes)
@@ -189,7 +189,7 @@ def _edit_problems(request: keys_pb2.EditKeyRequest) -> list[rules.Problem]:
     return problems
 
 
-def _edited_columns(request: keys_pb2.EditKeyRequest, row: Any) -> dict[str, object]:
+def _updated_columns(request: keys_pb2.UpdateKeyRequest, row: Any) -> dict[str, object]:
     columns: dict[str, object] = {
         field.name: value
         for field, value in request.ListFields()

@@ -10,7 +10,7 @@ from backend.clock import HOUR_MS
 from backend.storage.database import Tx
 from backend.storage.statements import prepare
 from backend.storage.tables.keys import usage_hours, usage_records
-from workflow_api.v1 import keys_pb2
+from workflow_api.v1 import usage_pb2
 
 _INSERT = prepare(insert(usage_records), [column.name for column in usage_records.columns])
 _BATCH_KNOWN = prepare(
@@ -42,7 +42,7 @@ _HOURS_OF_ALL = prepare(_HOURS)
 _HOURS_OF_KEY = prepare(_HOURS.where(usage_hours.c.key_id == bindparam("key_id")))
 
 
-def keep(tx: Tx, batch_id: str, records: Sequence[keys_pb2.UsageRecord]) -> None:
+def keep(tx: Tx, batch_id: str, records: Sequence[usage_pb2.UsageRecord]) -> None:
     """Writes a batch, unless it was written before."""
     if tx.one(_BATCH_KNOWN, batch_id=batch_id) is not None:
         return

@@ -1,4 +1,4 @@
-"""Who may call what over certificates: the identities that one proves, and the RPCs that each was given."""
+"""Decides which RPCs the identity of a client certificate may call, from the options of the protos and the settings."""
 
 import functools
 import logging
@@ -14,43 +14,18 @@ from backend.rpc.interceptors import caller_of
 from workflow_api.v1 import options_pb2
 
 ACT_FOR_KEYS: Final = "act-for-keys"
-EDGE: Final = "edge"
-ADMINISTRATION: Final = "administration"
-CONSOLE: Final = "console"
 
-_KEYS: Final = "/workflow_api.v1.KeysService"
-_RUNS: Final = "/workflow_api.v1.RunsService"
-_USERS: Final = "/workflow_api.v1.UsersService"
-_WORKFLOWS: Final = "/workflow_api.v1.WorkflowsService"
-_EDGES_OWN: Final = frozenset({f"{_KEYS}/GetKeyMirror", f"{_KEYS}/WatchKeys", f"{_KEYS}/RecordUsage"})
-# What people say of themselves passes only through where they sign in.
-_CONSOLES_OWN: Final = frozenset(
-    {f"{_USERS}/SignIn", f"{_USERS}/GetSession", f"{_USERS}/SignOut", f"{_USERS}/ChangePassword"}
-)
-_ADMINISTRATORS_READS: Final = frozenset(
-    {
-        f"{_WORKFLOWS}/ListWorkflows",
-        f"{_RUNS}/ListRuns",
-        f"{_RUNS}/GetRun",
-        f"{_RUNS}/ListRunSteps",
-        f"{_RUNS}/ListRunEvents",
-    }
-)
-_CONSOLES_CALLS: Final = frozenset(
-    {
-        "/workflow_api.v1.OutputsService/ListOutputs",
-        # Beside what it reads, for administrators; the contents of outputs stay with the API.
-        f"{_RUNS}/CancelRun",
-    }
-)
-_OF_KEYS: Final = frozenset({options_pb2.ACCESS_ANY_KEY, options_pb2.ACCESS_SCOPE})
+_EDGE: Final = options_pb2.CALLER_ROLE_EDGE
+_CONSOLE: Final = options_pb2.CALLER_ROLE_CONSOLE
+_WATCH_HEALTH: Final = frozenset({_EDGE, _CONSOLE})
+_ON_BEHALF_OF_KEYS: Final = frozenset({options_pb2.ACCESS_ANY_KEY, options_pb2.ACCESS_SCOPE})
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What an identity may call: RPCs by their full name, whole services, and whether in the name of keys."""
+    """The RPCs and whole services that an identity may call, by full name, and whether in the name of keys."""
 
     rpcs: frozenset[str] = frozenset()
     services: frozenset[str] = frozenset()
@@ -61,11 +36,11 @@ class Grant:
 
 
 class Access:
-    """What every identity may call; one that is not named may call nothing.
+    """The grants of every identity; one that is not named may call nothing.
 
     Args:
-        rpcs: Every RPC that there is, with the access that it declares.
-        identities: By `dns:<name>` or `uri:<URI>`, what it is given: `edge`, `administration`, `console`,
+        rpcs: Every RPC with the rules that its proto states.
+        identities: By `dns:<name>` or `uri:<URI>`, what it is given: a role as `edge`, `administration` or `console`,
             `act-for-keys`, a service as `workflow_api.v1.RunsService`, or an RPC as
             `/workflow_api.v1.RunsService/GetRun`.
 
@@ -73,19 +48,11 @@ class Access:
         ValueError: what is given to an identity does not exist.
     """
 
-    def __init__(
-        self, rpcs: Mapping[str, options_pb2.Access.ValueType], identities: Mapping[str, Sequence[str]]
-    ) -> None:
-        self._of_keys = frozenset(rpc for rpc, access in rpcs.items() if access in _OF_KEYS)
-        internal = {rpc for rpc, access in rpcs.items() if access == options_pb2.ACCESS_INTERNAL}
-        administration = Grant(frozenset(internal - _EDGES_OWN - _CONSOLES_OWN) | _ADMINISTRATORS_READS)
+    def __init__(self, rpcs: Mapping[str, options_pb2.MethodRules], identities: Mapping[str, Sequence[str]]) -> None:
+        self._of_keys = frozenset(rpc for rpc, rules in rpcs.items() if rules.access in _ON_BEHALF_OF_KEYS)
         services = {rpc.split("/")[1] for rpc in rpcs} | {health.SERVICE_NAME, reflection.SERVICE_NAME}
         self._known: dict[str, Grant] = {
-            EDGE: Grant(
-                frozenset(rpcs.keys() - internal) | _EDGES_OWN, frozenset({health.SERVICE_NAME}), acts_for_keys=True
-            ),
-            ADMINISTRATION: administration,
-            CONSOLE: administration | Grant(_CONSOLES_OWN | _CONSOLES_CALLS, frozenset({health.SERVICE_NAME})),
+            **{_spelling(role): _role_grant(role, rpcs) for role in options_pb2.CallerRole.values() if role},
             ACT_FOR_KEYS: Grant(acts_for_keys=True),
             **{rpc: Grant(frozenset({rpc})) for rpc in rpcs},
             **{service: Grant(services=frozenset({service})) for service in services},
@@ -96,9 +63,10 @@ class Access:
         }
 
     def refusal(self, identities: Iterable[str], rpc: str, *, names_a_key: bool) -> str | None:
-        """Why a caller with these identities may not make a call; None where it may.
+        """Returns why a caller with these identities may not make a call; None where it may.
 
-        Who acts for keys names one wherever the RPC is a key's: without one nothing would limit its reach.
+        A caller that acts for keys must name one wherever the RPC belongs to keys: without one nothing would limit
+        which runs and workflows it sees.
         """
         grant = functools.reduce(Grant.__or__, (self._grants.get(name, Grant()) for name in identities), Grant())
         if rpc not in grant.rpcs and rpc.split("/")[1] not in grant.services:
@@ -116,6 +84,24 @@ class Access:
         return grant
 
 
+def _role_grant(role: options_pb2.CallerRole.ValueType, rpcs: Mapping[str, options_pb2.MethodRules]) -> Grant:
+    """Returns what the protos grant to a role, and the health service where the role watches it."""
+    roles = {role, options_pb2.CALLER_ROLE_ADMINISTRATION} if role == _CONSOLE else {role}
+    return Grant(
+        frozenset(
+            rpc
+            for rpc, rules in rpcs.items()
+            if roles.intersection(rules.callers) or (role == _EDGE and rules.access != options_pb2.ACCESS_INTERNAL)
+        ),
+        frozenset({health.SERVICE_NAME}) if role in _WATCH_HEALTH else frozenset(),
+        acts_for_keys=role == _EDGE,
+    )
+
+
+def _spelling(role: options_pb2.CallerRole.ValueType) -> str:
+    return options_pb2.CallerRole.Name(role).removeprefix("CALLER_ROLE_").lower()
+
+
 class AccessInterceptor(grpc.ServerInterceptor):
     """Refuses with PERMISSION_DENIED what the caller's certificate is not given, before any servicer sees it."""
 
@@ -124,7 +110,7 @@ class AccessInterceptor(grpc.ServerInterceptor):
         self._guarded: dict[str, Any] = {}
 
     def intercept_service(self, continuation: Callable[[Any], Any], details: Any) -> Any:
-        """Put the check before the handler of the call; what does not exist has none."""
+        """Puts the check before the handler of the call; an RPC that does not exist has no handler."""
         rpc: str = details.method
         guarded = self._guarded.get(rpc)
         if guarded is None:
@@ -142,7 +128,7 @@ class AccessInterceptor(grpc.ServerInterceptor):
 
 
 def identities_of(context: grpc.ServicerContext) -> list[str]:
-    """The names that the caller's certificate bears, as settings write them."""
+    """Returns the names in the caller's certificate, as settings write them."""
     proven: Mapping[str, Any] = context.auth_context()
     return [
         *(f"dns:{name.decode().lower()}" for name in proven.get("peer_dns", ())),

@@ -31,7 +31,7 @@ class Handler:
     """One RPC, wrapped: `call(request, context)` never raises and answers an error by status and trailer."""
 
     call: Callable[[Any, grpc.ServicerContext], Any]
-    access: options_pb2.Access.ValueType
+    rules: options_pb2.MethodRules
     streaming: bool
     point_read: bool
     request_class: type[Message]
@@ -52,15 +52,17 @@ def handlers_of(servicer: object, service: ServiceDescriptor) -> dict[str, Handl
     """Wraps every method of a servicer, keyed by `/package.Service/Method`.
 
     Raises:
-        ValueError: an RPC declares no access, or the servicer does not implement it.
+        ValueError: an RPC does not declare who may call it, or the servicer does not implement it.
     """
     return {f"/{service.full_name}/{method.name}": _handler(servicer, method) for method in service.methods}
 
 
 def _handler(servicer: object, method: MethodDescriptor) -> Handler:
-    rules = method.GetOptions().Extensions[options_pb2.method]
+    rules = method.GetOptions().Extensions[options_pb2.method_rules]
     if rules.access == options_pb2.ACCESS_UNSPECIFIED:
         raise ValueError(f"{method.full_name} declares no access")
+    if rules.access == options_pb2.ACCESS_INTERNAL and not rules.callers:
+        raise ValueError(f"{method.full_name} is internal and names no role that may call it")
     if method.name not in vars(type(servicer)):
         raise ValueError(f"{type(servicer).__name__} does not implement {method.full_name}")
     behaviour = getattr(servicer, method.name)
@@ -71,7 +73,7 @@ def _handler(servicer: object, method: MethodDescriptor) -> Handler:
             if method.server_streaming
             else _wrap_unary(behaviour, response_class, method.full_name)
         ),
-        access=rules.access,
+        rules=rules,
         streaming=method.server_streaming,
         point_read=rules.point_read,
         request_class=GetMessageClass(method.input_type),

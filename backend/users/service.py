@@ -1,4 +1,4 @@
-"""What an administrator does with people; each change is one audited transaction."""
+"""Administration of people: each change is one audited transaction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ class UserAdministration:
         self._passwords = passwords
         self._limit = limit
 
-    def add(self, name: str, role: int, actor: str) -> tuple[Any, str]:
+    def create(self, name: str, role: int, actor: str) -> tuple[Any, str]:
         """Adds a person, or takes back one who was disabled; returns the row and the password, which is not kept."""
         if role not in ROLE_NAMES:
             raise invalid("role", f"must be {' or '.join(ROLE_NAMES.values())}")

@@ -97,8 +97,8 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
             items=[workflows_pb2.AppliedResource(**one._asdict()) for one in applied]
         )
 
-    def SetWorkflowStatus(
-        self, request: workflows_pb2.SetWorkflowStatusRequest, context: grpc.ServicerContext
+    def UpdateWorkflowStatus(
+        self, request: workflows_pb2.UpdateWorkflowStatusRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.Workflow:
         """Switches a workflow on or off; asking for the status it has changes nothing."""
         status = _SETTABLE.get(request.status)

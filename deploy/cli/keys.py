@@ -9,12 +9,12 @@ from deploy.cli.options import ANY, DEFAULT_GRPC, Grpc, Json, KeyId, comma_separ
 from deploy.cli.printing import Column, Record, print_details, print_json, print_table
 from deploy.cli.records import record_of, with_timestamps
 from deploy.client.backend import connected
-from workflow_api.v1 import keys_pb2, options_pb2
+from workflow_api.v1 import keys_pb2, options_pb2, usage_pb2
 
 SCOPES: Final[Mapping[str, options_pb2.Scope.ValueType]] = {
     spelling: options_pb2.Scope.Value(value.name)
     for value in options_pb2.Scope.DESCRIPTOR.values
-    if (spelling := value.GetOptions().Extensions[options_pb2.spelling])
+    if (spelling := value.GetOptions().Extensions[options_pb2.enum_spelling])
 }
 
 SCOPES_HELP: Final = f"Comma-separated: {', '.join(SCOPES)}. runs:create brings workflows:read with it."
@@ -117,7 +117,7 @@ def edit(
     as_json: Json = False,
 ) -> None:
     """Change what is given; all else stays, credentials too."""
-    request = keys_pb2.EditKeyRequest(
+    request = keys_pb2.UpdateKeyRequest(
         key_id=key_id,
         name=name,
         description=description,
@@ -132,7 +132,7 @@ def edit(
         max_concurrent_runs=max_concurrent,
     )
     with connected(grpc) as backend:
-        show_key(backend.call(backend.keys.EditKey, request), as_json=as_json)
+        show_key(backend.call(backend.keys.UpdateKey, request), as_json=as_json)
 
 
 @command.command("rotate")
@@ -182,11 +182,11 @@ def usage(
     """List the latest calls with their outcome."""
     with connected(grpc) as backend:
         if by_hour:
-            hours = keys_pb2.ListUsageHoursRequest(key_id=key_id, limit=limit)
-            items = record_of(backend.call(backend.keys.ListUsageHours, hours))["items"]
+            hours = usage_pb2.ListUsageHoursRequest(key_id=key_id, limit=limit)
+            items = record_of(backend.call(backend.usage.ListUsageHours, hours))["items"]
         else:
-            records = keys_pb2.ListUsageRequest(key_id=key_id, limit=limit)
-            items = record_of(backend.call(backend.keys.ListUsage, records))["items"]
+            records = usage_pb2.ListUsageRecordsRequest(key_id=key_id, limit=limit)
+            items = record_of(backend.call(backend.usage.ListUsageRecords, records))["items"]
     items = [with_timestamps(item) for item in items]
     if as_json:
         print_json({"items": items})

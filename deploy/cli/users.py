@@ -36,9 +36,9 @@ def add(
     """Add a person, or take back a disabled one; show the password this once."""
     if role not in ROLES:
         raise typer.BadParameter(f"{role!r} is no role; allowed are {', '.join(ROLES)}", param_hint="--role")
-    request = users_pb2.AddUserRequest(name=name, role=ROLES[role])
+    request = users_pb2.CreateUserRequest(name=name, role=ROLES[role])
     with connected(grpc) as backend:
-        show_password(backend.call(backend.users.AddUser, request), as_json=as_json)
+        show_password(backend.call(backend.users.CreateUser, request), as_json=as_json)
 
 
 @command.command("list")
@@ -68,8 +68,8 @@ def disable(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> Non
 def reset_password(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Make a new password, show it this once, and end the person's sessions."""
     with connected(grpc) as backend:
-        request = users_pb2.ResetPasswordRequest(name=name)
-        show_password(backend.call(backend.users.ResetPassword, request), as_json=as_json)
+        request = users_pb2.ResetUserPasswordRequest(name=name)
+        show_password(backend.call(backend.users.ResetUserPassword, request), as_json=as_json)
 
 
 def user_record(user: users_pb2.User) -> dict[str, Any]:

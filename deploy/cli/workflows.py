@@ -84,8 +84,8 @@ def deactivate(workflow: Workflow, grpc: Grpc = DEFAULT_GRPC, as_json: Json = Fa
 def set_status(workflow: str, status: workflows_pb2.WorkflowStatus.ValueType, grpc: str, *, as_json: bool) -> None:
     """Change a workflow's status and print the workflow."""
     with connected(grpc) as backend:
-        request = workflows_pb2.SetWorkflowStatusRequest(workflow=workflow, status=status)
-        record = record_of(backend.call(backend.workflows.SetWorkflowStatus, request))
+        request = workflows_pb2.UpdateWorkflowStatusRequest(workflow=workflow, status=status)
+        record = record_of(backend.call(backend.workflows.UpdateWorkflowStatus, request))
     if as_json:
         print_json(record)
     else:

@@ -20,6 +20,7 @@ from edge.http.request_id import request_id_from
 from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub
 from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
 from workflow_api.v1.runs_pb2_grpc import RunsServiceStub
+from workflow_api.v1.usage_pb2_grpc import UsageServiceStub
 from workflow_api.v1.users_pb2_grpc import UsersServiceStub
 from workflow_api.v1.workflows_pb2_grpc import WorkflowsServiceStub
 
@@ -48,6 +49,7 @@ class Backend:
         self.health = HealthStub(channel)
         self.keys = KeysServiceStub(channel)
         self.runs = RunsServiceStub(channel)
+        self.usage = UsageServiceStub(channel)
         self.users = UsersServiceStub(channel)
         self.workflows = WorkflowsServiceStub(channel)
         self._metadata = ((metadata.ACTOR, actor), (metadata.REQUEST_ID, request_id))

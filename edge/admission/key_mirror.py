@@ -11,10 +11,10 @@ from edge.admission.keyring import Keyring
 from edge.channel import Channel
 from edge.errors import Refusal
 from edge.settings import EdgeSettings
-from workflow_api.v1.keys_pb2 import GetKeyMirrorRequest, KeyMirror, WatchKeysRequest
+from workflow_api.v1.edge_pb2 import GetKeyMirrorRequest, KeyMirror, WatchKeyMirrorRequest
 
-_WATCH: Final = "/workflow_api.v1.KeysService/WatchKeys"
-_GET: Final = "/workflow_api.v1.KeysService/GetKeyMirror"
+_WATCH: Final = "/workflow_api.v1.EdgeService/WatchKeyMirror"
+_GET: Final = "/workflow_api.v1.EdgeService/GetKeyMirror"
 _FIRST_PAUSE: Final = 0.1
 _METADATA: Final = ((ACTOR, "edge"),)
 
@@ -51,7 +51,7 @@ class KeyMirrorFollower:
         pause = _FIRST_PAUSE
         while True:
             try:
-                request = WatchKeysRequest(heartbeat_seconds=heartbeat)
+                request = WatchKeyMirrorRequest(heartbeat_seconds=heartbeat)
                 until = monotonic() + self._settings.mirror_renewal_seconds
                 async with aclosing(self._channel.stream(_WATCH, request, _METADATA, 3 * heartbeat)) as mirrors:
                     async for mirror in mirrors:

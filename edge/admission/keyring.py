@@ -11,7 +11,7 @@ from typing import Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.admission.source_address import AddressRanges
-from workflow_api.v1.keys_pb2 import KeyMirror, MirroredKey
+from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
 
 _BEARER: Final = re.compile(r"(?i:bearer) +(ak_[A-Za-z0-9]{6,64})\.([A-Za-z0-9_-]{16,256})", re.ASCII)
 _EXTERNAL_ID: Final = re.compile(r"[A-Za-z0-9_-]{8,256}")

@@ -14,7 +14,7 @@ from edge.codec.body_fields import BodyReader, body_reader
 from edge.codec.findings import Findings
 from edge.codec.query import parse_query
 from edge.codec.text_fields import HeaderReader, PathReader, QueryReader, header_reader, path_reader, query_reader
-from workflow_api.v1.options_pb2 import FieldRules, method
+from workflow_api.v1.options_pb2 import FieldRules, method_rules
 
 Headers = Callable[[str], Sequence[str]]
 """Gives all values of a request header, none for one that was not sent."""
@@ -106,4 +106,4 @@ class RequestCodec:
 def _is_id(rpc: MethodDescriptor, field: FieldDescriptor) -> bool:
     """Tell whether the field names something that the RPC may not find: `run_id`, where it has `run_not_found`."""
     name = f"{field.name.removesuffix('_id')}_not_found"
-    return any(code_of(reason) == name for reason in rpc.GetOptions().Extensions[method].errors)
+    return any(code_of(reason) == name for reason in rpc.GetOptions().Extensions[method_rules].errors)

@@ -14,7 +14,7 @@ from edge.console.sign_in_queue import SignInQueue
 from edge.console.source import source_of
 from edge.console.visit import Redirect, View
 from edge.errors import Refusal
-from workflow_api.v1.users_pb2 import ChangePasswordRequest, SignInRequest, SignOutRequest
+from workflow_api.v1.sessions_pb2 import ChangePasswordRequest, SignInRequest, SignOutRequest
 
 SIGN_IN: Final = "/sign-in"
 SIGN_OUT: Final = "/sign-out"
@@ -53,7 +53,7 @@ class Account:
         address = source_of(request, self._settings.client_address)
         asked = SignInRequest(name=name, password=_first(form, "password"), address=address)
         try:
-            session = await self._queue.run(address, lambda: services(CONSOLE).call("UsersService/SignIn", asked))
+            session = await self._queue.run(address, lambda: services(CONSOLE).call("SessionsService/SignIn", asked))
         except Refusal as refusal:
             if refusal.code not in _SAID_ON_FORM:
                 raise
@@ -63,7 +63,7 @@ class Account:
         if visitor.user is not None:
             # Whoever has just signed in is not kept out by a session that could not be ended.
             with suppress(Refusal):
-                await services(visitor.actor).call("UsersService/SignOut", SignOutRequest(token=visitor.secret))
+                await services(visitor.actor).call("SessionsService/SignOut", SignOutRequest(token=visitor.secret))
         to = PASSWORD if session.user.password_is_temporary else then
         response = self._answers.redirect(visitor, Redirect(to))
         self._sessions.begin(response, session.token)
@@ -76,7 +76,7 @@ class Account:
         response = self._answers.redirect(visitor, Redirect(SIGN_IN))
         if visitor.user is not None:
             await self._form(request, visitor)
-            await services(visitor.actor).call("UsersService/SignOut", SignOutRequest(token=visitor.secret))
+            await services(visitor.actor).call("SessionsService/SignOut", SignOutRequest(token=visitor.secret))
         self._sessions.end(response, "You have signed out.")
         return response
 
@@ -96,7 +96,7 @@ class Account:
         )
         calls = services(visitor.actor)
         try:
-            await self._queue.run(address, lambda: calls.call("UsersService/ChangePassword", asked))
+            await self._queue.run(address, lambda: calls.call("SessionsService/ChangePassword", asked))
         except Refusal as refusal:
             if refusal.code == "unauthorized":  # the session has ended meanwhile
                 return self._answers.redirect(visitor, Redirect(SIGN_IN))

@@ -11,10 +11,10 @@ from edge.console.visit import Visit
 from workflow_api.v1.keys_pb2 import (
     AllowedHours,
     CreateKeyRequest,
-    EditKeyRequest,
     KeyRecord,
     ScopeList,
     SourceAllowList,
+    UpdateKeyRequest,
     WorkflowAccess,
 )
 from workflow_api.v1.options_pb2 import Scope
@@ -100,7 +100,7 @@ def create_request(form: KeyForm) -> CreateKeyRequest:
     return CreateKeyRequest(**read(form)._asdict())
 
 
-def edit_request(record: KeyRecord, form: KeyForm) -> EditKeyRequest:
+def edit_request(record: KeyRecord, form: KeyForm) -> UpdateKeyRequest:
     """Return the request that makes of a key what the form says: it names only what differs.
 
     Raises:
@@ -117,7 +117,7 @@ def edit_request(record: KeyRecord, form: KeyForm) -> EditKeyRequest:
         changed["source_allow_list"] = SourceAllowList(ranges=wanted.source_allow_list)
     if "allowed_hours" in changed and wanted.allowed_hours is None:
         changed["clear_allowed_hours"] = True
-    return EditKeyRequest(key_id=record.key.key_id, **changed)
+    return UpdateKeyRequest(key_id=record.key.key_id, **changed)
 
 
 def read(form: KeyForm) -> Properties:

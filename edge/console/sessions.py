@@ -11,7 +11,8 @@ from edge.console.settings import ConsoleSettings
 from edge.console.tokens import open_notice, seal_notice
 from edge.console.visit import Services
 from edge.errors import Refusal
-from workflow_api.v1.users_pb2 import GetSessionRequest, User
+from workflow_api.v1.sessions_pb2 import GetSessionRequest
+from workflow_api.v1.users_pb2 import User
 
 NewServices = Callable[[str], Services]
 """Makes the services of one request, for who is to stand in the audit."""
@@ -61,7 +62,7 @@ class Sessions:
         token = self._cookie(request, self._session)
         if token:
             try:
-                session = await services(CONSOLE).call("UsersService/GetSession", GetSessionRequest(token=token))
+                session = await services(CONSOLE).call("SessionsService/GetSession", GetSessionRequest(token=token))
             except Refusal as refusal:
                 if refusal.code not in _NO_SESSION:
                     raise

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from edge.console.charts import Bar
 from edge.console.times import DAY_MS, HOUR_MS, day, hour
-from workflow_api.v1.keys_pb2 import UsageHour
+from workflow_api.v1.usage_pb2 import UsageHour
 
 KINDS: Final = ("answered", "refused", "failed")
 """What became of calls: an answer, a 4xx, a 5xx."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor, ServiceDescriptor
 
 from contract.fields import INTEGERS, public_fields
 from contract.spellings import spellings
@@ -17,7 +17,7 @@ from edge.openapi.request_schemas import RequestSchemas, bounded
 from edge.openapi.samples import BODIES, sample
 from edge.openapi.schemas import ResponseSchemas, Schema
 from edge.routes import Route
-from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE, FieldRules, Scope
+from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE, FieldRules, Scope, route_tag
 
 _SCOPES: Final = spellings(Scope.DESCRIPTOR)
 _SENTENCE: Final = re.compile(r"[.;] ")
@@ -45,7 +45,7 @@ def operation(
     text = comments()[rpc.full_name]
     operation: dict[str, Any] = {
         "operationId": operation_id(route),
-        "tags": [rpc.containing_service.name.removesuffix("Service")],
+        "tags": [_tag(rpc.containing_service)],
         "summary": _SENTENCE.split(text, maxsplit=1)[0].rstrip("."),
         "description": f"{text}\n\n{_access(route)}",
         "parameters": _parameters(route),
@@ -65,6 +65,11 @@ def operation(
     if route.access == ACCESS_PUBLIC:
         operation["security"] = []
     return operation
+
+
+def _tag(service: ServiceDescriptor) -> str:
+    stated: str = service.GetOptions().Extensions[route_tag]
+    return stated or service.name.removesuffix("Service")
 
 
 def _body(route: Route, requests: RequestSchemas) -> Schema:

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import NewPerson, Screen
 from tests.support.client import Caller
 from tests.support.service import Service
-from workflow_api.v1.deployment_pb2 import ListAuditRecordsRequest
+from workflow_api.v1.audit_pb2 import ListAuditRecordsRequest
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER
 
 
@@ -55,7 +55,7 @@ def test_an_approver_decides_what_waits_and_sees_the_run_go_on(
     expect(screen.page.locator("#log")).to_contain_text("run.completed")
     expect(screen.page.locator("#approvals")).to_be_empty()
     assert caller.wait(run_id)["status"] == "completed"
-    record = console.admin.deployment.ListAuditRecords(ListAuditRecordsRequest(target=approval_id)).items[0]
+    record = console.admin.audit.ListAuditRecords(ListAuditRecordsRequest(target=approval_id)).items[0]
     assert (record.actor, record.action) == ("user:decider", "approval.approved")
     assert screen.complaints == []
 

@@ -16,7 +16,7 @@ from tests.support.client import Caller
 from tests.support.part import COMMAND
 from tests.support.poll import until
 from tests.support.service import Service
-from workflow_api.v1 import deployment_pb2
+from workflow_api.v1 import audit_pb2
 
 pytestmark = pytest.mark.long
 
@@ -173,7 +173,7 @@ def test_upkeep_by_hand_says_what_was_past_its_time(command: CommandLine) -> Non
 def test_changes_are_audited_under_the_users_name(service: Service, command: CommandLine) -> None:
     key_id = command.json("keys", "create", "--name", "audited", "--scopes", "runs:read")["key_id"]
 
-    audit = service.admin.deployment.ListAuditRecords(deployment_pb2.ListAuditRecordsRequest(target=key_id))
+    audit = service.admin.audit.ListAuditRecords(audit_pb2.ListAuditRecordsRequest(target=key_id))
 
     assert [record.actor for record in audit.items] == [pwd.getpwuid(os.geteuid()).pw_name]
 

@@ -12,7 +12,7 @@ from tests.support.browsing import Browser
 from tests.support.part import Part
 from tests.support.planted import plant
 from tests.support.service import Service
-from workflow_api.v1 import deployment_pb2, users_pb2
+from workflow_api.v1 import audit_pb2, users_pb2
 
 ADMINISTRATOR, APPROVER = users_pb2.ROLE_ADMINISTRATOR, users_pb2.ROLE_APPROVER
 HOSTILE = '<img src=x onerror="alert(1)">'
@@ -151,7 +151,7 @@ def test_what_a_browser_sends_is_shown_escaped(console: Service) -> None:
 
 
 def test_a_change_is_audited_under_the_name_of_the_person(console: Service, ann: Browser) -> None:
-    trail = console.admin.deployment.ListAuditRecords(deployment_pb2.ListAuditRecordsRequest())
+    trail = console.admin.audit.ListAuditRecords(audit_pb2.ListAuditRecordsRequest())
 
     assert ann.cookies
     assert "user:ann" in {record.actor for record in trail.items}

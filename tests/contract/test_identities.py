@@ -12,12 +12,18 @@ from tests.support.authority import ADMIN, EDGE
 from tests.support.certified import IDENTITIES, CertifiedParts
 from tests.support.part import refused
 from workflow_api.v1 import (
+    caller_pb2,
+    caller_pb2_grpc,
     deployment_pb2,
     deployment_pb2_grpc,
+    edge_pb2,
+    edge_pb2_grpc,
     keys_pb2,
     keys_pb2_grpc,
     runs_pb2,
     runs_pb2_grpc,
+    sessions_pb2,
+    sessions_pb2_grpc,
     users_pb2,
     users_pb2_grpc,
     workflows_pb2,
@@ -37,7 +43,7 @@ GET_RUN = runs_pb2.GetRunRequest(run_id="run_unknown")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CertifiedParts]:
     identities = (
         f'{IDENTITIES}"dns:{REPORTS}" = ["/workflow_api.v1.RunsService/GetRun", "grpc.health.v1.Health"]\n'
-        f'"dns:{BILLING}" = ["act-for-keys", "workflow_api.v1.KeysService"]\n'
+        f'"dns:{BILLING}" = ["act-for-keys", "workflow_api.v1.CallerService"]\n'
         f'"dns:{CONSOLE}" = ["console"]\n'
     )
     parts = CertifiedParts(tmp_path_factory.mktemp("identities"), identities)
@@ -62,11 +68,11 @@ def get_run_for_a_key_and_none(channel: grpc.Channel) -> Any:
 
 
 def get_me(channel: grpc.Channel) -> Any:
-    return keys_pb2_grpc.KeysServiceStub(channel).GetMe(keys_pb2.GetMeRequest())
+    return caller_pb2_grpc.CallerServiceStub(channel).GetMe(caller_pb2.GetMeRequest())
 
 
 def get_me_for_a_key(channel: grpc.Channel) -> Any:
-    return keys_pb2_grpc.KeysServiceStub(channel).GetMe(keys_pb2.GetMeRequest(), metadata=IN_NAME_OF_A_KEY)
+    return caller_pb2_grpc.CallerServiceStub(channel).GetMe(caller_pb2.GetMeRequest(), metadata=IN_NAME_OF_A_KEY)
 
 
 def get_health(channel: grpc.Channel) -> Any:
@@ -74,11 +80,13 @@ def get_health(channel: grpc.Channel) -> Any:
 
 
 def get_mirror(channel: grpc.Channel) -> Any:
-    return keys_pb2_grpc.KeysServiceStub(channel).GetKeyMirror(keys_pb2.GetKeyMirrorRequest())
+    return edge_pb2_grpc.EdgeServiceStub(channel).GetKeyMirror(edge_pb2.GetKeyMirrorRequest())
 
 
 def watch_keys(channel: grpc.Channel) -> Any:
-    return next(keys_pb2_grpc.KeysServiceStub(channel).WatchKeys(keys_pb2.WatchKeysRequest(heartbeat_seconds=1)))
+    return next(
+        edge_pb2_grpc.EdgeServiceStub(channel).WatchKeyMirror(edge_pb2.WatchKeyMirrorRequest(heartbeat_seconds=1))
+    )
 
 
 def list_keys(channel: grpc.Channel) -> Any:
@@ -95,7 +103,7 @@ def list_users(channel: grpc.Channel) -> Any:
 
 
 def get_session(channel: grpc.Channel) -> Any:
-    return users_pb2_grpc.UsersServiceStub(channel).GetSession(users_pb2.GetSessionRequest(token="nobody's"))
+    return sessions_pb2_grpc.SessionsServiceStub(channel).GetSession(sessions_pb2.GetSessionRequest(token="nobody's"))
 
 
 def check_health(channel: grpc.Channel) -> Any:
@@ -179,7 +187,7 @@ def test_a_refusal_is_logged_with_who_and_what_and_no_more(parts: CertifiedParts
     lines = [line for line in parts.backend.log().splitlines() if "someone.test" in line]
     assert len(lines) == 1
     assert "dns:someone.test was refused" in lines[0]
-    assert "/workflow_api.v1.KeysService/GetMe" in lines[0]
+    assert "/workflow_api.v1.CallerService/GetMe" in lines[0]
     assert IN_NAME_OF_A_KEY[0][1] not in lines[0]
 
 

@@ -84,7 +84,7 @@ def test_an_edit_shows_on_me_with_the_same_credentials(caller: Caller, admin: Ad
         "max_concurrent_runs": 3,
         "workflow_access": workflow_access([flows["Echo"]]),
     }
-    admin.keys.EditKey(keys_pb2.EditKeyRequest(key_id=caller.key_id, **edit))
+    admin.keys.UpdateKey(keys_pb2.UpdateKeyRequest(key_id=caller.key_id, **edit))
     until(lambda: caller.get("/me").json()["name"] == "edited", "the edit")
     me = caller.get("/me").json()
     assert (me["rate_limit_rpm"], me["daily_run_quota"], me["max_concurrent_runs"]) == (9_999, 7, 3)
@@ -93,10 +93,10 @@ def test_an_edit_shows_on_me_with_the_same_credentials(caller: Caller, admin: Ad
 
 def test_an_edited_allow_list_is_heard(caller: Caller, admin: Admin) -> None:
     closed = keys_pb2.SourceAllowList(ranges=["10.0.0.0/8"])
-    admin.keys.EditKey(keys_pb2.EditKeyRequest(key_id=caller.key_id, source_allow_list=closed))
+    admin.keys.UpdateKey(keys_pb2.UpdateKeyRequest(key_id=caller.key_id, source_allow_list=closed))
     answers(caller, 403)
     opened = keys_pb2.SourceAllowList(ranges=[])
-    admin.keys.EditKey(keys_pb2.EditKeyRequest(key_id=caller.key_id, source_allow_list=opened))
+    admin.keys.UpdateKey(keys_pb2.UpdateKeyRequest(key_id=caller.key_id, source_allow_list=opened))
     answers(caller, 200)
 
 

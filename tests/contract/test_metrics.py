@@ -232,7 +232,7 @@ def test_a_backend_and_an_edge_tell_of_themselves(tmp_path: Path) -> None:
         with Part.started(tmp_path / "edge", *front, variables=LISTEN) as edge:
             at_backend, at_edge = scrape(backend.ready["metrics"]), scrape(edge.ready["metrics"])
             assert at_backend.value("build_info", part="backend") == at_edge.value("build_info", part="edge") == 1
-            assert at_backend.value("grpc_streams", method="KeysService/WatchKeys") == 1
+            assert at_backend.value("grpc_streams", method="EdgeService/WatchKeyMirror") == 1
             assert 0 <= at_edge.value("keys_age_seconds") < 60
             common = {name for name in at_backend.kinds if name in at_edge.kinds}
             assert all(name.startswith("process_") or name == "workflow_api_build_info" for name in common)

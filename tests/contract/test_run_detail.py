@@ -194,7 +194,7 @@ def test_own_runs_stay_readable_when_the_workflow_list_changes(
     caller = new_caller()
     run = caller.finished(flows["Echo"], input_text="x")
     access = workflow_access([flows["Silence"]])
-    admin.keys.EditKey(keys_pb2.EditKeyRequest(key_id=caller.key_id, workflow_access=access))
+    admin.keys.UpdateKey(keys_pb2.UpdateKeyRequest(key_id=caller.key_id, workflow_access=access))
     until(lambda: caller.get(f"/workflows/{flows['Echo']}").status == 404, "the new workflow list")
     assert caller.run(run["run_id"]) == run
     assert [item["run_id"] for item in caller.get("/runs").json()["items"]] == [run["run_id"]]

@@ -44,18 +44,18 @@ class RefusedError(Exception):
 
 
 class Caller:
-    """Calls one service; a refused call raises `RefusedError`."""
+    """Calls a service, and others beside it; a refused call raises `RefusedError`."""
 
-    def __init__(self, servicer: object, service: ServiceDescriptor) -> None:
-        self._service = service
-        wrapped = {path.rpartition("/")[2]: handler.call for path, handler in handlers_of(servicer, service).items()}
+    def __init__(self, servicer: object, service: ServiceDescriptor, *others: tuple[object, ServiceDescriptor]) -> None:
+        services = [(servicer, service), *others]
+        self._methods = {method.name: method for _, each in services for method in each.methods}
         self._server = grpc_testing.server_from_dictionary(
-            {service: SimpleNamespace(**wrapped)}, grpc_testing.strict_real_time()
+            {each: _wrapped(its_servicer, each) for its_servicer, each in services}, grpc_testing.strict_real_time()
         )
 
     def __call__(self, method: str, request: Message, key_id: str | None = None, actor: str = "tester") -> Any:
         metadata = [(ACTOR, actor)] + ([(KEY_ID, key_id)] if key_id else [])
-        descriptor = self._service.methods_by_name[method]
+        descriptor = self._methods[method]
         rpc = self._server.invoke_unary_unary(descriptor, metadata, request, None)
         response, trailers, code, details = rpc.termination()
         if code not in {None, grpc.StatusCode.OK}:
@@ -64,8 +64,13 @@ class Caller:
 
     def stream(self, method: str, request: Message, key_id: str | None = None) -> "Stream":
         metadata = [(KEY_ID, key_id)] if key_id else []
-        descriptor = self._service.methods_by_name[method]
+        descriptor = self._methods[method]
         return Stream(self._server.invoke_unary_stream(descriptor, metadata, request, None), descriptor)
+
+
+def _wrapped(servicer: object, service: ServiceDescriptor) -> SimpleNamespace:
+    handlers = handlers_of(servicer, service)
+    return SimpleNamespace(**{path.rpartition("/")[2]: handler.call for path, handler in handlers.items()})
 
 
 class Stream:
@@ -107,7 +112,7 @@ def _refused(
     failure = unpacked.get(error_details_pb2.PreconditionFailure)
     retry = unpacked.get(error_details_pb2.RetryInfo)
     assert status.message == details
-    declared = method.GetOptions().Extensions[options_pb2.method].errors
+    declared = method.GetOptions().Extensions[options_pb2.method_rules].errors
     assert errors_pb2.ErrorReason.Value(f"ERROR_REASON_{info.reason}") in {*declared, *_OF_EVERY_METHOD}, (
         f"{method.full_name} refused with {info.reason}, which it does not declare"
     )

@@ -7,12 +7,14 @@ from pathlib import Path
 import grpc
 
 from workflow_api.v1 import (
+    audit_pb2_grpc,
     deployment_pb2_grpc,
     keys_pb2,
     keys_pb2_grpc,
     options_pb2,
     runs_pb2,
     runs_pb2_grpc,
+    usage_pb2_grpc,
     users_pb2,
     users_pb2_grpc,
     workflows_pb2,
@@ -46,6 +48,8 @@ class Admin:
         self.workflows = workflows_pb2_grpc.WorkflowsServiceStub(self._channel)
         self.runs = runs_pb2_grpc.RunsServiceStub(self._channel)
         self.users = users_pb2_grpc.UsersServiceStub(self._channel)
+        self.usage = usage_pb2_grpc.UsageServiceStub(self._channel)
+        self.audit = audit_pb2_grpc.AuditServiceStub(self._channel)
         self.deployment = deployment_pb2_grpc.DeploymentServiceStub(self._channel)
 
     def close(self) -> None:
@@ -83,7 +87,7 @@ class Admin:
 
     def add_user(self, name: str, role: users_pb2.Role.ValueType) -> str:
         """Adds a person who signs in to the console; the password that was made."""
-        return self.users.AddUser(users_pb2.AddUserRequest(name=name, role=role)).password
+        return self.users.CreateUser(users_pb2.CreateUserRequest(name=name, role=role)).password
 
     def apply(self, content: str, name: str = "contract.yaml") -> dict[str, str]:
         """Applies manifests; the ids of the workflows in them by name."""
@@ -100,7 +104,7 @@ class Admin:
 
     def set_workflow_status(self, workflow: str, *, active: bool) -> None:
         status = workflows_pb2.WORKFLOW_STATUS_ACTIVE if active else workflows_pb2.WORKFLOW_STATUS_INACTIVE
-        self.workflows.SetWorkflowStatus(workflows_pb2.SetWorkflowStatusRequest(workflow=workflow, status=status))
+        self.workflows.UpdateWorkflowStatus(workflows_pb2.UpdateWorkflowStatusRequest(workflow=workflow, status=status))
 
 
 def workflow_access(workflow_ids: Sequence[str] | None) -> keys_pb2.WorkflowAccess:

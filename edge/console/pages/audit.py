@@ -10,7 +10,7 @@ from edge.console.problems import Problems, invalid, problems_of
 from edge.console.times import DAY_MS, start_of_day
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
 from edge.errors import Refusal
-from workflow_api.v1.deployment_pb2 import AuditRecord, ListAuditRecordsRequest
+from workflow_api.v1.audit_pb2 import AuditRecord, ListAuditRecordsRequest
 
 SIZES: Final = ("50", "100", "200")
 
@@ -33,7 +33,7 @@ async def show(visit: Visit) -> Answered:
     asked = {name: visit.query.get(name, "").strip() for name in _FIELDS}
     try:
         request = _request(asked, visit.query.get("cursor", ""))
-        answer = await visit.services.call("DeploymentService/ListAuditRecords", request)
+        answer = await visit.services.call("AuditService/ListAuditRecords", request)
     except Refusal as refusal:
         found = problems_of(refusal)
         # What the service says of a window speaks of milliseconds and of other names.

@@ -19,7 +19,7 @@ from edge.console.problems import Problems, check_mark, invalid, mark_of, proble
 from edge.console.times import now_ms
 from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
-from workflow_api.v1 import keys_pb2
+from workflow_api.v1 import keys_pb2, usage_pb2
 from workflow_api.v1.workflows_pb2 import ListWorkflowsRequest, WorkflowStatus
 
 _HOURS: Final = (("", "any"), *((str(hour), f"{hour:02}:00") for hour in range(24)))
@@ -71,7 +71,7 @@ async def edit(visit: Visit) -> Answered:
         request = edit_request(record, form)
         if len(request.ListFields()) == 1:
             return Redirect(_path(visit), "Nothing was changed.")
-        await visit.services.call("KeysService/EditKey", request)
+        await visit.services.call("KeysService/UpdateKey", request)
     except Refusal as refusal:
         return await _one(visit, form, problems_of(refusal))
     return Redirect(_path(visit), "The key is changed. Callers see it within a minute.")
@@ -178,8 +178,8 @@ async def _used(services: Services, record: keys_pb2.KeyRecord, few: asyncio.Sem
 
 
 async def _last_use(services: Services, key_id: str) -> int | None:
-    request = keys_pb2.ListUsageRequest(key_id=key_id, limit=1)
-    newest = (await services.call("KeysService/ListUsage", request)).items
+    request = usage_pb2.ListUsageRecordsRequest(key_id=key_id, limit=1)
+    newest = (await services.call("UsageService/ListUsageRecords", request)).items
     return newest[0].at_ms if newest else None
 
 

@@ -8,10 +8,10 @@ from edge.errors import Refusal
 from workflow_api.v1.users_pb2 import (
     ROLE_ADMINISTRATOR,
     ROLE_APPROVER,
-    AddUserRequest,
+    CreateUserRequest,
     DisableUserRequest,
     ListUsersRequest,
-    ResetPasswordRequest,
+    ResetUserPasswordRequest,
     Role,
     UserPassword,
 )
@@ -35,7 +35,9 @@ async def add(visit: Visit) -> Answered:
     """Adds a person, or takes one back; the password is in this answer and nowhere else."""
     role = ROLES.get(visit.sent("role"), Role.ROLE_UNSPECIFIED)
     try:
-        made = await visit.services.call("UsersService/AddUser", AddUserRequest(name=visit.sent("name"), role=role))
+        made = await visit.services.call(
+            "UsersService/CreateUser", CreateUserRequest(name=visit.sent("name"), role=role)
+        )
     except Refusal as refusal:
         return await _list(visit, problems_of(refusal))
     return _password(f"{made.user.name} may sign in", made)
@@ -53,8 +55,8 @@ async def disable(visit: Visit) -> Answered:
 
 async def reset_password(visit: Visit) -> Answered:
     """Makes a new password, which is in this answer and nowhere else."""
-    request = ResetPasswordRequest(name=visit.path["name"])
-    made = await visit.services.call("UsersService/ResetPassword", request)
+    request = ResetUserPasswordRequest(name=visit.path["name"])
+    made = await visit.services.call("UsersService/ResetUserPassword", request)
     return _password(f"{made.user.name} has a new password", made)
 
 

@@ -7,7 +7,7 @@ from edge.console.charts import bar_chart
 from edge.console.times import now_ms
 from edge.console.usage_counts import KINDS, WINDOWS, bars_of, routes, spans, window_named
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
-from workflow_api.v1 import keys_pb2
+from workflow_api.v1 import keys_pb2, usage_pb2
 
 _MOST_COUNTS: Final = 10_000
 _LOOKED_THROUGH: Final = 1_000
@@ -33,10 +33,12 @@ async def _usage(visit: Visit, key: keys_pb2.ApiKey | None) -> View:
     since = window.starts(now)[0]
     hours, newest = await asyncio.gather(
         visit.services.call(
-            "KeysService/ListUsageHours",
-            keys_pb2.ListUsageHoursRequest(key_id=key_id, since_ms=since, limit=_MOST_COUNTS),
+            "UsageService/ListUsageHours",
+            usage_pb2.ListUsageHoursRequest(key_id=key_id, since_ms=since, limit=_MOST_COUNTS),
         ),
-        visit.services.call("KeysService/ListUsage", keys_pb2.ListUsageRequest(key_id=key_id, limit=_LOOKED_THROUGH)),
+        visit.services.call(
+            "UsageService/ListUsageRecords", usage_pb2.ListUsageRecordsRequest(key_id=key_id, limit=_LOOKED_THROUGH)
+        ),
     )
     found = spans(hours.items, window, now)
     cut_off = len(hours.items) == _MOST_COUNTS

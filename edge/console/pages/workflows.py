@@ -14,7 +14,7 @@ from workflow_api.v1.workflows_pb2 import (
     WORKFLOW_STATUS_INACTIVE,
     GetWorkflowDefinitionRequest,
     ListWorkflowsRequest,
-    SetWorkflowStatusRequest,
+    UpdateWorkflowStatusRequest,
     Workflow,
     WorkflowStatus,
 )
@@ -93,9 +93,9 @@ async def deactivate(visit: Visit) -> Answered:
 
 
 async def _set_status(visit: Visit, status: WorkflowStatus.ValueType, notice: str) -> Answered:
-    request = SetWorkflowStatusRequest(workflow=visit.path["workflow_id"], status=status)
+    request = UpdateWorkflowStatusRequest(workflow=visit.path["workflow_id"], status=status)
     try:
-        workflow = await visit.services.call("WorkflowsService/SetWorkflowStatus", request)
+        workflow = await visit.services.call("WorkflowsService/UpdateWorkflowStatus", request)
     except Refusal as refusal:
         if refusal.code not in _NOT_THERE:
             raise

@@ -50,11 +50,6 @@ class DeploymentServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_deployment__pb2.UpdateDeploymentRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_deployment__pb2.Deployment.FromString,
                 _registered_method=True)
-        self.ListAuditRecords = channel.unary_unary(
-                '/workflow_api.v1.DeploymentService/ListAuditRecords',
-                request_serializer=workflow__api_dot_v1_dot_deployment__pb2.ListAuditRecordsRequest.SerializeToString,
-                response_deserializer=workflow__api_dot_v1_dot_deployment__pb2.ListAuditRecordsResponse.FromString,
-                _registered_method=True)
 
 
 class DeploymentServiceServicer:
@@ -82,13 +77,6 @@ class DeploymentServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListAuditRecords(self, request, context):
-        """Audit records, newest first. (SPEC.md, Workflow and resource limits: up to 200 rows a page)
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_DeploymentServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -106,11 +94,6 @@ def add_DeploymentServiceServicer_to_server(servicer, server):
                     servicer.UpdateDeployment,
                     request_deserializer=workflow__api_dot_v1_dot_deployment__pb2.UpdateDeploymentRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_deployment__pb2.Deployment.SerializeToString,
-            ),
-            'ListAuditRecords': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListAuditRecords,
-                    request_deserializer=workflow__api_dot_v1_dot_deployment__pb2.ListAuditRecordsRequest.FromString,
-                    response_serializer=workflow__api_dot_v1_dot_deployment__pb2.ListAuditRecordsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -195,33 +178,6 @@ class DeploymentService:
             '/workflow_api.v1.DeploymentService/UpdateDeployment',
             workflow__api_dot_v1_dot_deployment__pb2.UpdateDeploymentRequest.SerializeToString,
             workflow__api_dot_v1_dot_deployment__pb2.Deployment.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListAuditRecords(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/workflow_api.v1.DeploymentService/ListAuditRecords',
-            workflow__api_dot_v1_dot_deployment__pb2.ListAuditRecordsRequest.SerializeToString,
-            workflow__api_dot_v1_dot_deployment__pb2.ListAuditRecordsResponse.FromString,
             options,
             channel_credentials,
             insecure,

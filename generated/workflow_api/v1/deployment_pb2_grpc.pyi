@@ -39,8 +39,6 @@ class DeploymentServiceStub:
     """The deployment record."""
     UpdateDeployment: _grpc.UnaryUnaryMultiCallable[_deployment_pb2.UpdateDeploymentRequest, _deployment_pb2.Deployment]
     """Changes the fields that are set; the change is audited and seen by every edge within seconds."""
-    ListAuditRecords: _grpc.UnaryUnaryMultiCallable[_deployment_pb2.ListAuditRecordsRequest, _deployment_pb2.ListAuditRecordsResponse]
-    """Audit records, newest first. (SPEC.md, Workflow and resource limits: up to 200 rows a page)"""
 
 @_typing.type_check_only
 class DeploymentServiceAsyncStub(DeploymentServiceStub):
@@ -53,8 +51,6 @@ class DeploymentServiceAsyncStub(DeploymentServiceStub):
     """The deployment record."""
     UpdateDeployment: _aio.UnaryUnaryMultiCallable[_deployment_pb2.UpdateDeploymentRequest, _deployment_pb2.Deployment]  # type: ignore[assignment]
     """Changes the fields that are set; the change is audited and seen by every edge within seconds."""
-    ListAuditRecords: _aio.UnaryUnaryMultiCallable[_deployment_pb2.ListAuditRecordsRequest, _deployment_pb2.ListAuditRecordsResponse]  # type: ignore[assignment]
-    """Audit records, newest first. (SPEC.md, Workflow and resource limits: up to 200 rows a page)"""
 
 class DeploymentServiceServicer(metaclass=_abc_1.ABCMeta):
     """Reads and changes the one deployment that this service belongs to."""
@@ -82,13 +78,5 @@ class DeploymentServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_deployment_pb2.Deployment, _abc.Awaitable[_deployment_pb2.Deployment]]:
         """Changes the fields that are set; the change is audited and seen by every edge within seconds."""
-
-    @_abc_1.abstractmethod
-    def ListAuditRecords(
-        self,
-        request: _deployment_pb2.ListAuditRecordsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_deployment_pb2.ListAuditRecordsResponse, _abc.Awaitable[_deployment_pb2.ListAuditRecordsResponse]]:
-        """Audit records, newest first. (SPEC.md, Workflow and resource limits: up to 200 rows a page)"""
 
 def add_DeploymentServiceServicer_to_server(servicer: DeploymentServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

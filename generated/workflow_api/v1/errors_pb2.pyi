@@ -15,6 +15,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf.internal import extension_dict as _extension_dict
+from google.rpc import code_pb2 as _code_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -228,8 +229,8 @@ class ErrorRules(_message.Message):
     RETRY_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
     http_status: _builtins.int
     """HTTP status of the JSON answer."""
-    grpc_code: _builtins.int
-    """Number of the google.rpc.Code of the gRPC answer."""
+    grpc_code: _code_pb2.Code.ValueType
+    """Code of the gRPC answer."""
     problem_list: _builtins.bool
     """True when `error.details` is the list of `{name, reason}` problems."""
     message: _builtins.str
@@ -244,7 +245,7 @@ class ErrorRules(_message.Message):
         self,
         *,
         http_status: _builtins.int = ...,
-        grpc_code: _builtins.int = ...,
+        grpc_code: _code_pb2.Code.ValueType = ...,
         details: _abc.Iterable[Global___ErrorDetail] | None = ...,
         problem_list: _builtins.bool = ...,
         message: _builtins.str = ...,
@@ -288,6 +289,6 @@ class ErrorDetail(_message.Message):
 
 Global___ErrorDetail: _TypeAlias = ErrorDetail  # noqa: Y015
 
-ERROR_FIELD_NUMBER: _builtins.int
-error: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.EnumValueOptions, Global___ErrorRules]
+ERROR_RULES_FIELD_NUMBER: _builtins.int
+error_rules: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.EnumValueOptions, Global___ErrorRules]
 """Meaning of an ErrorReason value."""

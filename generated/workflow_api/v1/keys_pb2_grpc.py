@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class KeysServiceStub:
-    """Keys, their mirror on the edges, and what was done with them.
+    """Administers keys: creates, shows, changes, rotates, revokes and deletes them.
     """
 
     def __init__(self, channel):
@@ -35,11 +35,6 @@ class KeysServiceStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.GetMe = channel.unary_unary(
-                '/workflow_api.v1.KeysService/GetMe',
-                request_serializer=workflow__api_dot_v1_dot_keys__pb2.GetMeRequest.SerializeToString,
-                response_deserializer=workflow__api_dot_v1_dot_keys__pb2.ApiKey.FromString,
-                _registered_method=True)
         self.CreateKey = channel.unary_unary(
                 '/workflow_api.v1.KeysService/CreateKey',
                 request_serializer=workflow__api_dot_v1_dot_keys__pb2.CreateKeyRequest.SerializeToString,
@@ -55,9 +50,9 @@ class KeysServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_keys__pb2.ListKeysRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_keys__pb2.ListKeysResponse.FromString,
                 _registered_method=True)
-        self.EditKey = channel.unary_unary(
-                '/workflow_api.v1.KeysService/EditKey',
-                request_serializer=workflow__api_dot_v1_dot_keys__pb2.EditKeyRequest.SerializeToString,
+        self.UpdateKey = channel.unary_unary(
+                '/workflow_api.v1.KeysService/UpdateKey',
+                request_serializer=workflow__api_dot_v1_dot_keys__pb2.UpdateKeyRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_keys__pb2.KeyRecord.FromString,
                 _registered_method=True)
         self.RotateKey = channel.unary_unary(
@@ -80,43 +75,11 @@ class KeysServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_keys__pb2.DeleteKeyRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_keys__pb2.DeleteKeyResponse.FromString,
                 _registered_method=True)
-        self.GetKeyMirror = channel.unary_unary(
-                '/workflow_api.v1.KeysService/GetKeyMirror',
-                request_serializer=workflow__api_dot_v1_dot_keys__pb2.GetKeyMirrorRequest.SerializeToString,
-                response_deserializer=workflow__api_dot_v1_dot_keys__pb2.KeyMirror.FromString,
-                _registered_method=True)
-        self.WatchKeys = channel.unary_stream(
-                '/workflow_api.v1.KeysService/WatchKeys',
-                request_serializer=workflow__api_dot_v1_dot_keys__pb2.WatchKeysRequest.SerializeToString,
-                response_deserializer=workflow__api_dot_v1_dot_keys__pb2.KeyMirror.FromString,
-                _registered_method=True)
-        self.RecordUsage = channel.unary_unary(
-                '/workflow_api.v1.KeysService/RecordUsage',
-                request_serializer=workflow__api_dot_v1_dot_keys__pb2.RecordUsageRequest.SerializeToString,
-                response_deserializer=workflow__api_dot_v1_dot_keys__pb2.RecordUsageResponse.FromString,
-                _registered_method=True)
-        self.ListUsage = channel.unary_unary(
-                '/workflow_api.v1.KeysService/ListUsage',
-                request_serializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageRequest.SerializeToString,
-                response_deserializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageResponse.FromString,
-                _registered_method=True)
-        self.ListUsageHours = channel.unary_unary(
-                '/workflow_api.v1.KeysService/ListUsageHours',
-                request_serializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageHoursRequest.SerializeToString,
-                response_deserializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageHoursResponse.FromString,
-                _registered_method=True)
 
 
 class KeysServiceServicer:
-    """Keys, their mirror on the edges, and what was done with them.
+    """Administers keys: creates, shows, changes, rotates, revokes and deletes them.
     """
-
-    def GetMe(self, request, context):
-        """The calling key and its limits. (SPEC.md, GET /me)
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
 
     def CreateKey(self, request, context):
         """Makes a key; its secret and external id are shown in this answer and never again.
@@ -139,7 +102,7 @@ class KeysServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def EditKey(self, request, context):
+    def UpdateKey(self, request, context):
         """Changes every field that is set; the deployment cannot be changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -174,49 +137,9 @@ class KeysServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetKeyMirror(self, request, context):
-        """Everything an edge needs to admit calls, once.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def WatchKeys(self, request, context):
-        """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat` seconds (5).
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def RecordUsage(self, request, context):
-        """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListUsage(self, request, context):
-        """Usage records, newest first.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListUsageHours(self, request, context):
-        """Usage records counted by the hour, the newest hour first.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_KeysServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'GetMe': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetMe,
-                    request_deserializer=workflow__api_dot_v1_dot_keys__pb2.GetMeRequest.FromString,
-                    response_serializer=workflow__api_dot_v1_dot_keys__pb2.ApiKey.SerializeToString,
-            ),
             'CreateKey': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateKey,
                     request_deserializer=workflow__api_dot_v1_dot_keys__pb2.CreateKeyRequest.FromString,
@@ -232,9 +155,9 @@ def add_KeysServiceServicer_to_server(servicer, server):
                     request_deserializer=workflow__api_dot_v1_dot_keys__pb2.ListKeysRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_keys__pb2.ListKeysResponse.SerializeToString,
             ),
-            'EditKey': grpc.unary_unary_rpc_method_handler(
-                    servicer.EditKey,
-                    request_deserializer=workflow__api_dot_v1_dot_keys__pb2.EditKeyRequest.FromString,
+            'UpdateKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateKey,
+                    request_deserializer=workflow__api_dot_v1_dot_keys__pb2.UpdateKeyRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_keys__pb2.KeyRecord.SerializeToString,
             ),
             'RotateKey': grpc.unary_unary_rpc_method_handler(
@@ -257,31 +180,6 @@ def add_KeysServiceServicer_to_server(servicer, server):
                     request_deserializer=workflow__api_dot_v1_dot_keys__pb2.DeleteKeyRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_keys__pb2.DeleteKeyResponse.SerializeToString,
             ),
-            'GetKeyMirror': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetKeyMirror,
-                    request_deserializer=workflow__api_dot_v1_dot_keys__pb2.GetKeyMirrorRequest.FromString,
-                    response_serializer=workflow__api_dot_v1_dot_keys__pb2.KeyMirror.SerializeToString,
-            ),
-            'WatchKeys': grpc.unary_stream_rpc_method_handler(
-                    servicer.WatchKeys,
-                    request_deserializer=workflow__api_dot_v1_dot_keys__pb2.WatchKeysRequest.FromString,
-                    response_serializer=workflow__api_dot_v1_dot_keys__pb2.KeyMirror.SerializeToString,
-            ),
-            'RecordUsage': grpc.unary_unary_rpc_method_handler(
-                    servicer.RecordUsage,
-                    request_deserializer=workflow__api_dot_v1_dot_keys__pb2.RecordUsageRequest.FromString,
-                    response_serializer=workflow__api_dot_v1_dot_keys__pb2.RecordUsageResponse.SerializeToString,
-            ),
-            'ListUsage': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListUsage,
-                    request_deserializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageRequest.FromString,
-                    response_serializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageResponse.SerializeToString,
-            ),
-            'ListUsageHours': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListUsageHours,
-                    request_deserializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageHoursRequest.FromString,
-                    response_serializer=workflow__api_dot_v1_dot_keys__pb2.ListUsageHoursResponse.SerializeToString,
-            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'workflow_api.v1.KeysService', rpc_method_handlers)
@@ -291,35 +189,8 @@ def add_KeysServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class KeysService:
-    """Keys, their mirror on the edges, and what was done with them.
+    """Administers keys: creates, shows, changes, rotates, revokes and deletes them.
     """
-
-    @staticmethod
-    def GetMe(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/workflow_api.v1.KeysService/GetMe',
-            workflow__api_dot_v1_dot_keys__pb2.GetMeRequest.SerializeToString,
-            workflow__api_dot_v1_dot_keys__pb2.ApiKey.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
 
     @staticmethod
     def CreateKey(request,
@@ -403,7 +274,7 @@ class KeysService:
             _registered_method=True)
 
     @staticmethod
-    def EditKey(request,
+    def UpdateKey(request,
             target,
             options=(),
             channel_credentials=None,
@@ -416,8 +287,8 @@ class KeysService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/workflow_api.v1.KeysService/EditKey',
-            workflow__api_dot_v1_dot_keys__pb2.EditKeyRequest.SerializeToString,
+            '/workflow_api.v1.KeysService/UpdateKey',
+            workflow__api_dot_v1_dot_keys__pb2.UpdateKeyRequest.SerializeToString,
             workflow__api_dot_v1_dot_keys__pb2.KeyRecord.FromString,
             options,
             channel_credentials,
@@ -527,141 +398,6 @@ class KeysService:
             '/workflow_api.v1.KeysService/DeleteKey',
             workflow__api_dot_v1_dot_keys__pb2.DeleteKeyRequest.SerializeToString,
             workflow__api_dot_v1_dot_keys__pb2.DeleteKeyResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def GetKeyMirror(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/workflow_api.v1.KeysService/GetKeyMirror',
-            workflow__api_dot_v1_dot_keys__pb2.GetKeyMirrorRequest.SerializeToString,
-            workflow__api_dot_v1_dot_keys__pb2.KeyMirror.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def WatchKeys(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/workflow_api.v1.KeysService/WatchKeys',
-            workflow__api_dot_v1_dot_keys__pb2.WatchKeysRequest.SerializeToString,
-            workflow__api_dot_v1_dot_keys__pb2.KeyMirror.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def RecordUsage(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/workflow_api.v1.KeysService/RecordUsage',
-            workflow__api_dot_v1_dot_keys__pb2.RecordUsageRequest.SerializeToString,
-            workflow__api_dot_v1_dot_keys__pb2.RecordUsageResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListUsage(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/workflow_api.v1.KeysService/ListUsage',
-            workflow__api_dot_v1_dot_keys__pb2.ListUsageRequest.SerializeToString,
-            workflow__api_dot_v1_dot_keys__pb2.ListUsageResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListUsageHours(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/workflow_api.v1.KeysService/ListUsageHours',
-            workflow__api_dot_v1_dot_keys__pb2.ListUsageHoursRequest.SerializeToString,
-            workflow__api_dot_v1_dot_keys__pb2.ListUsageHoursResponse.FromString,
             options,
             channel_credentials,
             insecure,

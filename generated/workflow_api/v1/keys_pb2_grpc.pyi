@@ -27,21 +27,19 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class KeysServiceStub:
-    """Keys, their mirror on the edges, and what was done with them."""
+    """Administers keys: creates, shows, changes, rotates, revokes and deletes them."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> KeysServiceAsyncStub: ...
-    GetMe: _grpc.UnaryUnaryMultiCallable[_keys_pb2.GetMeRequest, _keys_pb2.ApiKey]
-    """The calling key and its limits. (SPEC.md, GET /me)"""
     CreateKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.CreateKeyRequest, _keys_pb2.KeyCredentials]
     """Makes a key; its secret and external id are shown in this answer and never again."""
     GetKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.GetKeyRequest, _keys_pb2.KeyRecord]
     """One key as the administrator sees it."""
     ListKeys: _grpc.UnaryUnaryMultiCallable[_keys_pb2.ListKeysRequest, _keys_pb2.ListKeysResponse]
     """All keys of the deployment, newest first."""
-    EditKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.EditKeyRequest, _keys_pb2.KeyRecord]
+    UpdateKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.UpdateKeyRequest, _keys_pb2.KeyRecord]
     """Changes every field that is set; the deployment cannot be changed."""
     RotateKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.RotateKeyRequest, _keys_pb2.KeyCredentials]
     """Issues a new secret; the old one stays valid for the overlap. Rotating again ends an older overlap."""
@@ -51,31 +49,19 @@ class KeysServiceStub:
     """Ends a key for good."""
     DeleteKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.DeleteKeyRequest, _keys_pb2.DeleteKeyResponse]
     """Removes a revoked key from the lists; its audit trail stays."""
-    GetKeyMirror: _grpc.UnaryUnaryMultiCallable[_keys_pb2.GetKeyMirrorRequest, _keys_pb2.KeyMirror]
-    """Everything an edge needs to admit calls, once."""
-    WatchKeys: _grpc.UnaryStreamMultiCallable[_keys_pb2.WatchKeysRequest, _keys_pb2.KeyMirror]
-    """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat` seconds (5)."""
-    RecordUsage: _grpc.UnaryUnaryMultiCallable[_keys_pb2.RecordUsageRequest, _keys_pb2.RecordUsageResponse]
-    """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing."""
-    ListUsage: _grpc.UnaryUnaryMultiCallable[_keys_pb2.ListUsageRequest, _keys_pb2.ListUsageResponse]
-    """Usage records, newest first."""
-    ListUsageHours: _grpc.UnaryUnaryMultiCallable[_keys_pb2.ListUsageHoursRequest, _keys_pb2.ListUsageHoursResponse]
-    """Usage records counted by the hour, the newest hour first."""
 
 @_typing.type_check_only
 class KeysServiceAsyncStub(KeysServiceStub):
-    """Keys, their mirror on the edges, and what was done with them."""
+    """Administers keys: creates, shows, changes, rotates, revokes and deletes them."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
-    GetMe: _aio.UnaryUnaryMultiCallable[_keys_pb2.GetMeRequest, _keys_pb2.ApiKey]  # type: ignore[assignment]
-    """The calling key and its limits. (SPEC.md, GET /me)"""
     CreateKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.CreateKeyRequest, _keys_pb2.KeyCredentials]  # type: ignore[assignment]
     """Makes a key; its secret and external id are shown in this answer and never again."""
     GetKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.GetKeyRequest, _keys_pb2.KeyRecord]  # type: ignore[assignment]
     """One key as the administrator sees it."""
     ListKeys: _aio.UnaryUnaryMultiCallable[_keys_pb2.ListKeysRequest, _keys_pb2.ListKeysResponse]  # type: ignore[assignment]
     """All keys of the deployment, newest first."""
-    EditKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.EditKeyRequest, _keys_pb2.KeyRecord]  # type: ignore[assignment]
+    UpdateKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.UpdateKeyRequest, _keys_pb2.KeyRecord]  # type: ignore[assignment]
     """Changes every field that is set; the deployment cannot be changed."""
     RotateKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.RotateKeyRequest, _keys_pb2.KeyCredentials]  # type: ignore[assignment]
     """Issues a new secret; the old one stays valid for the overlap. Rotating again ends an older overlap."""
@@ -85,27 +71,9 @@ class KeysServiceAsyncStub(KeysServiceStub):
     """Ends a key for good."""
     DeleteKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.DeleteKeyRequest, _keys_pb2.DeleteKeyResponse]  # type: ignore[assignment]
     """Removes a revoked key from the lists; its audit trail stays."""
-    GetKeyMirror: _aio.UnaryUnaryMultiCallable[_keys_pb2.GetKeyMirrorRequest, _keys_pb2.KeyMirror]  # type: ignore[assignment]
-    """Everything an edge needs to admit calls, once."""
-    WatchKeys: _aio.UnaryStreamMultiCallable[_keys_pb2.WatchKeysRequest, _keys_pb2.KeyMirror]  # type: ignore[assignment]
-    """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat` seconds (5)."""
-    RecordUsage: _aio.UnaryUnaryMultiCallable[_keys_pb2.RecordUsageRequest, _keys_pb2.RecordUsageResponse]  # type: ignore[assignment]
-    """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing."""
-    ListUsage: _aio.UnaryUnaryMultiCallable[_keys_pb2.ListUsageRequest, _keys_pb2.ListUsageResponse]  # type: ignore[assignment]
-    """Usage records, newest first."""
-    ListUsageHours: _aio.UnaryUnaryMultiCallable[_keys_pb2.ListUsageHoursRequest, _keys_pb2.ListUsageHoursResponse]  # type: ignore[assignment]
-    """Usage records counted by the hour, the newest hour first."""
 
 class KeysServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Keys, their mirror on the edges, and what was done with them."""
-
-    @_abc_1.abstractmethod
-    def GetMe(
-        self,
-        request: _keys_pb2.GetMeRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_keys_pb2.ApiKey, _abc.Awaitable[_keys_pb2.ApiKey]]:
-        """The calling key and its limits. (SPEC.md, GET /me)"""
+    """Administers keys: creates, shows, changes, rotates, revokes and deletes them."""
 
     @_abc_1.abstractmethod
     def CreateKey(
@@ -132,9 +100,9 @@ class KeysServiceServicer(metaclass=_abc_1.ABCMeta):
         """All keys of the deployment, newest first."""
 
     @_abc_1.abstractmethod
-    def EditKey(
+    def UpdateKey(
         self,
-        request: _keys_pb2.EditKeyRequest,
+        request: _keys_pb2.UpdateKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_keys_pb2.KeyRecord, _abc.Awaitable[_keys_pb2.KeyRecord]]:
         """Changes every field that is set; the deployment cannot be changed."""
@@ -170,45 +138,5 @@ class KeysServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_keys_pb2.DeleteKeyResponse, _abc.Awaitable[_keys_pb2.DeleteKeyResponse]]:
         """Removes a revoked key from the lists; its audit trail stays."""
-
-    @_abc_1.abstractmethod
-    def GetKeyMirror(
-        self,
-        request: _keys_pb2.GetKeyMirrorRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_keys_pb2.KeyMirror, _abc.Awaitable[_keys_pb2.KeyMirror]]:
-        """Everything an edge needs to admit calls, once."""
-
-    @_abc_1.abstractmethod
-    def WatchKeys(
-        self,
-        request: _keys_pb2.WatchKeysRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_keys_pb2.KeyMirror], _abc.AsyncIterator[_keys_pb2.KeyMirror]]:
-        """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat` seconds (5)."""
-
-    @_abc_1.abstractmethod
-    def RecordUsage(
-        self,
-        request: _keys_pb2.RecordUsageRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_keys_pb2.RecordUsageResponse, _abc.Awaitable[_keys_pb2.RecordUsageResponse]]:
-        """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing."""
-
-    @_abc_1.abstractmethod
-    def ListUsage(
-        self,
-        request: _keys_pb2.ListUsageRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_keys_pb2.ListUsageResponse, _abc.Awaitable[_keys_pb2.ListUsageResponse]]:
-        """Usage records, newest first."""
-
-    @_abc_1.abstractmethod
-    def ListUsageHours(
-        self,
-        request: _keys_pb2.ListUsageHoursRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_keys_pb2.ListUsageHoursResponse, _abc.Awaitable[_keys_pb2.ListUsageHoursResponse]]:
-        """Usage records counted by the hour, the newest hour first."""
 
 def add_KeysServiceServicer_to_server(servicer: KeysServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -35,7 +35,7 @@ class _AccessEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Access.ValueTy
     ACCESS_UNSPECIFIED: _Access.ValueType  # 0
     """Not declared: the service refuses to start."""
     ACCESS_INTERNAL: _Access.ValueType  # 1
-    """Internal services and administrators over gRPC; never routed by the edge."""
+    """Only the roles named in `callers`, over gRPC; never routed by the edge."""
     ACCESS_PUBLIC: _Access.ValueType  # 2
     """Anybody, without a key."""
     ACCESS_ANY_KEY: _Access.ValueType  # 3
@@ -44,12 +44,12 @@ class _AccessEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Access.ValueTy
     """An API key that holds the scope named beside it."""
 
 class Access(_Access, metaclass=_AccessEnumTypeWrapper):
-    """Who may call an RPC."""
+    """Who may call an RPC. An edge may call, in the name of a key, every RPC that is not internal."""
 
 ACCESS_UNSPECIFIED: Access.ValueType  # 0
 """Not declared: the service refuses to start."""
 ACCESS_INTERNAL: Access.ValueType  # 1
-"""Internal services and administrators over gRPC; never routed by the edge."""
+"""Only the roles named in `callers`, over gRPC; never routed by the edge."""
 ACCESS_PUBLIC: Access.ValueType  # 2
 """Anybody, without a key."""
 ACCESS_ANY_KEY: Access.ValueType  # 3
@@ -57,6 +57,36 @@ ACCESS_ANY_KEY: Access.ValueType  # 3
 ACCESS_SCOPE: Access.ValueType  # 4
 """An API key that holds the scope named beside it."""
 Global___Access: _TypeAlias = Access  # noqa: Y015
+
+class _CallerRole:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CallerRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CallerRole.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CALLER_ROLE_UNSPECIFIED: _CallerRole.ValueType  # 0
+    """Not a role."""
+    CALLER_ROLE_EDGE: _CallerRole.ValueType  # 1
+    """An edge, for itself; it also calls in the name of keys."""
+    CALLER_ROLE_ADMINISTRATION: _CallerRole.ValueType  # 2
+    """An administrator at the command line."""
+    CALLER_ROLE_CONSOLE: _CallerRole.ValueType  # 3
+    """The console; it may call whatever the role for administration may, too."""
+
+class CallerRole(_CallerRole, metaclass=_CallerRoleEnumTypeWrapper):
+    """What a caller inside the deployment is. The settings give these to the identities of certificates, each by its name
+    in lower case without the prefix, as `edge`.
+    """
+
+CALLER_ROLE_UNSPECIFIED: CallerRole.ValueType  # 0
+"""Not a role."""
+CALLER_ROLE_EDGE: CallerRole.ValueType  # 1
+"""An edge, for itself; it also calls in the name of keys."""
+CALLER_ROLE_ADMINISTRATION: CallerRole.ValueType  # 2
+"""An administrator at the command line."""
+CALLER_ROLE_CONSOLE: CallerRole.ValueType  # 3
+"""The console; it may call whatever the role for administration may, too."""
+Global___CallerRole: _TypeAlias = CallerRole  # noqa: Y015
 
 class _Scope:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -106,6 +136,7 @@ class MethodRules(_message.Message):
     ERRORS_FIELD_NUMBER: _builtins.int
     POINT_READ_FIELD_NUMBER: _builtins.int
     REMEMBERED_FIELD_NUMBER: _builtins.int
+    CALLERS_FIELD_NUMBER: _builtins.int
     access: Global___Access.ValueType
     """Who may call."""
     scope: Global___Scope.ValueType
@@ -122,6 +153,10 @@ class MethodRules(_message.Message):
     def errors(self) -> _containers.RepeatedScalarFieldContainer[_errors_pb2.ErrorReason.ValueType]:
         """Reasons this RPC itself may refuse with, beside those every route of its access has."""
 
+    @_builtins.property
+    def callers(self) -> _containers.RepeatedScalarFieldContainer[Global___CallerRole.ValueType]:
+        """The roles that may call it without a key. An internal RPC names at least one."""
+
     def __init__(
         self,
         *,
@@ -131,10 +166,11 @@ class MethodRules(_message.Message):
         errors: _abc.Iterable[_errors_pb2.ErrorReason.ValueType] | None = ...,
         point_read: _builtins.bool = ...,
         remembered: _builtins.bool = ...,
+        callers: _abc.Iterable[Global___CallerRole.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "errors", b"errors", "point_read", b"point_read", "remembered", b"remembered", "scope", b"scope", "success_status", b"success_status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "callers", b"callers", "errors", b"errors", "point_read", b"point_read", "remembered", b"remembered", "scope", b"scope", "success_status", b"success_status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -291,12 +327,15 @@ class FieldRules(_message.Message):
 
 Global___FieldRules: _TypeAlias = FieldRules  # noqa: Y015
 
-METHOD_FIELD_NUMBER: _builtins.int
-FIELD_FIELD_NUMBER: _builtins.int
-SPELLING_FIELD_NUMBER: _builtins.int
-method: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MethodOptions, Global___MethodRules]
+ROUTE_TAG_FIELD_NUMBER: _builtins.int
+METHOD_RULES_FIELD_NUMBER: _builtins.int
+FIELD_RULES_FIELD_NUMBER: _builtins.int
+ENUM_SPELLING_FIELD_NUMBER: _builtins.int
+route_tag: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.ServiceOptions, _builtins.str]
+"""Group of the service's routes in the OpenAPI description, when it is not the service's name without `Service`."""
+method_rules: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.MethodOptions, Global___MethodRules]
 """Rules of an RPC."""
-field: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, Global___FieldRules]
+field_rules: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.FieldOptions, Global___FieldRules]
 """Rules of a field."""
-spelling: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.EnumValueOptions, _builtins.str]
+enum_spelling: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.EnumValueOptions, _builtins.str]
 """Spelling in JSON when it is not the name in lower case without the enum's prefix."""

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class UsersServiceStub:
-    """People. A password is told once, when it is made; only a hash is kept, and of a session's token only its SHA-256.
+    """Administers people. A password is shown once, when it is made; only a hash is kept.
     """
 
     def __init__(self, channel):
@@ -35,9 +35,9 @@ class UsersServiceStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.AddUser = channel.unary_unary(
-                '/workflow_api.v1.UsersService/AddUser',
-                request_serializer=workflow__api_dot_v1_dot_users__pb2.AddUserRequest.SerializeToString,
+        self.CreateUser = channel.unary_unary(
+                '/workflow_api.v1.UsersService/CreateUser',
+                request_serializer=workflow__api_dot_v1_dot_users__pb2.CreateUserRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_users__pb2.UserPassword.FromString,
                 _registered_method=True)
         self.ListUsers = channel.unary_unary(
@@ -50,38 +50,18 @@ class UsersServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_users__pb2.DisableUserRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_users__pb2.User.FromString,
                 _registered_method=True)
-        self.ResetPassword = channel.unary_unary(
-                '/workflow_api.v1.UsersService/ResetPassword',
-                request_serializer=workflow__api_dot_v1_dot_users__pb2.ResetPasswordRequest.SerializeToString,
+        self.ResetUserPassword = channel.unary_unary(
+                '/workflow_api.v1.UsersService/ResetUserPassword',
+                request_serializer=workflow__api_dot_v1_dot_users__pb2.ResetUserPasswordRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_users__pb2.UserPassword.FromString,
-                _registered_method=True)
-        self.SignIn = channel.unary_unary(
-                '/workflow_api.v1.UsersService/SignIn',
-                request_serializer=workflow__api_dot_v1_dot_users__pb2.SignInRequest.SerializeToString,
-                response_deserializer=workflow__api_dot_v1_dot_users__pb2.Session.FromString,
-                _registered_method=True)
-        self.GetSession = channel.unary_unary(
-                '/workflow_api.v1.UsersService/GetSession',
-                request_serializer=workflow__api_dot_v1_dot_users__pb2.GetSessionRequest.SerializeToString,
-                response_deserializer=workflow__api_dot_v1_dot_users__pb2.Session.FromString,
-                _registered_method=True)
-        self.SignOut = channel.unary_unary(
-                '/workflow_api.v1.UsersService/SignOut',
-                request_serializer=workflow__api_dot_v1_dot_users__pb2.SignOutRequest.SerializeToString,
-                response_deserializer=workflow__api_dot_v1_dot_users__pb2.SignOutResponse.FromString,
-                _registered_method=True)
-        self.ChangePassword = channel.unary_unary(
-                '/workflow_api.v1.UsersService/ChangePassword',
-                request_serializer=workflow__api_dot_v1_dot_users__pb2.ChangePasswordRequest.SerializeToString,
-                response_deserializer=workflow__api_dot_v1_dot_users__pb2.User.FromString,
                 _registered_method=True)
 
 
 class UsersServiceServicer:
-    """People. A password is told once, when it is made; only a hash is kept, and of a session's token only its SHA-256.
+    """Administers people. A password is shown once, when it is made; only a hash is kept.
     """
 
-    def AddUser(self, request, context):
+    def CreateUser(self, request, context):
         """Adds a person, or takes back one who was disabled, with a new password. At most 20 are enabled at a time, unless the
         operator allows for more. (SPEC.md, Workflow and resource limits)
         """
@@ -103,38 +83,8 @@ class UsersServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ResetPassword(self, request, context):
+    def ResetUserPassword(self, request, context):
         """Makes a new password and ends every session of an enabled person.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def SignIn(self, request, context):
-        """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. Ten
-        failures in a row of a name from one address, or sixty of an address, make that pair or address wait a minute; of
-        IPv6 a /64 counts as one address. Failures elsewhere refuse nobody. Of a person's sessions the latest 20 last.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def GetSession(self, request, context):
-        """Whose session this is, while it lasts: 12 hours from the sign-in, and 1 hour from its last use.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def SignOut(self, request, context):
-        """Ends a session; one that has ended already is no error.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ChangePassword(self, request, context):
-        """Changes the password of a session's person, and ends their other sessions. A wrong password counts as at sign-in.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -143,9 +93,9 @@ class UsersServiceServicer:
 
 def add_UsersServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'AddUser': grpc.unary_unary_rpc_method_handler(
-                    servicer.AddUser,
-                    request_deserializer=workflow__api_dot_v1_dot_users__pb2.AddUserRequest.FromString,
+            'CreateUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateUser,
+                    request_deserializer=workflow__api_dot_v1_dot_users__pb2.CreateUserRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_users__pb2.UserPassword.SerializeToString,
             ),
             'ListUsers': grpc.unary_unary_rpc_method_handler(
@@ -158,30 +108,10 @@ def add_UsersServiceServicer_to_server(servicer, server):
                     request_deserializer=workflow__api_dot_v1_dot_users__pb2.DisableUserRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_users__pb2.User.SerializeToString,
             ),
-            'ResetPassword': grpc.unary_unary_rpc_method_handler(
-                    servicer.ResetPassword,
-                    request_deserializer=workflow__api_dot_v1_dot_users__pb2.ResetPasswordRequest.FromString,
+            'ResetUserPassword': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResetUserPassword,
+                    request_deserializer=workflow__api_dot_v1_dot_users__pb2.ResetUserPasswordRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_users__pb2.UserPassword.SerializeToString,
-            ),
-            'SignIn': grpc.unary_unary_rpc_method_handler(
-                    servicer.SignIn,
-                    request_deserializer=workflow__api_dot_v1_dot_users__pb2.SignInRequest.FromString,
-                    response_serializer=workflow__api_dot_v1_dot_users__pb2.Session.SerializeToString,
-            ),
-            'GetSession': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetSession,
-                    request_deserializer=workflow__api_dot_v1_dot_users__pb2.GetSessionRequest.FromString,
-                    response_serializer=workflow__api_dot_v1_dot_users__pb2.Session.SerializeToString,
-            ),
-            'SignOut': grpc.unary_unary_rpc_method_handler(
-                    servicer.SignOut,
-                    request_deserializer=workflow__api_dot_v1_dot_users__pb2.SignOutRequest.FromString,
-                    response_serializer=workflow__api_dot_v1_dot_users__pb2.SignOutResponse.SerializeToString,
-            ),
-            'ChangePassword': grpc.unary_unary_rpc_method_handler(
-                    servicer.ChangePassword,
-                    request_deserializer=workflow__api_dot_v1_dot_users__pb2.ChangePasswordRequest.FromString,
-                    response_serializer=workflow__api_dot_v1_dot_users__pb2.User.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -192,11 +122,11 @@ def add_UsersServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class UsersService:
-    """People. A password is told once, when it is made; only a hash is kept, and of a session's token only its SHA-256.
+    """Administers people. A password is shown once, when it is made; only a hash is kept.
     """
 
     @staticmethod
-    def AddUser(request,
+    def CreateUser(request,
             target,
             options=(),
             channel_credentials=None,
@@ -209,8 +139,8 @@ class UsersService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/workflow_api.v1.UsersService/AddUser',
-            workflow__api_dot_v1_dot_users__pb2.AddUserRequest.SerializeToString,
+            '/workflow_api.v1.UsersService/CreateUser',
+            workflow__api_dot_v1_dot_users__pb2.CreateUserRequest.SerializeToString,
             workflow__api_dot_v1_dot_users__pb2.UserPassword.FromString,
             options,
             channel_credentials,
@@ -277,7 +207,7 @@ class UsersService:
             _registered_method=True)
 
     @staticmethod
-    def ResetPassword(request,
+    def ResetUserPassword(request,
             target,
             options=(),
             channel_credentials=None,
@@ -290,117 +220,9 @@ class UsersService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/workflow_api.v1.UsersService/ResetPassword',
-            workflow__api_dot_v1_dot_users__pb2.ResetPasswordRequest.SerializeToString,
+            '/workflow_api.v1.UsersService/ResetUserPassword',
+            workflow__api_dot_v1_dot_users__pb2.ResetUserPasswordRequest.SerializeToString,
             workflow__api_dot_v1_dot_users__pb2.UserPassword.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def SignIn(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/workflow_api.v1.UsersService/SignIn',
-            workflow__api_dot_v1_dot_users__pb2.SignInRequest.SerializeToString,
-            workflow__api_dot_v1_dot_users__pb2.Session.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def GetSession(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/workflow_api.v1.UsersService/GetSession',
-            workflow__api_dot_v1_dot_users__pb2.GetSessionRequest.SerializeToString,
-            workflow__api_dot_v1_dot_users__pb2.Session.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def SignOut(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/workflow_api.v1.UsersService/SignOut',
-            workflow__api_dot_v1_dot_users__pb2.SignOutRequest.SerializeToString,
-            workflow__api_dot_v1_dot_users__pb2.SignOutResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ChangePassword(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/workflow_api.v1.UsersService/ChangePassword',
-            workflow__api_dot_v1_dot_users__pb2.ChangePasswordRequest.SerializeToString,
-            workflow__api_dot_v1_dot_users__pb2.User.FromString,
             options,
             channel_credentials,
             insecure,

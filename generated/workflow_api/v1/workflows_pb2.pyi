@@ -569,7 +569,7 @@ class ApplyManifestsResponse(_message.Message):
 Global___ApplyManifestsResponse: _TypeAlias = ApplyManifestsResponse  # noqa: Y015
 
 @_typing.final
-class SetWorkflowStatusRequest(_message.Message):
+class UpdateWorkflowStatusRequest(_message.Message):
     """Changes a workflow's status."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -592,7 +592,7 @@ class SetWorkflowStatusRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___SetWorkflowStatusRequest: _TypeAlias = SetWorkflowStatusRequest  # noqa: Y015
+Global___UpdateWorkflowStatusRequest: _TypeAlias = UpdateWorkflowStatusRequest  # noqa: Y015
 
 @_typing.final
 class GetWorkflowDefinitionRequest(_message.Message):

@@ -55,9 +55,9 @@ class WorkflowsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_workflows__pb2.ApplyManifestsRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.ApplyManifestsResponse.FromString,
                 _registered_method=True)
-        self.SetWorkflowStatus = channel.unary_unary(
-                '/workflow_api.v1.WorkflowsService/SetWorkflowStatus',
-                request_serializer=workflow__api_dot_v1_dot_workflows__pb2.SetWorkflowStatusRequest.SerializeToString,
+        self.UpdateWorkflowStatus = channel.unary_unary(
+                '/workflow_api.v1.WorkflowsService/UpdateWorkflowStatus',
+                request_serializer=workflow__api_dot_v1_dot_workflows__pb2.UpdateWorkflowStatusRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.Workflow.FromString,
                 _registered_method=True)
         self.GetWorkflowDefinition = channel.unary_unary(
@@ -115,7 +115,7 @@ class WorkflowsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def SetWorkflowStatus(self, request, context):
+    def UpdateWorkflowStatus(self, request, context):
         """Makes a workflow active or inactive.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -174,9 +174,9 @@ def add_WorkflowsServiceServicer_to_server(servicer, server):
                     request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.ApplyManifestsRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_workflows__pb2.ApplyManifestsResponse.SerializeToString,
             ),
-            'SetWorkflowStatus': grpc.unary_unary_rpc_method_handler(
-                    servicer.SetWorkflowStatus,
-                    request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.SetWorkflowStatusRequest.FromString,
+            'UpdateWorkflowStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateWorkflowStatus,
+                    request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.UpdateWorkflowStatusRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_workflows__pb2.Workflow.SerializeToString,
             ),
             'GetWorkflowDefinition': grpc.unary_unary_rpc_method_handler(
@@ -320,7 +320,7 @@ class WorkflowsService:
             _registered_method=True)
 
     @staticmethod
-    def SetWorkflowStatus(request,
+    def UpdateWorkflowStatus(request,
             target,
             options=(),
             channel_credentials=None,
@@ -333,8 +333,8 @@ class WorkflowsService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/workflow_api.v1.WorkflowsService/SetWorkflowStatus',
-            workflow__api_dot_v1_dot_workflows__pb2.SetWorkflowStatusRequest.SerializeToString,
+            '/workflow_api.v1.WorkflowsService/UpdateWorkflowStatus',
+            workflow__api_dot_v1_dot_workflows__pb2.UpdateWorkflowStatusRequest.SerializeToString,
             workflow__api_dot_v1_dot_workflows__pb2.Workflow.FromString,
             options,
             channel_credentials,

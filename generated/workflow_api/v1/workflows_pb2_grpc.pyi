@@ -43,7 +43,7 @@ class WorkflowsServiceStub:
     """Applies resource manifests: all of them, or nothing. Every problem is told at once with file, line and field. An
     agent or environment that changes makes a new version of each workflow that uses it.
     """
-    SetWorkflowStatus: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.SetWorkflowStatusRequest, _workflows_pb2.Workflow]
+    UpdateWorkflowStatus: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.UpdateWorkflowStatusRequest, _workflows_pb2.Workflow]
     """Makes a workflow active or inactive."""
     GetWorkflowDefinition: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowDefinitionRequest, _workflows_pb2.WorkflowDefinition]
     """The definition of one version of a workflow."""
@@ -71,7 +71,7 @@ class WorkflowsServiceAsyncStub(WorkflowsServiceStub):
     """Applies resource manifests: all of them, or nothing. Every problem is told at once with file, line and field. An
     agent or environment that changes makes a new version of each workflow that uses it.
     """
-    SetWorkflowStatus: _aio.UnaryUnaryMultiCallable[_workflows_pb2.SetWorkflowStatusRequest, _workflows_pb2.Workflow]  # type: ignore[assignment]
+    UpdateWorkflowStatus: _aio.UnaryUnaryMultiCallable[_workflows_pb2.UpdateWorkflowStatusRequest, _workflows_pb2.Workflow]  # type: ignore[assignment]
     """Makes a workflow active or inactive."""
     GetWorkflowDefinition: _aio.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowDefinitionRequest, _workflows_pb2.WorkflowDefinition]  # type: ignore[assignment]
     """The definition of one version of a workflow."""
@@ -122,9 +122,9 @@ class WorkflowsServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def SetWorkflowStatus(
+    def UpdateWorkflowStatus(
         self,
-        request: _workflows_pb2.SetWorkflowStatusRequest,
+        request: _workflows_pb2.UpdateWorkflowStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_workflows_pb2.Workflow, _abc.Awaitable[_workflows_pb2.Workflow]]:
         """Makes a workflow active or inactive."""

@@ -57,7 +57,7 @@ class World:
     def edit_key(self, key: Key, **properties: Any) -> None:
         """Changes what is named, in the service and in the model."""
         edited = dataclasses.replace(key, **properties)
-        request = keys_pb2.EditKeyRequest(
+        request = keys_pb2.UpdateKeyRequest(
             key_id=key.key_id,
             scopes=keys_pb2.ScopeList(scopes=[scope_number(scope) for scope in edited.scopes]),
             workflow_access=workflow_access(self._listed(edited.workflows)),
@@ -70,7 +70,7 @@ class World:
             request.clear_allowed_hours = True
         else:
             request.allowed_hours.CopyFrom(keys_pb2.AllowedHours(start_hour=hours[0], end_hour=hours[1]))
-        if refused_by_admin(lambda: self.admin.keys.EditKey(request)):
+        if refused_by_admin(lambda: self.admin.keys.UpdateKey(request)):
             assert key.state != "active"
             return
         assert key.state == "active"

@@ -5,18 +5,20 @@ from typing import Any
 import pytest
 
 from backend.audit import sql as audit
+from backend.audit.servicer import AuditServicer
 from backend.deployment.servicer import DeploymentServicer
 from backend.key_changes import KeyChanges
 from backend.services import Services
 from contract.versions import RELEASE
 from tests.services.calls import Caller, RefusedError
-from workflow_api.v1 import deployment_pb2
+from workflow_api.v1 import audit_pb2, deployment_pb2
 
 
 @pytest.fixture
 def deployment(services: Services) -> Caller:
     service = deployment_pb2.DESCRIPTOR.services_by_name["DeploymentService"]
-    return Caller(DeploymentServicer(services, KeyChanges()), service)
+    audit = audit_pb2.DESCRIPTOR.services_by_name["AuditService"]
+    return Caller(DeploymentServicer(services, KeyChanges()), service, (AuditServicer(services), audit))
 
 
 def update(deployment: Caller, **fields: Any) -> Any:
@@ -28,7 +30,7 @@ def record(deployment: Caller) -> Any:
 
 
 def trail(deployment: Caller, **fields: Any) -> list[Any]:
-    return list(deployment("ListAuditRecords", deployment_pb2.ListAuditRecordsRequest(**fields)).items)
+    return list(deployment("ListAuditRecords", audit_pb2.ListAuditRecordsRequest(**fields)).items)
 
 
 def test_a_fresh_deployment_is_governed_enabled_and_licensed(deployment: Caller) -> None:
@@ -98,7 +100,7 @@ def test_pages_of_the_audit_trail_follow_one_another(deployment: Caller, service
     targets: list[str] = []
     cursor = None
     for _ in range(3):
-        request = deployment_pb2.ListAuditRecordsRequest(until_ms=6, limit=3, cursor=cursor)
+        request = audit_pb2.ListAuditRecordsRequest(until_ms=6, limit=3, cursor=cursor)
         page = deployment("ListAuditRecords", request)
         targets += [row.target for row in page.items]
         cursor = page.next_cursor

@@ -1,4 +1,4 @@
-"""KeysService: the life of a key and its bounds (SPEC.md, Key properties and API key lifecycle)."""
+"""The services of keys: the life of a key and its bounds (SPEC.md, Key properties and API key lifecycle)."""
 
 import hashlib
 import json
@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
+from backend.audit.servicer import AuditServicer
 from backend.clock import utc_day
 from backend.deployment.servicer import DeploymentServicer
 from backend.key_changes import KeyChanges
 from backend.keys import sql
+from backend.keys.caller_servicer import CallerServicer
+from backend.keys.edge_servicer import EdgeServicer
 from backend.keys.servicer import KeysServicer
+from backend.keys.usage_servicer import UsageServicer
 from backend.runs.start import sql as start_sql
 from backend.services import Services
 from tests.services.calls import Caller, RefusedError
 from tests.services.conftest import TestClock
-from workflow_api.v1 import deployment_pb2, keys_pb2, options_pb2
+from workflow_api.v1 import audit_pb2, caller_pb2, deployment_pb2, edge_pb2, keys_pb2, options_pb2, usage_pb2
 
 READ = options_pb2.SCOPE_WORKFLOWS_READ
 CREATE = options_pb2.SCOPE_RUNS_CREATE
@@ -32,14 +36,24 @@ def changes() -> KeyChanges:
 
 @pytest.fixture
 def keys(services: Services, changes: KeyChanges) -> Caller:
-    service = keys_pb2.DESCRIPTOR.services_by_name["KeysService"]
-    return Caller(KeysServicer(services, changes, poll_seconds=0.01), service)
+    return Caller(
+        KeysServicer(services, changes),
+        keys_pb2.DESCRIPTOR.services_by_name["KeysService"],
+        (CallerServicer(services), caller_pb2.DESCRIPTOR.services_by_name["CallerService"]),
+        (UsageServicer(services), usage_pb2.DESCRIPTOR.services_by_name["UsageService"]),
+        (
+            EdgeServicer(services, changes, poll_seconds=0.01),
+            edge_pb2.DESCRIPTOR.services_by_name["EdgeService"],
+        ),
+    )
 
 
 @pytest.fixture
 def deployment(services: Services, changes: KeyChanges) -> Caller:
     return Caller(
-        DeploymentServicer(services, changes), deployment_pb2.DESCRIPTOR.services_by_name["DeploymentService"]
+        DeploymentServicer(services, changes),
+        deployment_pb2.DESCRIPTOR.services_by_name["DeploymentService"],
+        (AuditServicer(services), audit_pb2.DESCRIPTOR.services_by_name["AuditService"]),
     )
 
 
@@ -49,8 +63,8 @@ def create(keys: Caller, **fields: Any) -> keys_pb2.KeyCredentials:
     return answer
 
 
-def mirrored(keys: Caller, key_id: str) -> keys_pb2.MirroredKey:
-    mirror: keys_pb2.KeyMirror = keys("GetKeyMirror", keys_pb2.GetKeyMirrorRequest())
+def mirrored(keys: Caller, key_id: str) -> edge_pb2.MirroredKey:
+    mirror: edge_pb2.KeyMirror = keys("GetKeyMirror", edge_pb2.GetKeyMirrorRequest())
     return next(key for key in mirror.keys if key.key_id == key_id)
 
 
@@ -65,7 +79,7 @@ def test_a_key_is_not_bound_to_a_release_that_does_not_serve_the_api(
     services: Services, changes: KeyChanges, release: str, bound: bool
 ) -> None:
     older = replace(services, release=release)
-    keys = Caller(KeysServicer(older, changes, poll_seconds=0.01), keys_pb2.DESCRIPTOR.services_by_name["KeysService"])
+    keys = Caller(KeysServicer(older, changes), keys_pb2.DESCRIPTOR.services_by_name["KeysService"])
     if bound:
         assert create(keys).key_value
         return
@@ -178,8 +192,8 @@ def test_workflows_read_stays_with_an_edited_key_for_as_long_as_runs_create_does
     key_id = create(keys, scopes=[READ]).record.key.key_id
 
     def edited(*scopes: options_pb2.Scope.ValueType) -> list[int]:
-        asked = keys_pb2.EditKeyRequest(key_id=key_id, scopes=keys_pb2.ScopeList(scopes=scopes))
-        return list(keys("EditKey", asked).key.scopes)
+        asked = keys_pb2.UpdateKeyRequest(key_id=key_id, scopes=keys_pb2.ScopeList(scopes=scopes))
+        return list(keys("UpdateKey", asked).key.scopes)
 
     assert edited(CREATE) == [READ, CREATE]
     assert edited(DELETE, CREATE) == [READ, CREATE, DELETE]
@@ -190,7 +204,7 @@ def test_workflows_read_stays_with_an_edited_key_for_as_long_as_runs_create_does
 def test_an_edit_to_a_name_out_of_bounds_changes_nothing(keys: Caller, name: str) -> None:
     key_id = create(keys, name="before").record.key.key_id
     with pytest.raises(RefusedError) as refused:
-        keys("EditKey", keys_pb2.EditKeyRequest(key_id=key_id, name=name))
+        keys("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=key_id, name=name))
     assert "name" in refused.value.problems
     assert keys("GetKey", keys_pb2.GetKeyRequest(key_id=key_id)).key.name == "before"
 
@@ -199,9 +213,9 @@ def test_a_key_named_before_names_were_bounded_keeps_working(keys: Caller, servi
     key_id = create(keys).record.key.key_id
     name = "two\nlines"
     services.database.write(lambda tx: sql.edit(tx, sql.get(tx, key_id, 0), {"name": name}))
-    edited = keys("EditKey", keys_pb2.EditKeyRequest(key_id=key_id, rate_limit_rpm=7))
+    edited = keys("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=key_id, rate_limit_rpm=7))
     assert (edited.key.name, edited.key.rate_limit_rpm) == (name, 7)
-    assert keys("GetMe", keys_pb2.GetMeRequest(), key_id=key_id).name == name
+    assert keys("GetMe", caller_pb2.GetMeRequest(), key_id=key_id).name == name
 
 
 def test_rotation_keeps_the_old_secret_for_the_overlap_and_the_ids_for_good(keys: Caller, clock: TestClock) -> None:
@@ -250,7 +264,7 @@ def test_a_revoked_key_stays_revoked_and_only_then_can_be_deleted(keys: Caller) 
         keys("DeleteKey", keys_pb2.DeleteKeyRequest(key_id=key_id))
     assert keys("RevokeKey", keys_pb2.RevokeKeyRequest(key_id=key_id)).state == "revoked"
     for method, request in (
-        ("EditKey", keys_pb2.EditKeyRequest(key_id=key_id, name="again")),
+        ("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=key_id, name="again")),
         ("RotateKey", keys_pb2.RotateKeyRequest(key_id=key_id)),
         ("IssueExternalId", keys_pb2.IssueExternalIdRequest(key_id=key_id)),
     ):
@@ -267,7 +281,7 @@ def test_the_audit_trail_outlives_the_key(keys: Caller, deployment: Caller) -> N
     key_id = create(keys).record.key.key_id
     keys("RevokeKey", keys_pb2.RevokeKeyRequest(key_id=key_id), actor="grace")
     keys("DeleteKey", keys_pb2.DeleteKeyRequest(key_id=key_id))
-    trail = deployment("ListAuditRecords", deployment_pb2.ListAuditRecordsRequest(target=key_id)).items
+    trail = deployment("ListAuditRecords", audit_pb2.ListAuditRecordsRequest(target=key_id)).items
     assert sorted(record.action for record in trail) == ["key.created", "key.deleted", "key.revoked"]
     assert next(record.actor for record in trail if record.action == "key.revoked") == "grace"
 
@@ -280,7 +294,7 @@ def test_a_key_expires_at_its_date(keys: Caller, clock: TestClock) -> None:
 
 def test_every_field_but_the_deployment_can_be_edited(keys: Caller) -> None:
     made = create(keys, allowed_hours=keys_pb2.AllowedHours(start_hour=1, end_hour=2))
-    request = keys_pb2.EditKeyRequest(
+    request = keys_pb2.UpdateKeyRequest(
         key_id=made.record.key.key_id,
         name="new",
         description="text",
@@ -292,7 +306,7 @@ def test_every_field_but_the_deployment_can_be_edited(keys: Caller) -> None:
         daily_run_quota=2,
         max_concurrent_runs=3,
     )
-    edited = keys("EditKey", request)
+    edited = keys("UpdateKey", request)
     assert (edited.key.name, edited.description) == ("new", "text")
     assert list(edited.key.scopes) == [READ, CREATE]
     assert list(edited.source_allow_list) == ["10.0.0.0/8"]
@@ -305,12 +319,12 @@ def test_every_field_but_the_deployment_can_be_edited(keys: Caller) -> None:
 
 def test_me_answers_the_calling_key_with_its_live_counters(keys: Caller) -> None:
     key_id = create(keys).record.key.key_id
-    me = keys("GetMe", keys_pb2.GetMeRequest(), key_id=key_id)
+    me = keys("GetMe", caller_pb2.GetMeRequest(), key_id=key_id)
     assert (me.key_id, me.quota_used_today, me.active_runs) == (key_id, 0, 0)
 
 
 def test_a_watcher_hears_of_a_change_and_gets_a_sign_of_life(keys: Caller, clock: TestClock) -> None:
-    stream = keys.stream("WatchKeys", keys_pb2.WatchKeysRequest())
+    stream = keys.stream("WatchKeyMirror", edge_pb2.WatchKeyMirrorRequest())
     assert not stream.take().any_key_ever
     key_id = create(keys).record.key.key_id
     second = stream.take()
@@ -327,34 +341,34 @@ def test_deleting_every_key_leaves_the_deployment_enabled(keys: Caller) -> None:
     key_id = create(keys).record.key.key_id
     keys("RevokeKey", keys_pb2.RevokeKeyRequest(key_id=key_id))
     keys("DeleteKey", keys_pb2.DeleteKeyRequest(key_id=key_id))
-    mirror = keys("GetKeyMirror", keys_pb2.GetKeyMirrorRequest())
+    mirror = keys("GetKeyMirror", edge_pb2.GetKeyMirrorRequest())
     assert mirror.any_key_ever
     assert not mirror.keys
 
 
 def test_a_usage_batch_is_kept_once(keys: Caller) -> None:
-    record = keys_pb2.UsageRecord(
+    record = usage_pb2.UsageRecord(
         at_ms=5, key_id="ak_1", method="GET", route="/me", status=403, address="10.0.0.1", reason="forbidden"
     )
     for _ in range(2):
-        keys("RecordUsage", keys_pb2.RecordUsageRequest(batch_id="b1", records=[record, record]))
-    kept = keys("ListUsage", keys_pb2.ListUsageRequest(key_id="ak_1")).items
+        keys("RecordUsage", edge_pb2.RecordUsageRequest(batch_id="b1", records=[record, record]))
+    kept = keys("ListUsageRecords", usage_pb2.ListUsageRecordsRequest(key_id="ak_1")).items
     assert list(kept) == [record, record]
-    assert not keys("ListUsage", keys_pb2.ListUsageRequest(key_id="ak_2")).items
+    assert not keys("ListUsageRecords", usage_pb2.ListUsageRecordsRequest(key_id="ak_2")).items
 
 
 def test_usage_is_counted_by_the_hour(keys: Caller) -> None:
     hour = 3_600_000
 
-    def record(at_ms: int, key_id: str = "ak_1", status: int = 200) -> keys_pb2.UsageRecord:
-        return keys_pb2.UsageRecord(at_ms=at_ms, key_id=key_id, method="GET", route="/me", status=status)
+    def record(at_ms: int, key_id: str = "ak_1", status: int = 200) -> usage_pb2.UsageRecord:
+        return usage_pb2.UsageRecord(at_ms=at_ms, key_id=key_id, method="GET", route="/me", status=status)
 
     first = [record(hour), record(2 * hour - 1), record(2 * hour - 1, status=429), record(hour, "ak_2")]
     for batch_id, records in (("b1", first), ("b1", first), ("b2", [record(hour + 1), record(2 * hour)])):
-        keys("RecordUsage", keys_pb2.RecordUsageRequest(batch_id=batch_id, records=records))
+        keys("RecordUsage", edge_pb2.RecordUsageRequest(batch_id=batch_id, records=records))
 
     def counts(**asked: Any) -> list[tuple[int, str, int, int]]:
-        items = keys("ListUsageHours", keys_pb2.ListUsageHoursRequest(**asked)).items
+        items = keys("ListUsageHours", usage_pb2.ListUsageHoursRequest(**asked)).items
         return [(item.hour_ms // hour, item.key_id, item.status, item.calls) for item in items]
 
     assert counts() == [(2, "ak_1", 200, 1), (1, "ak_1", 200, 3), (1, "ak_1", 429, 1), (1, "ak_2", 200, 1)]
@@ -364,13 +378,13 @@ def test_usage_is_counted_by_the_hour(keys: Caller) -> None:
 
 
 def test_a_change_of_the_deployment_is_audited_and_heard(keys: Caller, deployment: Caller) -> None:
-    before = keys("GetKeyMirror", keys_pb2.GetKeyMirrorRequest())
+    before = keys("GetKeyMirror", edge_pb2.GetKeyMirrorRequest())
     deployment("UpdateDeployment", deployment_pb2.UpdateDeploymentRequest(api_enabled=False), actor="ada")
-    after = keys("GetKeyMirror", keys_pb2.GetKeyMirrorRequest())
+    after = keys("GetKeyMirror", edge_pb2.GetKeyMirrorRequest())
     assert before.api_enabled
     assert not after.api_enabled
     assert after.revision > before.revision
-    trail = deployment("ListAuditRecords", deployment_pb2.ListAuditRecordsRequest()).items
+    trail = deployment("ListAuditRecords", audit_pb2.ListAuditRecordsRequest()).items
     assert (trail[0].actor, trail[0].action) == ("ada", "deployment.changed")
     assert json.loads(trail[0].details) == {"api_enabled": False}
     health = deployment("GetHealth", deployment_pb2.GetHealthRequest())
@@ -384,7 +398,7 @@ def test_what_a_caller_sees_of_its_key_is_never_of_before_a_change(
     one, other = (create(keys, name=name).record.key.key_id for name in ("one", "other"))
 
     def seen(key_id: str) -> tuple[str, int]:
-        me = keys("GetMe", keys_pb2.GetMeRequest(), key_id=key_id)
+        me = keys("GetMe", caller_pb2.GetMeRequest(), key_id=key_id)
         return me.name, me.quota_used_today
 
     def count(key_id: str, *, first: bool) -> None:
@@ -392,7 +406,7 @@ def test_what_a_caller_sees_of_its_key_is_never_of_before_a_change(
         services.database.write(lambda tx: start_sql.count_start(tx, key_id, day, first=first))
 
     assert (seen(one), seen(other)) == (("one", 0), ("other", 0))
-    keys("EditKey", keys_pb2.EditKeyRequest(key_id=one, name="renamed"))
+    keys("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=one, name="renamed"))
     assert (seen(one), seen(other)) == (("renamed", 0), ("other", 0))
     for number in range(1, 4):
         count(other, first=number == 1)

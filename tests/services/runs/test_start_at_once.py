@@ -50,7 +50,7 @@ def refusal(world: World, **fields: Any) -> str:
 
 
 def edit(world: World, key: str, **fields: Any) -> None:
-    world.keys("EditKey", keys_pb2.EditKeyRequest(key_id=key, **fields))
+    world.keys("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=key, **fields))
 
 
 def test_a_start_is_one_round_trip_and_what_is_not_as_before_a_few_more(server_world: World, wire: LongWire) -> None:

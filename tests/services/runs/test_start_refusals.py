@@ -117,7 +117,7 @@ def test_full_slots_name_the_runs_in_flight_and_the_limit_though_it_was_lowered(
     key = world.new_key(max_concurrent_runs=3)
     for _ in range(3):
         world.start(key=key)
-    world.keys("EditKey", keys_pb2.EditKeyRequest(key_id=key, max_concurrent_runs=2))
+    world.keys("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=key, max_concurrent_runs=2))
     assert refusal(world, key=key).message == (
         "3 runs are in flight and the limit of this key is 2; wait for one to finish."
     )

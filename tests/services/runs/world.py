@@ -8,10 +8,12 @@ from typing import Any
 
 from sqlalchemy import text
 
+from backend.audit.servicer import AuditServicer
 from backend.deployment.servicer import DeploymentServicer
 from backend.graphs.graphs import Graphs
 from backend.ids import new_id
 from backend.key_changes import KeyChanges
+from backend.keys.caller_servicer import CallerServicer
 from backend.keys.servicer import KeysServicer
 from backend.outputs.servicer import OutputsServicer
 from backend.outputs.sql import NewOutput, add_outputs
@@ -28,7 +30,16 @@ from backend.storage.tables.runs import runs
 from backend.workflows.servicer import WorkflowsServicer
 from tests.services.calls import Caller
 from tests.services.conftest import TestClock
-from workflow_api.v1 import deployment_pb2, keys_pb2, options_pb2, outputs_pb2, runs_pb2, workflows_pb2
+from workflow_api.v1 import (
+    audit_pb2,
+    caller_pb2,
+    deployment_pb2,
+    keys_pb2,
+    options_pb2,
+    outputs_pb2,
+    runs_pb2,
+    workflows_pb2,
+)
 
 MANIFESTS = """
 kind: Environment
@@ -139,10 +150,14 @@ class World:
             OutputsServicer(services, self.objects), outputs_pb2.DESCRIPTOR.services_by_name["OutputsService"]
         )
         self.keys = Caller(
-            KeysServicer(services, changes, poll_seconds=0.01), keys_pb2.DESCRIPTOR.services_by_name["KeysService"]
+            KeysServicer(services, changes),
+            keys_pb2.DESCRIPTOR.services_by_name["KeysService"],
+            (CallerServicer(services), caller_pb2.DESCRIPTOR.services_by_name["CallerService"]),
         )
         self.deployment = Caller(
-            DeploymentServicer(services, changes), deployment_pb2.DESCRIPTOR.services_by_name["DeploymentService"]
+            DeploymentServicer(services, changes),
+            deployment_pb2.DESCRIPTOR.services_by_name["DeploymentService"],
+            (AuditServicer(services), audit_pb2.DESCRIPTOR.services_by_name["AuditService"]),
         )
         self._workflows = Caller(
             WorkflowsServicer(services, self.graphs), workflows_pb2.DESCRIPTOR.services_by_name["WorkflowsService"]
@@ -157,7 +172,9 @@ class World:
 
     def switch(self, workflow: str, *, active: bool) -> None:
         status = workflows_pb2.WORKFLOW_STATUS_ACTIVE if active else workflows_pb2.WORKFLOW_STATUS_INACTIVE
-        self._workflows("SetWorkflowStatus", workflows_pb2.SetWorkflowStatusRequest(workflow=workflow, status=status))
+        self._workflows(
+            "UpdateWorkflowStatus", workflows_pb2.UpdateWorkflowStatusRequest(workflow=workflow, status=status)
+        )
 
     def new_key(self, **fields: Any) -> str:
         request = keys_pb2.CreateKeyRequest(**({"name": "caller", "scopes": _SCOPES} | fields))

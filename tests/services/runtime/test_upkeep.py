@@ -23,7 +23,7 @@ from backend.storage.object_keys import object_key
 from backend.storage.statements import Statement, prepare
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
-from workflow_api.v1 import deployment_pb2
+from workflow_api.v1 import audit_pb2, deployment_pb2
 
 
 @dataclass
@@ -297,7 +297,7 @@ def test_retention_is_audited_and_removes_the_objects(world: World, rounds: Roun
     world.removals.round()
     with pytest.raises(KeyError):
         world.objects.open_range(key, 0, 1)
-    trail = world.deployment("ListAuditRecords", deployment_pb2.ListAuditRecordsRequest(target=run_id)).items
+    trail = world.deployment("ListAuditRecords", audit_pb2.ListAuditRecordsRequest(target=run_id)).items
     assert [(record.actor, record.action) for record in trail] == [("system", "run.erased")]
 
 

@@ -11,11 +11,14 @@ from argon2 import PasswordHasher
 
 from backend.audit import sql as audit_sql
 from backend.services import Services
+from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
+from backend.users.session_servicer import SessionsServicer
 from tests.services.calls import Caller, RefusedError
-from workflow_api.v1 import users_pb2
+from workflow_api.v1 import sessions_pb2, users_pb2
 
-SERVICE = users_pb2.DESCRIPTOR.services_by_name["UsersService"]
+USERS = users_pb2.DESCRIPTOR.services_by_name["UsersService"]
+SESSIONS = sessions_pb2.DESCRIPTOR.services_by_name["SessionsService"]
 LIMIT = 3
 WRONG = "not-their-password"
 ADDRESS = "203.0.113.7"
@@ -30,8 +33,8 @@ class People:
 
     def add(self, name: str = "ana", role: int = users_pb2.ROLE_ADMINISTRATOR) -> str:
         """Adds a person and returns the password."""
-        request = users_pb2.AddUserRequest(name=name, role=users_pb2.Role.ValueType(role))
-        return str(self.call("AddUser", request, actor="root").password)
+        request = users_pb2.CreateUserRequest(name=name, role=users_pb2.Role.ValueType(role))
+        return str(self.call("CreateUser", request, actor="root").password)
 
     def users(self) -> dict[str, users_pb2.User]:
         """Everybody by name."""
@@ -42,23 +45,23 @@ class People:
         return user
 
     def reset(self, name: str = "ana") -> str:
-        request = users_pb2.ResetPasswordRequest(name=name)
-        return str(self.call("ResetPassword", request, actor="root").password)
+        request = users_pb2.ResetUserPasswordRequest(name=name)
+        return str(self.call("ResetUserPassword", request, actor="root").password)
 
-    def sign_in(self, password: str, name: str = "ana", address: str = ADDRESS) -> users_pb2.Session:
-        request = users_pb2.SignInRequest(name=name, password=password, address=address)
-        session: users_pb2.Session = self.call("SignIn", request, actor="console")
+    def sign_in(self, password: str, name: str = "ana", address: str = ADDRESS) -> sessions_pb2.Session:
+        request = sessions_pb2.SignInRequest(name=name, password=password, address=address)
+        session: sessions_pb2.Session = self.call("SignIn", request, actor="console")
         return session
 
-    def session(self, token: str) -> users_pb2.Session:
-        session: users_pb2.Session = self.call("GetSession", users_pb2.GetSessionRequest(token=token))
+    def session(self, token: str) -> sessions_pb2.Session:
+        session: sessions_pb2.Session = self.call("GetSession", sessions_pb2.GetSessionRequest(token=token))
         return session
 
     def sign_out(self, token: str) -> None:
-        self.call("SignOut", users_pb2.SignOutRequest(token=token), actor="console")
+        self.call("SignOut", sessions_pb2.SignOutRequest(token=token), actor="console")
 
     def change(self, token: str, password: str, new: str) -> users_pb2.User:
-        request = users_pb2.ChangePasswordRequest(token=token, password=password, new_password=new, address=ADDRESS)
+        request = sessions_pb2.ChangePasswordRequest(token=token, password=password, new_password=new, address=ADDRESS)
         user: users_pb2.User = self.call("ChangePassword", request, actor="user:ana")
         return user
 
@@ -77,9 +80,16 @@ class People:
 
 @pytest.fixture
 def people(services: Services, monkeypatch: pytest.MonkeyPatch) -> People:
-    """Their passwords are hashed the cheapest way; how dear a hash is in earnest, `tests/unit` holds."""
+    """Their passwords are hashed the cheapest way; the cost in production is a rule of `tests/unit`."""
     monkeypatch.setattr("backend.users.passwords.PasswordHasher", partial(PasswordHasher, time_cost=1, memory_cost=32))
-    return People(Caller(UsersServicer(services, LIMIT), SERVICE), services)
+    return people_of(services)
+
+
+def people_of(services: Services) -> People:
+    """The services of people as one process has them."""
+    passwords = Passwords()
+    sessions = SessionsServicer(services, passwords)
+    return People(Caller(UsersServicer(services, passwords, LIMIT), USERS, (sessions, SESSIONS)), services)
 
 
 def reason(call: Callable[..., Any], *arguments: Any) -> RefusedError:

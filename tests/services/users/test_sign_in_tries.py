@@ -8,10 +8,9 @@ from argon2 import PasswordHasher
 
 from backend.users import tries_sql
 from backend.users.passwords import Passwords
-from backend.users.servicer import UsersServicer
-from tests.services.calls import Caller, RefusedError
+from tests.services.calls import RefusedError
 from tests.services.conftest import TestClock
-from tests.services.users.conftest import ADDRESS, LIMIT, SERVICE, WRONG, People, reason
+from tests.services.users.conftest import ADDRESS, WRONG, People, people_of, reason
 
 
 def outcomes(people: People, name: str, tries: int, address: str = ADDRESS) -> list[str]:
@@ -98,7 +97,7 @@ def test_a_sign_in_has_the_count_begin_anew(people: People) -> None:
 def test_a_name_waits_at_every_backend(people: People) -> None:
     password = people.add()
     outcomes(people, "ana", 10)
-    another = People(Caller(UsersServicer(people.services, LIMIT), SERVICE), people.services)
+    another = people_of(people.services)
     assert reason(another.sign_in, password).reason == "rate_limited"
 
 

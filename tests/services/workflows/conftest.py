@@ -79,8 +79,8 @@ class Workflows:
         return self.call("ListParameters", workflows_pb2.ListParametersRequest(workflow_id=workflow_id), key_id)
 
     def set_status(self, workflow: str, status: workflows_pb2.WorkflowStatus.ValueType) -> Any:
-        request = workflows_pb2.SetWorkflowStatusRequest(workflow=workflow, status=status)
-        return self.call("SetWorkflowStatus", request)
+        request = workflows_pb2.UpdateWorkflowStatusRequest(workflow=workflow, status=status)
+        return self.call("UpdateWorkflowStatus", request)
 
     def resource(self, kind: str, name: str) -> Any:
         return self.services.database.read(lambda tx: sql.resource(tx, kind, name))

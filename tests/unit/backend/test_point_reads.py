@@ -12,7 +12,7 @@ METHODS = [
     for service in file.DESCRIPTOR.services_by_name.values()
     for method in service.methods
 ]
-POINT_READS = [method for method in METHODS if method.GetOptions().Extensions[options_pb2.method].point_read]
+POINT_READS = [method for method in METHODS if method.GetOptions().Extensions[options_pb2.method_rules].point_read]
 
 
 def names(methods: list[MethodDescriptor]) -> list[str]:
@@ -27,6 +27,14 @@ def test_a_point_read_changes_nothing_and_has_no_pages(method: MethodDescriptor)
 
 
 def test_lists_that_grow_with_what_is_stored_are_no_point_reads() -> None:
-    lists = {"ListRuns", "ListRunEvents", "ListOutputs", "ListWorkflows", "ListKeys", "ListUsage", "GetKeyMirror"}
+    lists = {
+        "ListRuns",
+        "ListRunEvents",
+        "ListOutputs",
+        "ListWorkflows",
+        "ListKeys",
+        "ListUsageRecords",
+        "GetKeyMirror",
+    }
     assert not lists & set(names(POINT_READS))
     assert {"GetMe", "GetRun", "GetWorkflow"} <= set(names(POINT_READS))

@@ -15,4 +15,4 @@ def test_a_given_number_stands() -> None:
 
 def test_a_field_without_a_default_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="states no default"):
-        given_or_default(keys_pb2.EditKeyRequest(), "rate_limit_rpm")
+        given_or_default(keys_pb2.UpdateKeyRequest(), "rate_limit_rpm")

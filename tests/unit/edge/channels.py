@@ -17,10 +17,12 @@ from edge.channel import Channel
 from edge.channel.in_process import InProcessChannel
 from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
 from edge.services import METHODS
-from workflow_api.v1.keys_pb2 import ApiKey, GetMeRequest, KeyMirror
+from workflow_api.v1.caller_pb2 import GetMeRequest
+from workflow_api.v1.edge_pb2 import KeyMirror
+from workflow_api.v1.keys_pb2 import ApiKey
 
-GET_ME = "/workflow_api.v1.KeysService/GetMe"
-WATCH = "/workflow_api.v1.KeysService/WatchKeys"
+GET_ME = "/workflow_api.v1.CallerService/GetMe"
+WATCH = "/workflow_api.v1.EdgeService/WatchKeyMirror"
 LIST_RUNS = "/workflow_api.v1.RunsService/ListRuns"
 GET_RUN = "/workflow_api.v1.RunsService/GetRun"
 ERASE = "/workflow_api.v1.RunsService/EraseRunData"

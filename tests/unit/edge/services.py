@@ -12,17 +12,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from edge.channel import Messages, Metadata
 from edge.errors import Refusal
 from workflow_api.v1.deployment_pb2 import Health
-from workflow_api.v1.keys_pb2 import (
-    ApiKey,
-    KeyMirror,
-    MirroredKey,
-    RecordUsageRequest,
-    RecordUsageResponse,
-    UsageRecord,
-)
+from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey, RecordUsageRequest, RecordUsageResponse
+from workflow_api.v1.keys_pb2 import ApiKey
 from workflow_api.v1.options_pb2 import Scope
+from workflow_api.v1.usage_pb2 import UsageRecord
 
-KEYS = "/workflow_api.v1.KeysService/"
+CALLER = "/workflow_api.v1.CallerService/"
+EDGE = "/workflow_api.v1.EdgeService/"
 RUNS = "/workflow_api.v1.RunsService/"
 OUTPUTS = "/workflow_api.v1.OutputsService/"
 DEPLOYMENT = "/workflow_api.v1.DeploymentService/"
@@ -71,11 +67,11 @@ class MemoryChannel:
             DEPLOYMENT + "GetHealth": lambda _: Health(
                 status=Health.STATUS_OK, deployment_id="dep_1", api_version="2026-09-24"
             ),
-            KEYS + "GetMe": lambda _: ApiKey(key_id=KEY_ID, name="test", deployment_id="dep_1"),
-            KEYS + "GetKeyMirror": lambda _: self.mirror,
-            KEYS + "RecordUsage": self._record_usage,
+            CALLER + "GetMe": lambda _: ApiKey(key_id=KEY_ID, name="test", deployment_id="dep_1"),
+            EDGE + "GetKeyMirror": lambda _: self.mirror,
+            EDGE + "RecordUsage": self._record_usage,
         }
-        self.streams: dict[str, Callable[[Any], AsyncIterator[Message]]] = {KEYS + "WatchKeys": self._watch_keys}
+        self.streams: dict[str, Callable[[Any], AsyncIterator[Message]]] = {EDGE + "WatchKeyMirror": self._watch_keys}
         self.calls: list[tuple[str, Message, dict[str, str]]] = []
         self.batches: list[RecordUsageRequest] = []
         self.open_streams: list[str] = []

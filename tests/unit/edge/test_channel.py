@@ -25,7 +25,8 @@ from tests.unit.edge.channels import (
     refuse,
 )
 from tests.unit.edge.wire import wait_until
-from workflow_api.v1.keys_pb2 import ApiKey, KeyMirror, WatchKeysRequest
+from workflow_api.v1.edge_pb2 import KeyMirror, WatchKeyMirrorRequest
+from workflow_api.v1.keys_pb2 import ApiKey
 from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunsRequest, ListRunsResponse, RunSummary
 from workflow_api.v1.runs_pb2 import Run as RunRecord
 
@@ -103,7 +104,7 @@ def test_a_stream_can_be_left_at_any_time_and_its_generator_is_closed(run: Run) 
 
     async def use(channel: Channel) -> list[int]:
         seen = []
-        async with aclosing(channel.stream(WATCH, WatchKeysRequest(), (), 60)) as mirrors:
+        async with aclosing(channel.stream(WATCH, WatchKeyMirrorRequest(), (), 60)) as mirrors:
             async for mirror in mirrors:
                 seen.append(mirror.revision)  # type: ignore[attr-defined]
                 if len(seen) == 3:
@@ -118,7 +119,7 @@ def test_a_slow_reader_holds_the_stream_back(run: Run) -> None:
     servicers = Servicers()
 
     async def use(channel: Channel) -> None:
-        async with aclosing(channel.stream(WATCH, WatchKeysRequest(), (), 60)) as mirrors:
+        async with aclosing(channel.stream(WATCH, WatchKeyMirrorRequest(), (), 60)) as mirrors:
             await anext(mirrors)
             async with asyncio.timeout(60):
                 sent = 0
@@ -137,7 +138,7 @@ def test_a_refusal_after_messages_ends_the_stream_with_it(run: Run) -> None:
     seen: list[KeyMirror] = []
 
     async def use(channel: Channel) -> None:
-        stream: AsyncIterator[Any] = channel.stream(WATCH, WatchKeysRequest(), (), 60)
+        stream: AsyncIterator[Any] = channel.stream(WATCH, WatchKeyMirrorRequest(), (), 60)
         async for message in stream:
             seen.append(message)  # noqa: PERF401 - what came before the refusal is kept
 
@@ -153,7 +154,7 @@ def test_a_stream_that_breaks_is_a_runtime_error(run: Run) -> None:
         raise ValueError("secret")
 
     async def use(channel: Channel) -> None:
-        async for _ in channel.stream(WATCH, WatchKeysRequest(), (), 60):
+        async for _ in channel.stream(WATCH, WatchKeyMirrorRequest(), (), 60):
             pass
 
     with pytest.raises(Refusal) as refused:
@@ -170,7 +171,7 @@ def test_a_silent_stream_is_unreachable(run: Run) -> None:
 
     async def use(channel: Channel) -> None:
         try:
-            async for _ in channel.stream(WATCH, WatchKeysRequest(), (), 0.05):
+            async for _ in channel.stream(WATCH, WatchKeyMirrorRequest(), (), 0.05):
                 pass
         finally:
             let_go.set()
@@ -193,7 +194,7 @@ def test_every_call_has_a_deadline(run: Run) -> None:
 
     async def use(channel: Channel) -> None:
         await get_me(60.0)(channel)
-        async for _ in channel.stream(WATCH, WatchKeysRequest(), (), 60):
+        async for _ in channel.stream(WATCH, WatchKeyMirrorRequest(), (), 60):
             pass
 
     run({GET_ME: Handler(get), WATCH: Handler(watch)}, use)
@@ -207,7 +208,7 @@ def test_a_stream_that_goes_on_past_its_deadline_is_unreachable(run: Run, monkey
         monkeypatch.setattr(f"edge.channel.{module}.LONGEST_STREAM_SECONDS", 0.3)
 
     async def use(channel: Channel) -> None:
-        async for _ in channel.stream(WATCH, WatchKeysRequest(), (), 60):
+        async for _ in channel.stream(WATCH, WatchKeyMirrorRequest(), (), 60):
             pass
 
     with pytest.raises(Refusal) as refused:
@@ -235,7 +236,7 @@ def test_a_call_in_process_is_told_when_nobody_waits_any_more() -> None:
         told.set()
 
     async def use(channel: Channel) -> None:
-        stream = channel.stream(WATCH, WatchKeysRequest(), (), 60)
+        stream = channel.stream(WATCH, WatchKeyMirrorRequest(), (), 60)
         await anext(stream)
         waiting = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0)

@@ -14,7 +14,14 @@ from edge.routes import RouteTable
 from edge.services import METHODS
 from workflow_api.v1 import options_pb2
 from workflow_api.v1.errors_pb2 import ERROR_REASON_RUN_NOT_FOUND, ERROR_REASON_UNSPECIFIED
-from workflow_api.v1.options_pb2 import ACCESS_INTERNAL, ACCESS_PUBLIC, ACCESS_SCOPE, SCOPE_RUNS_READ, field, method
+from workflow_api.v1.options_pb2 import (
+    ACCESS_INTERNAL,
+    ACCESS_PUBLIC,
+    ACCESS_SCOPE,
+    SCOPE_RUNS_READ,
+    field_rules,
+    method_rules,
+)
 
 ROUTES = RouteTable()
 RUNS = "/workflow_api.v1.RunsService"
@@ -37,13 +44,13 @@ def rpc(change: Change | None = None) -> dict[str, MethodDescriptor]:
     run_id = request.field.add(
         name="run_id", number=1, type=FieldDescriptorProto.TYPE_STRING, label=FieldDescriptorProto.LABEL_OPTIONAL
     )
-    run_id.options.Extensions[field].max_length = 128
+    run_id.options.Extensions[field_rules].max_length = 128
     file.message_type.add(name="Response")
     called = file.service.add(name="Service").method.add(
         name="Get", input_type=f".{name}.Request", output_type=f".{name}.Response"
     )
     http_rule(called).get = "/api/v1/runs/{run_id}"
-    rules = called.options.Extensions[method]
+    rules = called.options.Extensions[method_rules]
     rules.access, rules.scope = ACCESS_SCOPE, SCOPE_RUNS_READ
     rules.errors.append(ERROR_REASON_RUN_NOT_FOUND)
     if change:
@@ -187,7 +194,9 @@ def test_allow_names_every_method_in_order() -> None:
 
 def test_internal_rpcs_have_no_route() -> None:
     routed = {route.rpc for route in ROUTES.routes}
-    internal = {name for name, rpc in METHODS.items() if rpc.GetOptions().Extensions[method].access == ACCESS_INTERNAL}
+    internal = {
+        name for name, rpc in METHODS.items() if rpc.GetOptions().Extensions[method_rules].access == ACCESS_INTERNAL
+    }
     assert f"{RUNS}/DecideApproval" in internal
     assert routed | internal == set(METHODS)
     assert not routed & internal
@@ -199,11 +208,11 @@ def test_a_proper_rpc_becomes_a_route() -> None:
 
 
 def no_access(called: MethodDescriptorProto, _: FieldDescriptorProto) -> None:
-    called.options.ClearExtension(method)
+    called.options.ClearExtension(method_rules)
 
 
 def internal_with_route(called: MethodDescriptorProto, _: FieldDescriptorProto) -> None:
-    called.options.Extensions[method].access = ACCESS_INTERNAL
+    called.options.Extensions[method_rules].access = ACCESS_INTERNAL
 
 
 def public_without_route(called: MethodDescriptorProto, _: FieldDescriptorProto) -> None:
@@ -211,11 +220,11 @@ def public_without_route(called: MethodDescriptorProto, _: FieldDescriptorProto)
 
 
 def scope_missing(called: MethodDescriptorProto, _: FieldDescriptorProto) -> None:
-    called.options.Extensions[method].scope = options_pb2.SCOPE_UNSPECIFIED
+    called.options.Extensions[method_rules].scope = options_pb2.SCOPE_UNSPECIFIED
 
 
 def scope_without_need(called: MethodDescriptorProto, _: FieldDescriptorProto) -> None:
-    called.options.Extensions[method].access = ACCESS_PUBLIC
+    called.options.Extensions[method_rules].access = ACCESS_PUBLIC
 
 
 def outside_the_base(called: MethodDescriptorProto, _: FieldDescriptorProto) -> None:
@@ -231,15 +240,15 @@ def unknown_parameter(called: MethodDescriptorProto, _: FieldDescriptorProto) ->
 
 
 def no_error_for_the_id(called: MethodDescriptorProto, _: FieldDescriptorProto) -> None:
-    called.options.Extensions[method].ClearField("errors")
+    called.options.Extensions[method_rules].ClearField("errors")
 
 
 def error_without_status(called: MethodDescriptorProto, _: FieldDescriptorProto) -> None:
-    called.options.Extensions[method].errors.append(ERROR_REASON_UNSPECIFIED)
+    called.options.Extensions[method_rules].errors.append(ERROR_REASON_UNSPECIFIED)
 
 
 def no_bounds(_: MethodDescriptorProto, run_id: FieldDescriptorProto) -> None:
-    run_id.options.ClearExtension(field)
+    run_id.options.ClearExtension(field_rules)
 
 
 def a_type_without_bounds(_: MethodDescriptorProto, run_id: FieldDescriptorProto) -> None:

@@ -6,11 +6,11 @@ import pytest
 from edge.http.response import JSON
 from tests.unit.edge.conftest import Service
 from tests.unit.edge.services import (
+    CALLER,
     CREDENTIALS,
     DEPLOYMENT,
     EXTERNAL_ID,
     KEY_ID,
-    KEYS,
     RUNS,
     SECRET,
     MemoryChannel,
@@ -120,7 +120,7 @@ def test_a_call_with_both_credentials_reaches_the_service(service: Service) -> N
     reply = service.call("GET", "/api/v1/me", *CREDENTIALS, "X-Request-Id: one")
     assert reply.json["key_id"] == KEY_ID
     # A batch of usage records may have left since.
-    (metadata,) = (metadata for rpc, _, metadata in service.channel.calls if rpc == KEYS + "GetMe")
+    (metadata,) = (metadata for rpc, _, metadata in service.channel.calls if rpc == CALLER + "GetMe")
     assert metadata == {"workflow-api-key-id": KEY_ID, "workflow-api-request-id": "one"}
 
 

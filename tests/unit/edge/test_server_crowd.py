@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from edge.channel import Metadata
 from edge.http.request import MAX_BODY_BYTES
 from tests.unit.edge.conftest import Service
-from tests.unit.edge.services import CREDENTIALS, KEYS, OUTPUTS, MemoryChannel, answering
+from tests.unit.edge.services import CALLER, CREDENTIALS, OUTPUTS, MemoryChannel, answering
 from tests.unit.edge.wire import Reply, Wire, wait_until
 from workflow_api.v1.outputs_pb2 import DownloadHeader, GetOutputsZipResponse
 
@@ -141,7 +141,7 @@ def test_calls_under_way_are_not_cut_off_for_a_newcomer(start: Callable[..., Ser
 
     class SlowChannel(MemoryChannel):
         async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
-            if rpc == KEYS + "GetMe":
+            if rpc == CALLER + "GetMe":
                 await let_go.wait()
             return await super().unary(rpc, request, metadata, seconds)
 

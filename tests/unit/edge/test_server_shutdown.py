@@ -6,7 +6,7 @@ from google.protobuf.message import Message
 
 from edge.channel import Metadata
 from tests.unit.edge.conftest import Service
-from tests.unit.edge.services import CREDENTIALS, KEYS, OUTPUTS, MemoryChannel
+from tests.unit.edge.services import CALLER, CREDENTIALS, OUTPUTS, MemoryChannel
 from tests.unit.edge.wire import Wire, wait_until
 from workflow_api.v1.outputs_pb2 import DownloadHeader, GetOutputsZipResponse
 
@@ -22,7 +22,7 @@ class SlowChannel(MemoryChannel):
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         answer = await super().unary(rpc, request, metadata, seconds)
-        if rpc == KEYS + "GetMe":
+        if rpc == CALLER + "GetMe":
             await self.let_go.wait()
         return answer
 
@@ -37,7 +37,7 @@ def test_a_call_under_way_is_answered_before_the_stop(start: Start) -> None:
     with Wire(service.edge.port) as busy, Wire(service.edge.port) as idle:
         assert idle.call("GET", "/api/v1/health").status == 200
         ask(busy, "/api/v1/me")
-        wait_until(lambda: bool(channel.called(KEYS + "GetMe")))
+        wait_until(lambda: bool(channel.called(CALLER + "GetMe")))
         stopping = service.thread.submit(service.edge.stop())
         assert idle.closed()
         service.thread.loop.call_soon_threadsafe(channel.let_go.set)
@@ -90,7 +90,7 @@ def test_a_stop_without_grace_waits_for_nobody(start: Start) -> None:
     service = start(channel, drain_seconds=0)
     with Wire(service.edge.port) as busy:
         ask(busy, "/api/v1/me")
-        wait_until(lambda: bool(channel.called(KEYS + "GetMe")))
+        wait_until(lambda: bool(channel.called(CALLER + "GetMe")))
         service.thread.run(service.edge.stop())
         assert busy.closed()
 

@@ -5,8 +5,8 @@ import pytest
 
 from edge.settings import EdgeSettings
 from edge.usage import UsageRecorder
-from tests.unit.edge.services import KEYS, MemoryChannel, refusing
-from workflow_api.v1.keys_pb2 import UsageRecord
+from tests.unit.edge.services import EDGE, MemoryChannel, refusing
+from workflow_api.v1.usage_pb2 import UsageRecord
 
 
 async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -62,11 +62,11 @@ def test_a_batch_that_is_refused_does_not_hold_up_the_next() -> None:
     async def run() -> tuple[MemoryChannel, int]:
         channel = MemoryChannel()
         recorder = UsageRecorder(channel, EdgeSettings())
-        keep = channel.answers[KEYS + "RecordUsage"]
-        channel.answers[KEYS + "RecordUsage"] = refusing("invalid_request")
+        keep = channel.answers[EDGE + "RecordUsage"]
+        channel.answers[EDGE + "RecordUsage"] = refusing("invalid_request")
         recorder.record(records(1)[0])
         await recorder.stop()
-        channel.answers[KEYS + "RecordUsage"] = keep
+        channel.answers[EDGE + "RecordUsage"] = keep
         recorder.record(records(1, start=1)[0])
         await recorder.stop()
         return channel, recorder.lost

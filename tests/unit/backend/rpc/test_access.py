@@ -10,14 +10,14 @@ from edge.services import METHODS
 from workflow_api.v1 import options_pb2
 
 ROOT = Path(__file__).parents[4]
-ACCESS = {rpc: method.GetOptions().Extensions[options_pb2.method].access for rpc, method in METHODS.items()}
-INTERNAL = {rpc for rpc, of in ACCESS.items() if of == options_pb2.ACCESS_INTERNAL}
-PUBLIC = {rpc for rpc, of in ACCESS.items() if of == options_pb2.ACCESS_PUBLIC}
+RULES = {rpc: method.GetOptions().Extensions[options_pb2.method_rules] for rpc, method in METHODS.items()}
+INTERNAL = {rpc for rpc, rules in RULES.items() if rules.access == options_pb2.ACCESS_INTERNAL}
+PUBLIC = {rpc for rpc, rules in RULES.items() if rules.access == options_pb2.ACCESS_PUBLIC}
 
 
 def given(*names: str) -> set[str]:
     """The RPCs that an identity with these may call, in the name of a key or in none."""
-    access = Access(ACCESS, {"dns:a": names})
+    access = Access(RULES, {"dns:a": names})
     return {
         rpc for rpc in METHODS if None in {access.refusal(["dns:a"], rpc, names_a_key=key) for key in (True, False)}
     }
@@ -29,7 +29,7 @@ def test_an_edge_may_call_what_its_routes_and_its_mirror_need() -> None:
 
 
 def test_an_edge_names_a_key_wherever_the_rpc_is_a_keys() -> None:
-    access = Access(ACCESS, {"dns:a": ["edge"]})
+    access = Access(RULES, {"dns:a": ["edge"]})
     without = {rpc for rpc in METHODS if access.refusal(["dns:a"], rpc, names_a_key=False) is None}
     assert without == PUBLIC | {key_mirror._GET, key_mirror._WATCH, usage._RPC}
 
@@ -54,7 +54,7 @@ def test_the_console_may_call_what_its_pages_call() -> None:
 
 
 def test_the_console_may_read_what_its_pages_show_and_alone_hears_of_passwords() -> None:
-    own = {f"/workflow_api.v1.UsersService/{name}" for name in ("SignIn", "GetSession", "SignOut", "ChangePassword")}
+    own = {f"/workflow_api.v1.SessionsService/{name}" for name in ("SignIn", "GetSession", "SignOut", "ChangePassword")}
     console, administration = given("console"), given("administration")
     assert not own & (administration | given("edge"))
     assert own | administration <= console
@@ -64,7 +64,7 @@ def test_the_console_may_read_what_its_pages_show_and_alone_hears_of_passwords()
 
 
 def test_an_identity_has_what_any_of_its_names_was_given() -> None:
-    access = Access(ACCESS, {"dns:a": ["workflow_api.v1.RunsService"], "uri:b": ["act-for-keys"]})
+    access = Access(RULES, {"dns:a": ["workflow_api.v1.RunsService"], "uri:b": ["act-for-keys"]})
     get_run = "/workflow_api.v1.RunsService/GetRun"
     assert access.refusal(["dns:a", "uri:b"], get_run, names_a_key=True) is None
     assert access.refusal(["dns:a"], get_run, names_a_key=True) is not None
@@ -72,7 +72,14 @@ def test_an_identity_has_what_any_of_its_names_was_given() -> None:
     assert access.refusal([], get_run, names_a_key=False) is not None
 
 
-@pytest.mark.parametrize("name", ["", "admin", "workflow_api.v1.RunService", "/workflow_api.v1.RunsService/*"])
+def test_every_internal_rpc_names_the_roles_that_may_call_it() -> None:
+    assert all(RULES[rpc].callers for rpc in INTERNAL)
+    assert not {rpc for rpc, rules in RULES.items() if options_pb2.CALLER_ROLE_UNSPECIFIED in rules.callers}
+
+
+@pytest.mark.parametrize(
+    "name", ["", "unspecified", "admin", "workflow_api.v1.RunService", "/workflow_api.v1.RunsService/*"]
+)
 def test_what_does_not_exist_cannot_be_given(name: str) -> None:
     with pytest.raises(ValueError, match="which is no service, RPC or role"):
-        Access(ACCESS, {"dns:a": [name]})
+        Access(RULES, {"dns:a": [name]})

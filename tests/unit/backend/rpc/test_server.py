@@ -53,7 +53,14 @@ def test_a_call_that_is_late_before_its_turn_is_not_carried_out(database: Sqlite
         let_go.wait(60)
         return runs_pb2.Run()
 
-    handler = Handler(get, options_pb2.ACCESS_SCOPE, False, False, runs_pb2.GetRunRequest, runs_pb2.Run)
+    handler = Handler(
+        get,
+        options_pb2.MethodRules(access=options_pb2.ACCESS_SCOPE),
+        False,
+        False,
+        runs_pb2.GetRunRequest,
+        runs_pb2.Run,
+    )
     server = GrpcServer({"/workflow_api.v1.RunsService/GetRun": handler}, database, "127.0.0.1:0")
     server.start()
     try:

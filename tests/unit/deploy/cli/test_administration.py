@@ -101,11 +101,11 @@ def test_show_prints_the_definition(backend: FakeBackend) -> None:
 def test_a_workflow_is_activated_and_deactivated(
     backend: FakeBackend, verb: str, status: workflows_pb2.WorkflowStatus.ValueType
 ) -> None:
-    backend.answers["SetWorkflowStatus"] = WORKFLOW
+    backend.answers["UpdateWorkflowStatus"] = WORKFLOW
 
     assert command("workflows", verb, "wf_1", "--grpc", backend.address).code == 0
-    expected = workflows_pb2.SetWorkflowStatusRequest(workflow="wf_1", status=status)
-    assert backend.request("SetWorkflowStatus") == expected
+    expected = workflows_pb2.UpdateWorkflowStatusRequest(workflow="wf_1", status=status)
+    assert backend.request("UpdateWorkflowStatus") == expected
 
 
 @pytest.mark.parametrize(("passed", "code"), [(True, 0), (False, 1)])
@@ -214,7 +214,7 @@ def test_a_decision_is_sent_with_its_comment(backend: FakeBackend, verb: str, *,
 
 def test_reasons_of_a_refusal_are_lines(backend: FakeBackend) -> None:
     reasons = ["Step 'count' has no agent.", "Environment 'x' is not active."]
-    backend.answers["SetWorkflowStatus"] = ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_READY, reasons=reasons)
+    backend.answers["UpdateWorkflowStatus"] = ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_READY, reasons=reasons)
 
     refused = command("workflows", "activate", "wf_1", "--grpc", backend.address)
 

@@ -5,7 +5,7 @@ import pytest
 
 from backend.errors import ApiError
 from tests.unit.deploy.fake_backend import FakeBackend, command
-from workflow_api.v1 import errors_pb2, keys_pb2, options_pb2
+from workflow_api.v1 import errors_pb2, keys_pb2, options_pb2, usage_pb2
 
 KEY_ID = "ak_0123456789ab"
 
@@ -95,19 +95,19 @@ def test_new_external_id_prints_external_id_alone(backend: FakeBackend, key: key
 
 
 def test_edit_sends_only_what_is_given(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
-    backend.answers["EditKey"] = key
+    backend.answers["UpdateKey"] = key
 
     command("keys", "edit", KEY_ID, "--rpm", "9", "--grpc", backend.address)
 
-    assert backend.request("EditKey") == keys_pb2.EditKeyRequest(key_id=KEY_ID, rate_limit_rpm=9)
+    assert backend.request("UpdateKey") == keys_pb2.UpdateKeyRequest(key_id=KEY_ID, rate_limit_rpm=9)
 
 
 def test_edit_lifts_restrictions_with_any(backend: FakeBackend, key: keys_pb2.KeyRecord) -> None:
-    backend.answers["EditKey"] = key
+    backend.answers["UpdateKey"] = key
 
     command("keys", "edit", KEY_ID, "--cidr", "any", "--hours", "any", "--grpc", backend.address)
 
-    assert backend.request("EditKey") == keys_pb2.EditKeyRequest(
+    assert backend.request("UpdateKey") == keys_pb2.UpdateKeyRequest(
         key_id=KEY_ID, source_allow_list=keys_pb2.SourceAllowList(), clear_allowed_hours=True
     )
 
@@ -130,7 +130,7 @@ def test_a_value_of_the_wrong_form_names_option_and_form(option: str, value: str
 
 def test_every_problem_is_printed_on_a_line(backend: FakeBackend) -> None:
     problems = [("name", "must have 1 to 100 characters"), ("scopes", "must be given")]
-    backend.answers["EditKey"] = ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=problems)
+    backend.answers["UpdateKey"] = ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=problems)
 
     refused = command("keys", "edit", KEY_ID, "--name", "", "--grpc", backend.address)
 
@@ -140,7 +140,7 @@ def test_every_problem_is_printed_on_a_line(backend: FakeBackend) -> None:
 
 def test_problems_are_the_details_of_a_json_error(backend: FakeBackend) -> None:
     problems = [("name", "must have 1 to 100 characters")]
-    backend.answers["EditKey"] = ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=problems)
+    backend.answers["UpdateKey"] = ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=problems)
 
     refused = command("keys", "edit", KEY_ID, "--name", "", "--grpc", backend.address, "--json")
 
@@ -177,25 +177,25 @@ def test_the_actor_is_the_operating_systems_user(backend: FakeBackend) -> None:
 
 
 def test_usage_of_one_key(backend: FakeBackend) -> None:
-    record = keys_pb2.UsageRecord(at_ms=1_790_000_000_000, key_id=KEY_ID, method="GET", route="/me", status=429)
-    backend.answers["ListUsage"] = [keys_pb2.ListUsageResponse(items=[record])] * 2
+    record = usage_pb2.UsageRecord(at_ms=1_790_000_000_000, key_id=KEY_ID, method="GET", route="/me", status=429)
+    backend.answers["ListUsageRecords"] = [usage_pb2.ListUsageRecordsResponse(items=[record])] * 2
 
     shown = command("keys", "usage", KEY_ID, "--limit", "5", "--grpc", backend.address)
     as_json = command("keys", "usage", KEY_ID, "--limit", "5", "--grpc", backend.address, "--json")
 
-    assert backend.requests[0][1] == keys_pb2.ListUsageRequest(key_id=KEY_ID, limit=5)
+    assert backend.requests[0][1] == usage_pb2.ListUsageRecordsRequest(key_id=KEY_ID, limit=5)
     assert "2026-09-21T14:13:20.000+00:00" in shown.out
     assert as_json.json["items"][0]["at"] == "2026-09-21T14:13:20.000+00:00"
     assert as_json.json["items"][0]["reason"] is None
 
 
 def test_usage_by_the_hour(backend: FakeBackend) -> None:
-    hour = keys_pb2.UsageHour(hour_ms=1_790_000_000_000, key_id=KEY_ID, method="GET", route="/me", status=429, calls=7)
-    backend.answers["ListUsageHours"] = [keys_pb2.ListUsageHoursResponse(items=[hour])] * 2
+    hour = usage_pb2.UsageHour(hour_ms=1_790_000_000_000, key_id=KEY_ID, method="GET", route="/me", status=429, calls=7)
+    backend.answers["ListUsageHours"] = [usage_pb2.ListUsageHoursResponse(items=[hour])] * 2
 
     shown = command("keys", "usage", KEY_ID, "--by-hour", "--limit", "5", "--grpc", backend.address)
     as_json = command("keys", "usage", KEY_ID, "--by-hour", "--grpc", backend.address, "--json")
 
-    assert backend.requests[0][1] == keys_pb2.ListUsageHoursRequest(key_id=KEY_ID, limit=5)
+    assert backend.requests[0][1] == usage_pb2.ListUsageHoursRequest(key_id=KEY_ID, limit=5)
     assert "2026-09-21T14:13:20.000+00:00" in shown.out
     assert as_json.json["items"][0]["calls"] == 7

@@ -19,11 +19,11 @@ def test_every_role_can_be_given() -> None:
 
 
 def test_add_sends_name_and_role_and_prints_the_password(backend: FakeBackend, user: users_pb2.User) -> None:
-    backend.answers["AddUser"] = users_pb2.UserPassword(user=user, password=PASSWORD)
+    backend.answers["CreateUser"] = users_pb2.UserPassword(user=user, password=PASSWORD)
 
     made = command("users", "add", "ana", "--role", "approver", "--grpc", backend.address, "--json")
 
-    assert backend.request("AddUser") == users_pb2.AddUserRequest(name="ana", role=users_pb2.ROLE_APPROVER)
+    assert backend.request("CreateUser") == users_pb2.CreateUserRequest(name="ana", role=users_pb2.ROLE_APPROVER)
     assert made.json == {
         "name": "ana",
         "password": PASSWORD,
@@ -36,11 +36,11 @@ def test_add_sends_name_and_role_and_prints_the_password(backend: FakeBackend, u
 
 
 def test_the_password_is_shown_once(backend: FakeBackend, user: users_pb2.User) -> None:
-    backend.answers["ResetPassword"] = users_pb2.UserPassword(user=user, password=PASSWORD)
+    backend.answers["ResetUserPassword"] = users_pb2.UserPassword(user=user, password=PASSWORD)
 
     made = command("users", "reset-password", "ana", "--grpc", backend.address)
 
-    assert backend.request("ResetPassword").name == "ana"
+    assert backend.request("ResetUserPassword").name == "ana"
     assert made.out.count(PASSWORD) == 1
     assert "cannot be shown again" in made.out
 

@@ -7,7 +7,7 @@ from google.protobuf.message import Message
 from edge.admission.key_mirror import KeyMirrorFollower
 from edge.admission.keyring import Keyring
 from edge.settings import EdgeSettings
-from tests.unit.edge.services import CREDENTIALS, EXTERNAL_ID, KEYS, MemoryChannel, mirror, mirrored_key
+from tests.unit.edge.services import CREDENTIALS, EDGE, EXTERNAL_ID, MemoryChannel, mirror, mirrored_key
 from tests.unit.edge.test_usage import until
 
 BEARER = CREDENTIALS[0].partition(": ")[2]
@@ -68,7 +68,7 @@ def test_a_living_stream_is_opened_anew_in_time() -> None:
     async def use(channel: MemoryChannel, keyring: Keyring) -> None:
         await until(lambda: len(channel.closed_streams) > 2)
         assert admits(keyring)
-        assert channel.called(KEYS + "GetKeyMirror") == []
+        assert channel.called(EDGE + "GetKeyMirror") == []
 
     follow(MemoryChannel, use, mirror_first_seconds=60.0, mirror_renewal_seconds=0.0, mirror_poll_seconds=5.0)
 
@@ -81,7 +81,7 @@ async def _broken(_: Any) -> AsyncIterator[Message]:
 def test_without_a_stream_the_keys_are_polled() -> None:
     def channel_of() -> MemoryChannel:
         channel = MemoryChannel()
-        channel.streams[KEYS + "WatchKeys"] = _broken
+        channel.streams[EDGE + "WatchKeyMirror"] = _broken
         return channel
 
     async def use(channel: MemoryChannel, keyring: Keyring) -> None:
@@ -99,11 +99,11 @@ def test_a_sign_of_life_of_an_unknown_copy_fetches_it() -> None:
 
     def channel_of() -> MemoryChannel:
         channel = MemoryChannel(mirror(mirrored_key(), revision=7))
-        channel.streams[KEYS + "WatchKeys"] = watch
+        channel.streams[EDGE + "WatchKeyMirror"] = watch
         return channel
 
     async def use(channel: MemoryChannel, keyring: Keyring) -> None:
         await until(lambda: admits(keyring))
-        assert channel.called(KEYS + "GetKeyMirror")
+        assert channel.called(EDGE + "GetKeyMirror")
 
     follow(channel_of, use, mirror_poll_seconds=3600.0, mirror_heartbeat_seconds=3600.0)

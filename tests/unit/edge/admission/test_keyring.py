@@ -4,7 +4,8 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.admission.keyring import Key, Keyring
-from workflow_api.v1.keys_pb2 import AllowedHours, KeyMirror, MirroredKey
+from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
+from workflow_api.v1.keys_pb2 import AllowedHours
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_READ
 
 NOW = 1_790_000_000_000

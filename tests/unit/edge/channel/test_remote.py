@@ -15,7 +15,8 @@ from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
 from edge.errors import Refusal
 from tests.unit.edge.channels import CANCEL, ERASE, GET_ME, WATCH, ZIP, Grpc, Handler, Servicers, get_me, refuse, remote
 from tests.unit.edge.wire import wait_until
-from workflow_api.v1.keys_pb2 import ApiKey, WatchKeysRequest
+from workflow_api.v1.edge_pb2 import WatchKeyMirrorRequest
+from workflow_api.v1.keys_pb2 import ApiKey
 from workflow_api.v1.outputs_pb2 import GetOutputsZipRequest, GetOutputsZipResponse
 from workflow_api.v1.runs_pb2 import CancelRunRequest, CancelRunResponse, EraseRunDataRequest, EraseRunDataResponse
 
@@ -193,7 +194,7 @@ def test_new_calls_take_a_renewed_channel_and_calls_under_way_end_on_the_former(
         )
         coming = [None, second]
         channel = RemoteChannel(first, lambda: coming.pop(0) if coming else None)
-        async with aclosing(channel.stream(WATCH, WatchKeysRequest(), (), 60)) as mirrors:
+        async with aclosing(channel.stream(WATCH, WatchKeyMirrorRequest(), (), 60)) as mirrors:
             await anext(mirrors)
             assert await get_me()(channel) == ApiKey(key_id="ak_1")
             before: Any = await anext(mirrors)
@@ -219,7 +220,7 @@ def test_closing_ends_calls_on_a_former_channel_too(monkeypatch: pytest.MonkeyPa
         first, second = (grpc.aio.insecure_channel(f"127.0.0.1:{server.port}") for _ in range(2))
         coming = [None, second]
         channel = RemoteChannel(first, lambda: coming.pop(0) if coming else None)
-        mirrors = channel.stream(WATCH, WatchKeysRequest(), (), 60)
+        mirrors = channel.stream(WATCH, WatchKeyMirrorRequest(), (), 60)
         await anext(mirrors)
         await get_me()(channel)
         await channel.close()

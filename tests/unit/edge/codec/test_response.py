@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edge.codec.response import ResponseCodec
 from edge.codec.timestamps import timestamp_text
-from workflow_api.v1 import deployment_pb2, keys_pb2, options_pb2, outputs_pb2, runs_pb2, workflows_pb2
+from workflow_api.v1 import deployment_pb2, edge_pb2, keys_pb2, options_pb2, outputs_pb2, runs_pb2, workflows_pb2
 from workflow_api.v1.deployment_pb2 import Health
 from workflow_api.v1.options_pb2 import SCOPE_OUTPUTS_READ, SCOPE_RUNS_CREATE
 
@@ -242,7 +242,7 @@ def test_timestamps_agree_with_the_standard_library(moment: datetime) -> None:
     ("message", "reason"),
     [
         (outputs_pb2.OutputDownload.DESCRIPTOR, "no field fills run_id, output_id"),
-        (keys_pb2.MirroredKey.DESCRIPTOR, "bytes have no form"),
+        (edge_pb2.MirroredKey.DESCRIPTOR, "bytes have no form"),
     ],
 )
 def test_a_message_that_has_no_json_form_stops_the_start(message: Descriptor, reason: str) -> None:
@@ -263,6 +263,6 @@ def test_no_answer_with_what_may_be_erased_is_remembered() -> None:
         for file in (keys_pb2, outputs_pb2, runs_pb2, workflows_pb2, deployment_pb2)
         for service in file.DESCRIPTOR.services_by_name.values()
         for method in service.methods
-        if method.GetOptions().Extensions[options_pb2.method].remembered
+        if method.GetOptions().Extensions[options_pb2.method_rules].remembered
     }
-    assert remembered == {"KeysService/GetMe"}
+    assert remembered == {"CallerService/GetMe"}

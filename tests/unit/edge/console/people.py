@@ -7,9 +7,10 @@ from google.protobuf.message import Message
 
 from edge.channel import Messages, Metadata
 from edge.errors import Refusal
-from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, Session, SignOutResponse, User
+from workflow_api.v1.sessions_pb2 import Session, SignOutResponse
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, User
 
-USERS = "/workflow_api.v1.UsersService/"
+SESSIONS = "/workflow_api.v1.SessionsService/"
 PASSWORD = "a long password"
 
 
@@ -26,10 +27,10 @@ class PeopleChannel:
         self.reachable = True
         self.calls: list[tuple[str, Any, dict[str, str]]] = []
         self.answers: dict[str, Callable[[Any], Message]] = {
-            USERS + "SignIn": self._sign_in,
-            USERS + "GetSession": self._get_session,
-            USERS + "SignOut": self._sign_out,
-            USERS + "ChangePassword": self._change_password,
+            SESSIONS + "SignIn": self._sign_in,
+            SESSIONS + "GetSession": self._get_session,
+            SESSIONS + "SignOut": self._sign_out,
+            SESSIONS + "ChangePassword": self._change_password,
         }
 
     def begin(self, name: str) -> str:

@@ -9,8 +9,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.console.visit import Answered, Page, View, Visit
 from edge.errors import Refusal
-from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, ListUsageResponse, WorkflowAccess
+from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_WORKFLOWS_READ
+from workflow_api.v1.usage_pb2 import ListUsageRecordsResponse
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, User
 from workflow_api.v1.workflows_pb2 import WORKFLOW_STATUS_ACTIVE, ListWorkflowsResponse, Workflow
 
@@ -24,7 +25,7 @@ class RecordedServices:
 
     def __init__(self, answers: Mapping[str, Message | Refusal]) -> None:
         self.answers = {
-            "KeysService/ListUsage": ListUsageResponse(),
+            "UsageService/ListUsageRecords": ListUsageRecordsResponse(),
             "WorkflowsService/ListWorkflows": ListWorkflowsResponse(
                 items=[Workflow(workflow_id="wf_1", name="Summary", status=WORKFLOW_STATUS_ACTIVE)]
             ),

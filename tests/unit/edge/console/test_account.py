@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from edge.errors import Refusal
 from tests.unit.edge.console.conftest import Desk
-from tests.unit.edge.console.people import PASSWORD, USERS
+from tests.unit.edge.console.people import PASSWORD, SESSIONS
 
 FLAGS = ("path", "httponly", "samesite", "secure", "domain", "max-age")
 
@@ -57,7 +57,7 @@ def test_too_many_failures_are_told_with_the_wait(desk: Desk) -> None:
 def test_the_name_of_a_sign_in_goes_in_lower_case_and_the_password_as_it_is(desk: Desk) -> None:
     desk.browser().sign_in(" Ann ", " A b ")
 
-    asked = next(request for rpc, request, _ in reversed(desk.channel.calls) if rpc == USERS + "SignIn")
+    asked = next(request for rpc, request, _ in reversed(desk.channel.calls) if rpc == SESSIONS + "SignIn")
     assert (asked.name, asked.password, asked.address) == ("ann", " A b ", "127.0.0.1")
 
 
@@ -127,7 +127,7 @@ def test_a_session_that_ended_over_the_password_leads_to_the_sign_in(desk: Desk)
     tim = desk.browser()
     tim.sign_in("tim", PASSWORD)
     form = tim.get("/password")
-    desk.channel.answers[USERS + "ChangePassword"] = _ended
+    desk.channel.answers[SESSIONS + "ChangePassword"] = _ended
     new = "a new password"
     assert tim.post("/password", form.token, password=PASSWORD, new_password=new, again=new).location == "/sign-in"
 

@@ -5,7 +5,7 @@ import pytest
 from edge.console.key_form import KeyForm, blank_form, create_request, edit_request, form_of
 from edge.errors import Refusal
 from tests.unit.edge.console.recorded_services import KEY_ID, key_record
-from workflow_api.v1.keys_pb2 import AllowedHours, CreateKeyRequest, EditKeyRequest, SourceAllowList, WorkflowAccess
+from workflow_api.v1.keys_pb2 import AllowedHours, CreateKeyRequest, SourceAllowList, UpdateKeyRequest, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE, SCOPE_RUNS_READ, SCOPE_WORKFLOWS_READ
 
 
@@ -76,9 +76,9 @@ def test_a_scope_that_there_is_not_is_refused() -> None:
 
 def test_an_edit_names_only_what_differs() -> None:
     record = key_record(allowed_hours=AllowedHours(start_hour=8, end_hour=18), source_allow_list=["10.0.0.0/8"])
-    assert edit_request(record, form_of(record)) == EditKeyRequest(key_id=KEY_ID)
+    assert edit_request(record, form_of(record)) == UpdateKeyRequest(key_id=KEY_ID)
     changed = form_of(record)._replace(rate_limit_rpm="61", source_allow_list="")
-    assert edit_request(record, changed) == EditKeyRequest(
+    assert edit_request(record, changed) == UpdateKeyRequest(
         key_id=KEY_ID, rate_limit_rpm=61, source_allow_list=SourceAllowList()
     )
 
@@ -86,4 +86,4 @@ def test_an_edit_names_only_what_differs() -> None:
 def test_emptied_hours_end_the_allowed_hours() -> None:
     record = key_record(allowed_hours=AllowedHours(start_hour=0, end_hour=6))
     changed = form_of(record)._replace(start_hour="", end_hour="")
-    assert edit_request(record, changed) == EditKeyRequest(key_id=KEY_ID, clear_allowed_hours=True)
+    assert edit_request(record, changed) == UpdateKeyRequest(key_id=KEY_ID, clear_allowed_hours=True)

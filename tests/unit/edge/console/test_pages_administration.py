@@ -8,19 +8,13 @@ from edge.console.times import DAY_MS, HOUR_MS, now_ms
 from edge.console.visit import ADMINISTRATORS, Page, Redirect
 from tests.unit.edge.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, key_record, viewed
 from tests.unit.edge.console.rendered import Fields, page_of
-from workflow_api.v1.deployment_pb2 import (
-    AuditRecord,
-    Deployment,
-    Licence,
-    ListAuditRecordsRequest,
-    ListAuditRecordsResponse,
-    UpdateDeploymentRequest,
-)
-from workflow_api.v1.keys_pb2 import ListUsageHoursResponse, ListUsageResponse, UsageHour, UsageRecord
+from workflow_api.v1.audit_pb2 import AuditRecord, ListAuditRecordsRequest, ListAuditRecordsResponse
+from workflow_api.v1.deployment_pb2 import Deployment, Licence, UpdateDeploymentRequest
+from workflow_api.v1.usage_pb2 import ListUsageHoursResponse, ListUsageRecordsResponse, UsageHour, UsageRecord
 from workflow_api.v1.users_pb2 import (
     ROLE_ADMINISTRATOR,
     ROLE_APPROVER,
-    AddUserRequest,
+    CreateUserRequest,
     ListUsersResponse,
     User,
     UserPassword,
@@ -52,12 +46,12 @@ def usage_services(*calls: tuple[int, str], now: int) -> RecordedServices:
     return RecordedServices(
         {
             "KeysService/GetKey": key_record(),
-            "KeysService/ListUsageHours": ListUsageHoursResponse(
+            "UsageService/ListUsageHours": ListUsageHoursResponse(
                 items=[
                     UsageHour(hour_ms=hour, method="GET", route="/me", status=status, calls=1) for status, _ in calls
                 ]
             ),
-            "KeysService/ListUsage": ListUsageResponse(
+            "UsageService/ListUsageRecords": ListUsageRecordsResponse(
                 items=[UsageRecord(at_ms=now, key_id=KEY_ID, method="GET", status=s, reason=why) for s, why in calls]
             ),
         }
@@ -72,14 +66,14 @@ def test_usage_shows_the_calls_as_a_chart_and_as_a_table() -> None:
     assert "2 calls in the last 90 days." in page
     assert [record.reason for record in view.shown["refusals"]] == ["rate_limited"]
     assert len(view.shown["calls"]) == 2
-    assert not services.asked_for("KeysService/ListUsage")[0].HasField("key_id")
+    assert not services.asked_for("UsageService/ListUsageRecords")[0].HasField("key_id")
 
 
 def test_what_is_too_much_to_count_is_said_to_be_more() -> None:
     now = now_ms()
     services = usage_services(now=now)
     count = UsageHour(hour_ms=now - now % HOUR_MS, method="GET", route="/me", status=200, calls=3)
-    services.answers["KeysService/ListUsageHours"] = ListUsageHoursResponse(items=[count] * 10_000)
+    services.answers["UsageService/ListUsageHours"] = ListUsageHoursResponse(items=[count] * 10_000)
     page = page_of(viewed(usage.PAGES, "GET", "/usage", services))
     assert "At least 30,000 calls in the last 24 hours." in page
     assert "the oldest part of the time is left out" in page
@@ -90,14 +84,14 @@ def test_usage_of_one_key_asks_for_that_key_alone() -> None:
     page = page_of(viewed(usage.PAGES, "GET", "/keys/{key_id}/usage", services, names={"key_id": KEY_ID}))
     assert "Usage of warehouse" in page
     assert "No call in the last 24 hours." in page
-    assert services.asked_for("KeysService/ListUsageHours")[0].key_id == KEY_ID
-    assert services.asked_for("KeysService/ListUsage")[0].key_id == KEY_ID
+    assert services.asked_for("UsageService/ListUsageHours")[0].key_id == KEY_ID
+    assert services.asked_for("UsageService/ListUsageRecords")[0].key_id == KEY_ID
 
 
 def test_what_callers_send_cannot_bring_a_script_into_usage() -> None:
     now = now_ms()
     services = usage_services((404, HOSTILE), now=now)
-    services.answers["KeysService/ListUsage"] = ListUsageResponse(
+    services.answers["UsageService/ListUsageRecords"] = ListUsageRecordsResponse(
         items=[
             UsageRecord(at_ms=now, key_id=HOSTILE, method=HOSTILE, route=HOSTILE, address=HOSTILE, request_id=HOSTILE)
         ]
@@ -175,16 +169,16 @@ def test_disabling_somebody_else_leads_back_to_the_people() -> None:
 
 def test_a_new_password_is_on_the_answer_that_made_it() -> None:
     made = UserPassword(user=User(name="dee", role=ROLE_APPROVER), password="correct <horse>")
-    services = people_services(AddUser=made, ResetPassword=made)
+    services = people_services(CreateUser=made, ResetUserPassword=made)
     added = viewed(people.PAGES, "POST", "/people", services, form={"name": ["dee"], "role": ["approver"]})
     reset = viewed(people.PAGES, "POST", "/people/{name}/password", services, names={"name": "dee"})
     assert "correct &lt;horse&gt;" in page_of(added)
     assert "correct &lt;horse&gt;" in page_of(reset)
-    assert services.asked_for("UsersService/AddUser") == [AddUserRequest(name="dee", role=ROLE_APPROVER)]
+    assert services.asked_for("UsersService/CreateUser") == [CreateUserRequest(name="dee", role=ROLE_APPROVER)]
 
 
 def test_what_is_wrong_with_a_new_person_stands_at_its_field() -> None:
-    services = people_services(AddUser=invalid(("name", "must be shorter"), ("form", "there are 20 already")))
+    services = people_services(CreateUser=invalid(("name", "must be shorter"), ("form", "there are 20 already")))
     page = page_of(
         viewed(people.PAGES, "POST", "/people", services, form={"name": [HOSTILE], "role": ["administrator"]})
     )
@@ -196,20 +190,20 @@ def test_what_is_wrong_with_a_new_person_stands_at_its_field() -> None:
 
 
 def audit_view(query: dict[str, str], answer: Any = None) -> tuple[Any, RecordedServices]:
-    services = RecordedServices({"DeploymentService/ListAuditRecords": answer or ListAuditRecordsResponse()})
+    services = RecordedServices({"AuditService/ListAuditRecords": answer or ListAuditRecordsResponse()})
     return viewed(audit.PAGES, "GET", "/audit", services, query=query), services
 
 
 def test_a_window_of_the_audit_holds_its_last_day() -> None:
     _, services = audit_view({"from": "1970-01-02", "to": "1970-01-02", "target": KEY_ID, "size": "200"})
-    assert services.asked_for("DeploymentService/ListAuditRecords") == [
+    assert services.asked_for("AuditService/ListAuditRecords") == [
         ListAuditRecordsRequest(since_ms=DAY_MS, until_ms=2 * DAY_MS, target=KEY_ID, limit=200)
     ]
 
 
 def test_without_a_window_the_newest_records_are_shown() -> None:
     _, services = audit_view({})
-    assert services.asked_for("DeploymentService/ListAuditRecords") == [ListAuditRecordsRequest()]
+    assert services.asked_for("AuditService/ListAuditRecords") == [ListAuditRecordsRequest()]
 
 
 def test_the_next_page_of_the_audit_keeps_what_was_asked_for() -> None:

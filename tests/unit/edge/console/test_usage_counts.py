@@ -1,6 +1,6 @@
 from edge.console.times import DAY_MS, HOUR_MS
 from edge.console.usage_counts import WINDOWS, routes, spans, window_named
-from workflow_api.v1.keys_pb2 import UsageHour
+from workflow_api.v1.usage_pb2 import UsageHour
 
 DAY, WEEK, QUARTER = WINDOWS
 NOW = 1_000 * DAY_MS + 5 * HOUR_MS + 1

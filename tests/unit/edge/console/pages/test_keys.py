@@ -10,14 +10,13 @@ from tests.unit.edge.console.rendered import Fields, page_of
 from workflow_api.v1.keys_pb2 import (
     ApiKey,
     DeleteKeyResponse,
-    EditKeyRequest,
     KeyCredentials,
     ListKeysResponse,
-    ListUsageResponse,
     RotateKeyRequest,
-    UsageRecord,
+    UpdateKeyRequest,
     WorkflowAccess,
 )
+from workflow_api.v1.usage_pb2 import ListUsageRecordsResponse, UsageRecord
 from workflow_api.v1.workflows_pb2 import WORKFLOW_STATUS_DRAFT, ListWorkflowsResponse, Workflow
 
 ONE = "/keys/{key_id}"
@@ -51,7 +50,9 @@ def test_the_list_shows_every_key_with_its_last_use() -> None:
     services = RecordedServices(
         {
             "KeysService/ListKeys": ListKeysResponse(items=[key_record()]),
-            "KeysService/ListUsage": ListUsageResponse(items=[UsageRecord(at_ms=1_000_000_000_000, key_id=KEY_ID)]),
+            "UsageService/ListUsageRecords": ListUsageRecordsResponse(
+                items=[UsageRecord(at_ms=1_000_000_000_000, key_id=KEY_ID)]
+            ),
         }
     )
     page = page_of(viewed(PAGES, "GET", "/keys", services))
@@ -146,7 +147,7 @@ def test_the_form_of_a_key_holds_what_the_key_has() -> None:
 
 
 def test_an_edit_sends_what_differs_and_leads_back_to_the_key() -> None:
-    services = with_key(**{"KeysService/EditKey": key_record()})
+    services = with_key(**{"KeysService/UpdateKey": key_record()})
     form = {**FORM, "name": ["other"], "description": [""], "scopes": ["workflows:read"], "workflows": ["all"]}
     form |= {"source_allow_list": [""], "start_hour": [""], "end_hour": [""], "expires_days": ["90"]}
     form |= {"rate_limit_rpm": ["60"], "daily_run_quota": ["100"], "max_concurrent_runs": ["10"]}
@@ -154,7 +155,7 @@ def test_an_edit_sends_what_differs_and_leads_back_to_the_key() -> None:
     answer = answered(PAGES, "POST", ONE, services, names=NAMES, form=form)
     assert isinstance(answer, Redirect)
     assert answer.to == f"/keys/{KEY_ID}"
-    assert services.asked_for("KeysService/EditKey") == [EditKeyRequest(key_id=KEY_ID, name="other")]
+    assert services.asked_for("KeysService/UpdateKey") == [UpdateKeyRequest(key_id=KEY_ID, name="other")]
 
 
 def test_an_edit_does_not_undo_what_somebody_else_did_meanwhile() -> None:
@@ -166,7 +167,7 @@ def test_an_edit_does_not_undo_what_somebody_else_did_meanwhile() -> None:
     # As it is now: sent once more, the form changes nothing.
     assert fields.texts["name"] == key_record().key.name != FORM["name"][0]
     assert fields.texts["mark"] != shown.texts["mark"]
-    assert not services.asked_for("KeysService/EditKey")
+    assert not services.asked_for("KeysService/UpdateKey")
 
 
 def test_a_rotation_asks_for_the_overlap_that_was_chosen() -> None:

@@ -45,7 +45,7 @@ def services(found: Any = None, resources: Sequence[VersionResource] = (), **def
     return MemoryServices(
         {
             "WorkflowsService/GetWorkflowDefinition": answer,
-            "WorkflowsService/SetWorkflowStatus": one,
+            "WorkflowsService/UpdateWorkflowStatus": one,
         }
     )
 
@@ -136,7 +136,7 @@ def test_a_switch_goes_to_the_service(word: str, status: WorkflowStatus.ValueTyp
     answer = answered(backend, "POST", f"{ONE}/{word}", HERE)
     assert isinstance(answer, Redirect)
     assert answer.to == "/workflows/wf_1"
-    (asked,) = backend.asked("WorkflowsService/SetWorkflowStatus")
+    (asked,) = backend.asked("WorkflowsService/UpdateWorkflowStatus")
     assert (asked.workflow, asked.status) == ("wf_1", status)
 
 

@@ -1,0 +1,68 @@
+"""EdgeService over gRPC."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import grpc
+
+from backend.deployment import sql as deployment_sql
+from backend.ids import new_id
+from backend.key_changes import KeyChanges
+from backend.keys import sql, usage_sql
+from backend.keys.messages import mirrored_key
+from backend.services import Services
+from backend.storage.database import Tx
+from workflow_api.v1 import edge_pb2, edge_pb2_grpc
+
+_DEFAULT_HEARTBEAT_SECONDS: Final = 5.0
+
+
+class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
+    """Gives edges the mirror of keys, and stores the usage records that they send."""
+
+    def __init__(self, services: Services, changes: KeyChanges, poll_seconds: float) -> None:
+        self._services = services
+        self._changes = changes
+        self._poll_seconds = poll_seconds
+
+    def GetKeyMirror(self, request: edge_pb2.GetKeyMirrorRequest, context: grpc.ServicerContext) -> edge_pb2.KeyMirror:
+        """Returns what an edge needs to admit calls."""
+        return self._services.database.snapshot(_mirror)
+
+    def WatchKeyMirror(
+        self, request: edge_pb2.WatchKeyMirrorRequest, context: grpc.ServicerContext
+    ) -> Iterator[edge_pb2.KeyMirror]:
+        """Yields the mirror now and after each change, and a heartbeat in between."""
+        heartbeat_ms = (request.heartbeat_seconds or _DEFAULT_HEARTBEAT_SECONDS) * 1000
+        revision, sent_at = -1, 0
+        while context.is_active() and not self._changes.ended:
+            heard = self._changes.heard()
+            now = self._services.clock()
+            if self._services.database.read(deployment_sql.get).revision != revision:
+                mirror = self._services.database.snapshot(_mirror)
+                revision, sent_at = mirror.revision, now
+                yield mirror
+            elif not 0 <= now - sent_at < heartbeat_ms:
+                sent_at = now
+                yield edge_pb2.KeyMirror(revision=revision, unchanged=True)
+            self._changes.wait(heard, self._poll_seconds)
+
+    def RecordUsage(
+        self, request: edge_pb2.RecordUsageRequest, context: grpc.ServicerContext
+    ) -> edge_pb2.RecordUsageResponse:
+        """Stores a batch of usage records."""
+        batch_id = request.batch_id or new_id("use")
+        self._services.database.write(lambda tx: usage_sql.keep(tx, batch_id, request.records), lock_key="usage")
+        return edge_pb2.RecordUsageResponse()
+
+
+def _mirror(tx: Tx) -> edge_pb2.KeyMirror:
+    deployment = deployment_sql.get(tx)
+    return edge_pb2.KeyMirror(
+        deployment_id=deployment.deployment_id,
+        governed=bool(deployment.governed),
+        api_enabled=bool(deployment.api_enabled),
+        any_key_ever=bool(deployment.any_key_ever),
+        revision=deployment.revision,
+        keys=[mirrored_key(row) for row in sql.mirror(tx)],
+    )

@@ -1,0 +1,63 @@
+"""UsageService over gRPC."""
+
+import grpc
+
+from backend.keys import usage_sql
+from backend.services import Services
+from contract.defaults import given_or_default
+from workflow_api.v1 import usage_pb2, usage_pb2_grpc
+
+
+class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
+    """Shows administrators how keys were used."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def ListUsageRecords(
+        self, request: usage_pb2.ListUsageRecordsRequest, context: grpc.ServicerContext
+    ) -> usage_pb2.ListUsageRecordsResponse:
+        """Returns usage records, newest first."""
+        key_id = request.key_id if request.HasField("key_id") else None
+        limit = given_or_default(request, "limit")
+        rows = self._services.database.read(
+            lambda tx: usage_sql.newest(tx, key_id=key_id, since=request.since_ms, limit=limit)
+        )
+        return usage_pb2.ListUsageRecordsResponse(
+            items=[
+                usage_pb2.UsageRecord(
+                    at_ms=row.at,
+                    key_id=row.key_id,
+                    method=row.method,
+                    route=row.route,
+                    status=row.status,
+                    address=row.address,
+                    reason=row.reason,
+                    request_id=row.request_id,
+                )
+                for row in rows
+            ]
+        )
+
+    def ListUsageHours(
+        self, request: usage_pb2.ListUsageHoursRequest, context: grpc.ServicerContext
+    ) -> usage_pb2.ListUsageHoursResponse:
+        """Returns usage records counted by the hour, the newest hour first."""
+        key_id = request.key_id if request.HasField("key_id") else None
+        limit = given_or_default(request, "limit")
+        rows = self._services.database.read(
+            lambda tx: usage_sql.hours(tx, key_id=key_id, since=request.since_ms, limit=limit)
+        )
+        return usage_pb2.ListUsageHoursResponse(
+            items=[
+                usage_pb2.UsageHour(
+                    hour_ms=row.hour,
+                    key_id=row.key_id,
+                    method=row.method,
+                    route=row.route,
+                    status=row.status,
+                    calls=row.calls,
+                )
+                for row in rows
+            ]
+        )
