@@ -12,7 +12,7 @@ from edge.channel import Channel
 from edge.console import metrics
 from edge.console.account import PASSWORD, SIGN_IN, SIGN_OUT, Account, sign_in_address
 from edge.console.answers import Answers
-from edge.console.connections import ConsoleRunner
+from edge.console.connections import ConsoleServer
 from edge.console.events import EventStreams
 from edge.console.forms import Form, check_sender, read_form
 from edge.console.headers import NOT_KEPT, common_headers
@@ -63,7 +63,7 @@ class Console:
         self._answers = Answers(Rendering(self._files), self._sessions, self._pages)
         self._account = Account(settings, self._sessions, self._answers)
         self._streams = EventStreams(settings)
-        self._runner: ConsoleRunner | None = None
+        self._server: ConsoleServer | None = None
 
     async def start(self) -> None:
         """Listen.
@@ -71,22 +71,20 @@ class Console:
         Raises:
             OSError: the address cannot be bound.
         """
-        self._runner = ConsoleRunner(self._application(), self._settings, self._headers)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._settings.host, self._settings.port)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        self._server = ConsoleServer(self._application(), self._settings, self._headers)
+        await self._server.start()
+        self.port = self._server.port
 
     async def stop(self) -> None:
         """End live updates, answer what was asked, and close."""
         self._streams.stop()
         self._account.stop()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._server is not None:
+            await self._server.stop()
 
     def measured(self) -> list[Family]:
         """Return what tells of its state, and what all consoles of this process have counted; from any thread."""
-        connected = self._runner.connected if self._runner is not None else 0
+        connected = len(self._server.connections) if self._server is not None else 0
         return [
             metrics.REQUESTS.collect(),
             metrics.CONNECTIONS.with_value(connected),

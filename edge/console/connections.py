@@ -1,129 +1,121 @@
-"""The connections of the console: a bounded number, none that waits for ever, and no words of a library on them."""
+"""The console's server: aiohttp's, on connections that are bounded like those of the API."""
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
 
 from edge.console.address_limiter import AddressLimiter
 from edge.console.settings import ConsoleSettings
+from edge.http.bounded_connection import Awaited, BoundedConnection, Timeouts
+from edge.http.connection_watch import watch_connections
 
 _MAX_LINE_BYTES: Final = 16_384
-_MAX_HEADERS: Final = 200
-_LOOK_SECONDS: Final = 1.0
-# How long the rest of a refused form is read over, so that its sender sees the answer.
-_LINGERING_SECONDS: Final = 2.0
+_LIMITS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "access_log": None,
+        "auto_decompress": False,
+        "max_line_size": _MAX_LINE_BYTES,
+        "max_field_size": _MAX_LINE_BYTES,
+        "max_headers": 200,
+        # How long the rest of a refused form is read and discarded, so that its sender sees the answer.
+        "lingering_time": 2.0,
+    }
+)
 
 _LOG = logging.getLogger(__name__)
 
 
-class ConsoleRunner(web.AppRunner):
-    """Runs the application behind connections of our own."""
+class ConsoleServer:
+    """Serves an application until it is stopped."""
 
     def __init__(self, app: web.Application, settings: ConsoleSettings, headers: Mapping[str, str]) -> None:
-        super().__init__(app, shutdown_timeout=settings.drain_seconds)
+        self.port = settings.port
         self._settings = settings
         self._headers = headers
+        self._application = web.AppRunner(app)
+        self._runner: web.ServerRunner | None = None
         self._watch: asyncio.Task[None] | None = None
 
     @property
-    def connected(self) -> int:
-        """How many connections there are."""
-        return len(self.server.connections) if self.server is not None else 0
+    def connections(self) -> "list[ConsoleConnection]":
+        """All that are open."""
+        server = self._runner.server if self._runner is not None else None
+        return cast("list[ConsoleConnection]", server.connections) if server is not None else []
 
-    async def _make_server(self) -> web.Server:
-        plain = await super()._make_server()
-        server = _Server(plain, self._settings, self._headers)
-        self._watch = asyncio.create_task(server.watch())
-        return server
+    async def start(self) -> None:
+        """Listen.
 
-    async def cleanup(self) -> None:
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        settings = self._settings
+        await self._application.setup()
+        assert self._application.server is not None
+        server = _Server(self._application.server, settings, self._headers)
+        self._runner = web.ServerRunner(server, shutdown_timeout=settings.drain_seconds)
+        await self._runner.setup()
+        timeouts = Timeouts(settings.idle_seconds, settings.head_seconds, settings.stall_seconds)
+        self._watch = asyncio.create_task(
+            watch_connections(lambda: self.connections, timeouts, lambda: server.limiter.evicted)
+        )
+        await web.TCPSite(self._runner, settings.host, settings.port).start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
         """Stop listening, let requests under way end, and close."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
-        await super().cleanup()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        await self._application.cleanup()
 
 
 class _Server(web.Server):
-    def __init__(self, plain: web.Server, settings: ConsoleSettings, headers: Mapping[str, str]) -> None:
-        super().__init__(
-            plain.request_handler,
-            request_factory=plain.request_factory,
-            access_log=None,
-            keepalive_timeout=settings.idle_seconds,
-            max_line_size=_MAX_LINE_BYTES,
-            max_field_size=_MAX_LINE_BYTES,
-            max_headers=_MAX_HEADERS,
-            auto_decompress=False,
-            lingering_time=_LINGERING_SECONDS,
-        )
+    def __init__(self, app: web.Server, settings: ConsoleSettings, headers: Mapping[str, str]) -> None:
+        super().__init__(self._serve, request_factory=app.request_factory)
         self.headers = headers
         self.limiter = AddressLimiter[ConsoleConnection](
             settings.connections,
             # Behind a proxy all connections come from one address, the proxy's.
             settings.address_connections if settings.client_address == "peer" else settings.connections,
         )
-        self._settings = settings
-        self._evicted_logged = 0
+        self.limits = {**_LIMITS, "keepalive_timeout": settings.idle_seconds}
+        self._handler = app.request_handler
 
-    def __call__(self) -> RequestHandler:
-        return ConsoleConnection(self, loop=self._loop, **self._kwargs)
+    def __call__(self) -> web.RequestHandler:
+        return ConsoleConnection(self)
 
-    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = cast("ConsoleConnection", request.protocol)
+        connection.end_wait()
+        try:
+            return await self._handler(request)
+        finally:
+            connection.wait_for(Awaited.REQUEST)
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
         peer = transport.get_extra_info("peername")
         self.limiter.admit(cast("ConsoleConnection", handler), peer[0] if isinstance(peer, tuple) else "")
 
-    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
         self.limiter.leave(cast("ConsoleConnection", handler))
 
-    async def watch(self) -> None:
-        """Close whoever sends no request for too long, only the beginning of one, or takes nothing of an answer."""
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            try:
-                now = self._loop.time()
-                for connection in self.connections:
-                    cast("ConsoleConnection", connection).close_if_slow(now, self._settings)
-            except Exception:  # noqa: BLE001 - one look that fails does not end the watch
-                _LOG.exception("idle connections could not be looked at")
-            if self.limiter.evicted > 2 * self._evicted_logged:
-                self._evicted_logged = self.limiter.evicted
-                _LOG.warning("%d browsers that kept the console waiting were disconnected so far", self.limiter.evicted)
 
+class ConsoleConnection(BoundedConnection, web.RequestHandler):
+    """One browser's connection."""
 
-class ConsoleConnection(RequestHandler):
-    """One browser's connection; it keeps the console waiting while it owes headers, a form or room for an answer."""
-
-    __slots__ = ("_head_since", "_paused_since", "_waiting_since")
-
-    def __init__(self, manager: web.Server, loop: asyncio.AbstractEventLoop, **limits: Any) -> None:
-        super().__init__(manager, loop=loop, **limits)
-        self._waiting_since = loop.time()
-        self._head_since = 0.0
-        self._paused_since = 0.0
-
-    @property
-    def waiting_since(self) -> float:
-        """Since when the browser keeps the console waiting, by the loop's clock; 0 while it does not."""
-        if self._paused_since:
-            return self._paused_since
-        return 0.0 if self._messages and not self._request_in_progress else self._waiting_since
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Count what is awaited inside, as the rest of a form, as keeping the console waiting."""
-        self._waiting_since = self._loop.time()
-        try:
-            yield
-        finally:
-            self._waiting_since = 0.0
+    def __init__(self, server: _Server) -> None:
+        super().__init__(server, loop=asyncio.get_running_loop(), **server.limits)
+        self._headers = server.headers
+        self._awaited_before_reader = Awaited.REQUEST
+        self.wait_for(Awaited.REQUEST)
 
     def evict(self) -> None:
         """End the connection."""
@@ -131,50 +123,30 @@ class ConsoleConnection(RequestHandler):
             self.transport.abort()
         self.force_close()
 
-    def close_if_slow(self, now: float, settings: ConsoleSettings) -> None:
-        """End the connection where headers, the next request or room for an answer are overdue."""
-        if self._paused_since:
-            overdue = now - self._paused_since > settings.stall_seconds
-        elif self._request_in_progress:
-            # Forms and live updates have bounds of their own.
-            overdue = False
-        elif self._head_since:
-            overdue = now - self._head_since > settings.head_seconds
-        else:
-            overdue = now - self._waiting_since > settings.idle_seconds
-        if overdue:
-            self.evict()
-
     async def start(self) -> None:
-        """Serve requests one after the other; aiohttp calls it, also for a connection that was refused meanwhile."""
-        if self._manager is not None:
+        """Serve requests one after the other; aiohttp calls it, also for a connection that was evicted meanwhile."""
+        if self.transport is not None:
             await super().start()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the socket; aiohttp calls it."""
-        begun = self._request_count
         super().data_received(data)
-        if self._request_count != begun:
-            self._head_since = 0.0
-        elif not self._request_in_progress and not self._messages and not self._head_since:
-            self._head_since = self._loop.time()
+        if self.awaited is Awaited.REQUEST:
+            self.wait_for(Awaited.HEAD)
 
     def pause_writing(self) -> None:
-        """Note that the browser takes nothing for now; the transport calls it."""
+        """Note that the browser does not read; the transport calls it."""
         super().pause_writing()
-        self._paused_since = self._loop.time()
+        self._awaited_before_reader = self.awaited
+        self.wait_for(Awaited.READER)
 
     def resume_writing(self) -> None:
-        """Note that the browser takes its answer again; the transport calls it."""
+        """Note that the browser reads again; the transport calls it."""
         super().resume_writing()
-        self._paused_since = 0.0
-
-    async def _handle_request(self, *arguments: Any) -> tuple[web.StreamResponse, bool]:
-        self._waiting_since = 0.0
-        try:
-            return await super()._handle_request(*arguments)
-        finally:
-            self._waiting_since = self._loop.time()
+        if self._awaited_before_reader is Awaited.NOTHING:
+            self.end_wait()
+        else:
+            self.wait_for(self._awaited_before_reader)
 
     def handle_error(
         self,
@@ -185,12 +157,12 @@ class ConsoleConnection(RequestHandler):
     ) -> web.StreamResponse:
         """Answer what never became a request of the application; aiohttp's own words would quote it."""
         _LOG.info("a malformed request, or a defect: %s", type(exc).__name__)
-        if not isinstance(self._manager, _Server):
-            raise ConnectionError("the browser has gone")
+        if self.transport is None:
+            raise ConnectionError("the browser has disconnected")
         if request.writer.output_size > 0:
             raise ConnectionError("a part of the answer was sent already")
         text = f"This cannot be answered ({status}).\n"
-        response = web.Response(status=status, text=text, headers=self._manager.headers)
+        response = web.Response(status=status, text=text, headers=self._headers)
         response.headers["Cache-Control"] = "no-store"
         response.force_close()
         return response

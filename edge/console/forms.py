@@ -10,6 +10,7 @@ from aiohttp import web
 from edge.console.connections import ConsoleConnection
 from edge.console.settings import ConsoleSettings
 from edge.console.tokens import is_form_token
+from edge.http.bounded_connection import Awaited
 
 TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
@@ -56,7 +57,7 @@ async def _body(request: web.Request, settings: ConsoleSettings) -> bytes:
     body = bytearray()
     if (request.content_length or 0) <= most:
         try:
-            with cast("ConsoleConnection", request.protocol).waiting():
+            with cast("ConsoleConnection", request.protocol).waiting(Awaited.BODY):
                 async with asyncio.timeout(settings.body_seconds):
                     while len(body) <= most and (chunk := await request.content.readany()):
                         body += chunk

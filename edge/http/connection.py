@@ -166,7 +166,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
             self._message_arrived = self._loop.create_future()
             await self._message_arrived
             self._message_arrived = None
-            if self.lost or not parser.messages:
+            if not parser.messages:
                 return None
         self.end_wait()
         message = parser.messages.popleft()

@@ -31,9 +31,14 @@ class RequestMessage(NamedTuple):
     malformed: str = ""
 
 
-def malformed_message(head: bytes, reason: str) -> RequestMessage:
+def malformed_head(head: bytes, reason: str) -> RequestMessage:
     """Return the message for a head that cannot be parsed, with the headers that are recognizable in it."""
     headers: dict[str, list[str]] = {}
     for name, value in _HEADER_LINE.findall(head.partition(b"\r\n\r\n")[0] + b"\r\n"):
         headers.setdefault(name.decode().lower(), []).append(value.decode("utf-8", "surrogateescape"))
     return RequestMessage("UNKNOWN", "/", headers, False, False, None, malformed=reason)
+
+
+def malformed_request(message: RequestMessage, reason: str) -> RequestMessage:
+    """Return the message for a request whose body cannot be parsed."""
+    return message._replace(method="UNKNOWN", target="/", keep_alive=False, body=None, malformed=reason)

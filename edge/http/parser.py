@@ -15,7 +15,7 @@ from httptools import (
 from yarl import URL
 
 from edge.http.body import BodyFailure, RequestBody
-from edge.http.message import RequestMessage, malformed_message
+from edge.http.message import RequestMessage, malformed_head, malformed_request
 
 MAX_LINE_BYTES: Final = 32_768
 """Longest request target, and longest single header. (DECISIONS.md, Conventions of the JSON)."""
@@ -177,17 +177,17 @@ class RequestParser:
         self._parse(f"POST / HTTP/1.1\r\nHost: none\r\n{framing}\r\n\r\n".encode() + rest)
 
     def _break_off(self, reason: str, data: bytes, *, alone: bool) -> None:
-        """Stop parsing: a body under way fails, anything else becomes a malformed request."""
-        self.broken = True
-        if self._body is not None:
+        """Stop parsing: the body of a request that is being served fails, anything else is a malformed request."""
+        if self._body is not None and not self.messages:
             self._body.fail(BodyFailure.MALFORMED)
-            self._body = None
+        elif self._body is not None:
+            self.messages.append(malformed_request(self.messages.pop(), reason))
         else:
             # Where other requests came before it in the same piece, it is not known where the head begins.
             rest = self._rest[self._position :]
             head = bytes(self._head) + data + rest if alone else b""
-            self.messages.append(malformed_message(head, reason))
-            self.last_body = None
+            self.messages.append(malformed_head(head, reason))
+        self.last_body = self._body = None
         self.in_head = False
         self._head.clear()
         self.close()

@@ -1,14 +1,19 @@
 """Slow browsers, and crowds of them, beside one that is not."""
 
+import ast
 import asyncio
 import gc
+import inspect
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
+from aiohttp import web
 
+from edge.console import connections as connections_module
 from edge.console.connections import ConsoleConnection
+from edge.http.bounded_connection import Awaited
 from tests.support.poll import until
 from tests.unit.edge.console.conftest import Desk
 
@@ -42,16 +47,14 @@ def crowded(desk: Desk, count: int, sent: bytes, source: str) -> Iterator[list[s
 
 
 def connections(desk: Desk) -> list[ConsoleConnection]:
-    runner = desk.console._runner
-    assert runner is not None
-    assert runner.server is not None
-    return [connection for connection in runner.server.connections if isinstance(connection, ConsoleConnection)]
+    assert desk.console._server is not None
+    return desk.console._server.connections
 
 
 ARRIVED: dict[bytes, Callable[[ConsoleConnection], bool]] = {
     b"": lambda _: True,
-    HALF_A_REQUEST: lambda connection: bool(connection._head_since),
-    HALF_A_FORM: lambda connection: connection._request_in_progress,
+    HALF_A_REQUEST: lambda connection: connection.awaited is Awaited.HEAD,
+    HALF_A_FORM: lambda connection: connection.awaited is Awaited.BODY,
 }
 
 
@@ -117,3 +120,13 @@ def test_a_browser_that_takes_nothing_of_its_answers_is_disconnected(start: Call
             return False
 
         until(ended, "the end of a connection that is not read")
+
+
+def test_only_public_parts_of_aiohttp_are_used() -> None:
+    tree = ast.parse(inspect.getsource(connections_module))
+    used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    used |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    classes = (web.RequestHandler, web.Server, web.AppRunner, web.ServerRunner, web.TCPSite, web.BaseRequest)
+    private = {name for each in classes for name in dir(each) if name.startswith("_") and not name.startswith("__")}
+    assert "_request_in_progress" in private
+    assert not used & private

@@ -1,0 +1,85 @@
+import asyncio
+import logging
+
+import pytest
+
+from edge.http.bounded_connection import Awaited, BoundedConnection, Timeouts
+from edge.http.connection_watch import watch_connections
+
+TIMEOUTS = Timeouts(idle=10, head=5, stall=3)
+
+
+class Recorded(BoundedConnection):
+    def __init__(self, awaited: Awaited = Awaited.NOTHING, waiting_since: float = 0.0) -> None:
+        self.awaited = awaited
+        self.waiting_since = waiting_since
+        self.evicted = False
+
+    def evict(self) -> None:
+        self.evicted = True
+
+
+@pytest.mark.parametrize(
+    ("awaited", "seconds"), [(Awaited.REQUEST, 10), (Awaited.HEAD, 5), (Awaited.READER, 3)], ids=str
+)
+def test_each_kind_of_wait_has_a_timeout_of_its_own(awaited: Awaited, seconds: float) -> None:
+    connection = Recorded(awaited, 100.0)
+    connection.evict_if_overdue(100.0 + seconds, TIMEOUTS)
+    assert not connection.evicted
+    connection.evict_if_overdue(100.1 + seconds, TIMEOUTS)
+    assert connection.evicted
+
+
+@pytest.mark.parametrize(("awaited", "since"), [(Awaited.NOTHING, 0.0), (Awaited.BODY, 1.0)])
+def test_what_is_bounded_elsewhere_is_not_evicted(awaited: Awaited, since: float) -> None:
+    connection = Recorded(awaited, since)
+    connection.evict_if_overdue(1e9, TIMEOUTS)
+    assert not connection.evicted
+
+
+def test_time_inside_of_waiting_is_the_callers() -> None:
+    async def attempt() -> None:
+        connection = Recorded()
+        with connection.waiting(Awaited.BODY):
+            assert connection.awaited is Awaited.BODY
+            assert connection.waiting_since > 0
+        assert (connection.awaited, connection.waiting_since) == (Awaited.NOTHING, 0.0)
+
+    asyncio.run(attempt())
+
+
+async def watched_for_rounds(
+    rounds: int, connections: list[BoundedConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Watch so many times, with one more connection evicted each time."""
+    done = 0
+
+    async def tick(_: float) -> None:
+        nonlocal done
+        done += 1
+        if done > rounds:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr("edge.http.connection_watch.asyncio.sleep", tick)
+    with pytest.raises(asyncio.CancelledError):
+        await watch_connections(lambda: connections, TIMEOUTS, lambda: done)
+
+
+def test_the_watch_evicts_overdue_connections_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    overdue, busy = Recorded(Awaited.HEAD, -1e9), Recorded()
+    asyncio.run(watched_for_rounds(1, [overdue, busy], monkeypatch))
+    assert overdue.evicted
+    assert not busy.evicted
+
+
+def test_the_watch_goes_on_after_a_failure(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    broken = BoundedConnection()
+    broken.awaited, broken.waiting_since = Awaited.REQUEST, -1e9
+    asyncio.run(watched_for_rounds(3, [broken], monkeypatch))
+    assert caplog.text.count("could not be checked") == 3
+
+
+def test_evictions_are_logged_in_few_lines(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(watched_for_rounds(100, [], monkeypatch))
+    assert 1 < len(caplog.records) < 10
