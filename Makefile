@@ -29,7 +29,7 @@ venv: $(DEV) $(GENERATOR) ## Set up .venv with everything for development
 run: $(RUN) ## Start the whole service with example workflows and print calls to paste
 	@exec $(BIN)/workflow-api serve --demo $(ARGS)
 
-test: $(DEV) $(GENERATOR) ## Run the tests that hold most rules, within six minutes on two cores
+test: $(DEV) $(if $(ARGS),$(GENERATOR)) ## Run the tests that hold most rules, within six minutes on two cores
 	$(PYTEST) $(or $(ARGS),-m "not long")
 
 test-long: $(DEV) $(GENERATOR) ## Run all others: many processes, browsers, campaigns, and the stores on PostgreSQL

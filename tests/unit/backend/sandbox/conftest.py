@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from backend.sandbox import Sandbox
-from tests.unit.backend.sandbox.layers import LAYERS, NAMESPACED, opened
+from tests.unit.backend.sandbox.layers import LAYERS, NAMESPACED, each, opened
 from tests.unit.backend.sandbox.steps import Steps
 
 
-@pytest.fixture(scope="session", params=NAMESPACED)
+@pytest.fixture(scope="session", params=each(NAMESPACED))
 def namespaced(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     with opened(request.param) as sandbox:
         yield sandbox
@@ -20,7 +20,7 @@ def bwrap() -> Iterator[Sandbox]:
         yield sandbox
 
 
-@pytest.fixture(scope="session", params=LAYERS)
+@pytest.fixture(scope="session", params=each(LAYERS))
 def layer(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     with opened(request.param) as sandbox:
         yield sandbox

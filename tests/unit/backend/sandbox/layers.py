@@ -1,10 +1,11 @@
 """Every way of isolating steps, for tests that must hold in each."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from backend.sandbox import Sandbox, SandboxUnavailableError
 from backend.sandbox.bubblewrap import OWN_USER, Bubblewrap
@@ -19,6 +20,12 @@ LAYERS: Mapping[str, Callable[[], Layer]] = {
     "landlock 3, service's user": lambda: Landlock(own_user=False, abi=3),
 }
 NAMESPACED = tuple(name for name in LAYERS if name.startswith("bwrap"))
+_IN_SHORT = ("bwrap", "landlock")
+
+
+def each(names: Iterable[str]) -> list[ParameterSet]:
+    """Parameters of a fixture, a layer each; the variants of both layers are left to `make test-long`."""
+    return [pytest.param(name, marks=() if name in _IN_SHORT else pytest.mark.long) for name in names]
 
 
 @contextmanager

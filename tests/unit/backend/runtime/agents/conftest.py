@@ -7,8 +7,10 @@ from backend.sandbox import Sandbox, choose_sandbox
 from tests.unit.backend.sandbox.layers import LAYERS, opened
 from tests.unit.backend.sandbox.steps import Steps
 
+_OTHERS = (pytest.param(name, marks=pytest.mark.long) for name in ("landlock", "landlock, service's user", "none"))
 
-@pytest.fixture(scope="session", params=["bwrap", "landlock", "landlock, service's user", "none"])
+
+@pytest.fixture(scope="session", params=["bwrap", *_OTHERS])
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     if request.param in LAYERS:
         with opened(request.param) as sandbox:
