@@ -1,4 +1,4 @@
-"""Why a run failed. (SPEC.md, Failure codes)."""
+"""The failure codes of runs. (SPEC.md, Failure codes)."""
 
 from typing import Final
 
