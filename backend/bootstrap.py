@@ -9,6 +9,7 @@ import grpc
 from google.protobuf.descriptor import FileDescriptor
 
 from backend import metrics
+from backend.audit import retention as audit_retention
 from backend.audit.servicer import AuditServicer
 from backend.clock import Clock, system_clock
 from backend.cursors import Cursors
@@ -16,6 +17,7 @@ from backend.deployment import sql as deployment_sql
 from backend.deployment.servicer import DeploymentServicer
 from backend.graphs.graphs import Graphs
 from backend.key_changes import KeyChanges
+from backend.keys import retention as keys_retention
 from backend.keys.caller_servicer import CallerServicer
 from backend.keys.edge_servicer import EdgeServicer
 from backend.keys.servicer import KeysServicer
@@ -26,14 +28,12 @@ from backend.redaction.process.redactor import Redactor
 from backend.rpc.access import Access
 from backend.rpc.interceptors import Handler, handlers_of
 from backend.rpc.server import GrpcServer
+from backend.runs import retention as runs_retention
 from backend.runs.servicer import RunsServicer
-from backend.runtime.execution.executor import Execution
-from backend.runtime.publishing import Publisher
-from backend.runtime.publishing.files import stored_outputs
-from backend.runtime.publishing.parsing import FileParser
-from backend.runtime.publishing.sweeping import by_policy
+from backend.runtime.bootstrap import new_executor, new_local_runtime, new_publisher, new_remote_runtime
 from backend.runtime.runtime import LocalRuntime
 from backend.runtime.scheduling.backlog import Backlog
+from backend.runtime.scheduling.upkeep import Upkeep
 from backend.schemas.judge import SchemaJudge
 from backend.services import Services
 from backend.settings import BackendSettings
@@ -41,6 +41,7 @@ from backend.storage.database import Database
 from backend.storage.factory import DataFolder, open_postgresql
 from backend.storage.objects import open_objects
 from backend.storage.shared_clock import SharedClock
+from backend.users import retention as users_retention
 from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
 from backend.users.session_servicer import SessionsServicer
@@ -98,9 +99,7 @@ class _Parts:
         graphs = settings.data / "graphs" if settings.engine == "local" else None
         self.graphs = Graphs(graphs, settings.secrets)
         self.redactor = Redactor(models, limits=settings.redaction, scratch=settings.data / "redaction")
-        outputs, sweep = stored_outputs(self.database, self.objects), by_policy(self.database, self.redactor)
-        parser = FileParser(settings.publishing, settings.data / "publishing")
-        self.publisher = Publisher(self.database, self.services.clock, self.graphs, outputs, parser, sweep)
+        self.publisher = new_publisher(settings, self.services, self.objects, self.graphs, self.redactor)
 
     def measured(self) -> list[Family]:
         """What this process has counted, and what there is to do in the deployment; from any thread."""
@@ -122,21 +121,19 @@ class Worker:
 
     def __init__(self, settings: BackendSettings) -> None:
         self._parts = parts = _Parts(settings, None)
-        self._execution = Execution(
-            settings, parts.services, parts.objects, parts.publisher, parts.redactor, on_free=lambda: None
-        )
+        self._executor = new_executor(settings, parts.services, parts.objects, parts.publisher, parts.redactor)
 
     def start(self) -> None:
-        """Takes segments from the queue. Raises as `Execution.start`."""
-        self._execution.start()
+        """Takes segments from the queue. Raises as `Executor.start`."""
+        self._executor.start(on_free=lambda: None)
 
     def measured(self) -> list[Family]:
         """What an operator may know of it; from any thread."""
-        return [*self._parts.measured(), *self._execution.measured()]
+        return [*self._parts.measured(), *self._executor.measured()]
 
     def stop(self) -> None:
         """Takes none any more, and lets steps go on for the grace of the settings."""
-        self._execution.stop()
+        self._executor.stop()
         self._parts.close()
 
 
@@ -199,8 +196,14 @@ class Backend:
 
 
 def _runtime(settings: BackendSettings, parts: _Parts) -> "LocalRuntime | RemoteRuntime":
-    if settings.database is not None and settings.engine == "dbos":
-        from backend.runtime.remote import RemoteRuntime
-
-        return RemoteRuntime(settings, settings.database, parts.services, parts.objects, parts.publisher)
-    return LocalRuntime(settings, parts.services, parts.objects, parts.publisher, parts.redactor)
+    """Makes the runtime, with an upkeep that every service registers its retention with."""
+    services, objects, publisher = parts.services, parts.objects, parts.publisher
+    upkeep = Upkeep(services.database, services.clock)
+    runtime = (
+        new_remote_runtime(settings, settings.database, services, objects, publisher, upkeep)
+        if settings.database is not None and settings.engine == "dbos"
+        else new_local_runtime(settings, services, objects, publisher, parts.redactor, upkeep)
+    )
+    for rules in (runs_retention.rules(runtime), keys_retention.RULES, audit_retention.RULES, users_retention.RULES):
+        upkeep.register(*rules)
+    return runtime

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from backend.run_status import CANCELLED, COMPLETED, FAILED
+from backend.run_status import RunStatus
 from contract import failure_codes
 from telemetry import Counter, Family, Gauge, Histogram, TimedCounter, UpDownCounter
 
@@ -40,7 +40,11 @@ RUNS_ENDED: Final = Counter(
     "runs_ended_total",
     "Runs closed, by final status and failure code.",
     ("status", "reason"),
-    known=[(COMPLETED, NO_REASON), (CANCELLED, NO_REASON), *((FAILED, code) for code in failure_codes.ALL)],
+    known=[
+        (RunStatus.COMPLETED, NO_REASON),
+        (RunStatus.CANCELLED, NO_REASON),
+        *((RunStatus.FAILED, code) for code in failure_codes.ALL),
+    ],
 )
 RUNS_ERASED: Final = Counter("runs_erased_total", "Runs whose data was erased, by callers or by retention.")
 
@@ -75,7 +79,7 @@ SWEEPER_CLOSED: Final = Counter(
     "sweeper_runs_closed_total",
     "Runs that the sweeper closed.",
     ("reason",),
-    known=[(reason,) for reason in ("orphaned", "launch_failed", "wall_clock_limit_reached", CANCELLED)],
+    known=[(reason,) for reason in ("orphaned", "launch_failed", "wall_clock_limit_reached", RunStatus.CANCELLED)],
 )
 BACKGROUND_FAILURES: Final = Counter(
     "background_failures_total", "Rounds of background work that broke and are tried again.", ("work",)

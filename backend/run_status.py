@@ -1,22 +1,28 @@
-"""Statuses of a run and the moves between them. (DECISIONS.md, 5)."""
+"""The statuses of a run and the transitions between them. (DECISIONS.md, 5)."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Final
 
-QUEUED: Final = "queued"
-RUNNING: Final = "running"
-WAITING: Final = "waiting_for_approval"
-COMPLETED: Final = "completed"
-FAILED: Final = "failed"
-CANCELLED: Final = "cancelled"
 
-TRANSITIONS: Final[Mapping[str, tuple[str, ...]]] = {
-    QUEUED: (RUNNING, FAILED, CANCELLED),
-    RUNNING: (WAITING, COMPLETED, FAILED, CANCELLED),
-    WAITING: (RUNNING, FAILED, CANCELLED),
-    COMPLETED: (),
-    FAILED: (),
-    CANCELLED: (),
+class RunStatus(StrEnum):
+    """Where a run stands, as tables and callers spell it."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting_for_approval"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+TRANSITIONS: Final[Mapping[RunStatus, tuple[RunStatus, ...]]] = {
+    RunStatus.QUEUED: (RunStatus.RUNNING, RunStatus.FAILED, RunStatus.CANCELLED),
+    RunStatus.RUNNING: (RunStatus.WAITING, RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED),
+    RunStatus.WAITING: (RunStatus.RUNNING, RunStatus.FAILED, RunStatus.CANCELLED),
+    RunStatus.COMPLETED: (),
+    RunStatus.FAILED: (),
+    RunStatus.CANCELLED: (),
 }
 
 IN_FLIGHT: Final = tuple(status for status, after in TRANSITIONS.items() if after)
@@ -24,6 +30,6 @@ FINISHED: Final = tuple(status for status, after in TRANSITIONS.items() if not a
 TERMINAL: Final = frozenset(FINISHED)
 
 
-def before(status: str) -> tuple[str, ...]:
-    """The statuses that a run may move to `status` from."""
+def before(status: str) -> tuple[RunStatus, ...]:
+    """Returns the statuses that a run may move to `status` from."""
     return tuple(earlier for earlier, after in TRANSITIONS.items() if status in after)

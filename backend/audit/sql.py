@@ -8,6 +8,7 @@ from sqlalchemy import bindparam, insert, or_, select
 
 from backend.ids import new_id
 from backend.storage.database import Tx
+from backend.storage.purging import purge_of
 from backend.storage.statements import prepare
 from backend.storage.tables.audit import audit_records
 
@@ -25,6 +26,8 @@ _TRAIL = (
 )
 _OF_ALL = prepare(_TRAIL)
 _OF_TARGET = prepare(_TRAIL.where(audit_records.c.target == bindparam("target")))
+
+purge = purge_of(audit_records, audit_records.c.at)
 
 
 def record(

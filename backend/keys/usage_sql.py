@@ -8,6 +8,7 @@ from sqlalchemy import bindparam, insert, literal_column, select, update
 
 from backend.clock import HOUR_MS
 from backend.storage.database import Tx
+from backend.storage.purging import purge_of
 from backend.storage.statements import prepare
 from backend.storage.tables.keys import usage_hours, usage_records
 from workflow_api.v1 import usage_pb2
@@ -40,6 +41,9 @@ _HOURS = (
 )
 _HOURS_OF_ALL = prepare(_HOURS)
 _HOURS_OF_KEY = prepare(_HOURS.where(usage_hours.c.key_id == bindparam("key_id")))
+
+purge_records = purge_of(usage_records, usage_records.c.at)
+purge_hours = purge_of(usage_hours, usage_hours.c.hour)
 
 
 def keep(tx: Tx, batch_id: str, records: Sequence[usage_pb2.UsageRecord]) -> None:

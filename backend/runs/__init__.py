@@ -1,1 +1,1 @@
-"""Runs: starts, reads, cancels and erasures."""
+"""Runs: starts, reads, cancellations and erasures."""

@@ -1,9 +1,10 @@
-"""Approvals: what waits for a person, and what people decide. (SPEC.md, Events; DECISIONS.md, 5)."""
+"""The approvals that wait for a person, and the decisions on them. (SPEC.md, Events; DECISIONS.md, 5)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from backend.approval_state import ApprovalState
 from backend.audit import sql as audit
 from backend.caller import Caller
 from backend.errors import ApiError, invalid
@@ -17,28 +18,28 @@ from workflow_api.v1 import errors_pb2, runs_pb2
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """What a decision makes of the approval and of its step."""
+    """The effect of a decision on the approval and on its step."""
 
-    state: str
+    state: ApprovalState
     step_status: str
     step_error: tuple[str, str] | None = None
 
 
 _DECISIONS: Final[Mapping[bool, _Decision]] = {
-    True: _Decision("approved", "completed"),
-    False: _Decision("rejected", "blocked", (INVARIANT_BLOCKED, "The approval was rejected.")),
+    True: _Decision(ApprovalState.APPROVED, "completed"),
+    False: _Decision(ApprovalState.REJECTED, "blocked", (INVARIANT_BLOCKED, "The approval was rejected.")),
 }
 
 
 class Approvals:
-    """The approval inbox: internal, because the API reads approvals and never grants them."""
+    """The approval inbox; for internal services only, because the API reads approvals and never grants them."""
 
     def __init__(self, services: Services, runtime: Runtime) -> None:
         self._services = services
         self._runtime = runtime
 
     def pending(self) -> runs_pb2.ListPendingApprovalsResponse:
-        """Everything that waits for a person, oldest first."""
+        """Returns the approvals that wait for a person, oldest first."""
         rows = self._services.database.read(approvals_sql.pending)
         return runs_pb2.ListPendingApprovalsResponse(
             items=[
@@ -50,10 +51,10 @@ class Approvals:
         )
 
     def decide(self, request: runs_pb2.DecideApprovalRequest, caller: Caller) -> runs_pb2.DecideApprovalResponse:
-        """Keeps a decision and queues the segment that goes on from it: after a rejection that one fails the run.
+        """Records a decision and queues the segment that continues the run, and after a rejection fails it.
 
         Raises:
-            ApiError: `not_found`, or `invalid_request` when it was decided or withdrawn already.
+            ApiError: `not_found`, or `invalid_request` where it was decided or withdrawn before.
         """
         at = self._services.clock()
         decision = _DECISIONS[request.approve]
@@ -66,7 +67,7 @@ class Approvals:
             row = approvals_sql.find(tx, request.approval_id)
             if row is None:
                 raise _no_approval()
-            if row.state != "pending":
+            if row.state != ApprovalState.PENDING:
                 raise invalid("approval_id", f"must wait for a decision; this one is {row.state}")
             approvals_sql.decide(
                 tx, row.approval_id, state=decision.state, actor=caller.audit_name, comment=comment, at=at

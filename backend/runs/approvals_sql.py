@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 
+from backend.approval_state import ApprovalState
 from backend.storage.database import Tx
 from backend.storage.statements import Statement, prepare
 from backend.storage.tables.runs import approvals, runs, steps
@@ -13,7 +14,7 @@ _ONE: ColumnElement[int] = literal_column("1")
 _PENDING = prepare(
     select(approvals, runs.c.workflow_name)
     .join(runs, runs.c.run_id == approvals.c.run_id)
-    .where(approvals.c.state == literal_column("'pending'"))
+    .where(approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'"))
     .order_by(approvals.c.requested_at, approvals.c.approval_id)
 )
 _FIND = prepare(
@@ -23,7 +24,7 @@ _FIND = prepare(
 )
 _DECIDE = prepare(
     update(approvals)
-    .where(approvals.c.approval_id == bindparam("of_approval_id"), approvals.c.state == "pending")
+    .where(approvals.c.approval_id == bindparam("of_approval_id"), approvals.c.state == ApprovalState.PENDING)
     .values(
         state=bindparam("new_state"),
         decided_at=bindparam("at_ms"),

@@ -1,11 +1,11 @@
-"""Cancelling a run. (SPEC.md, POST /runs/{run_id}/cancel; DECISIONS.md, 5)."""
+"""Cancels a run. (SPEC.md, POST /runs/{run_id}/cancel; DECISIONS.md, 5)."""
 
 from dataclasses import dataclass
 
 from backend.audit import sql as audit
 from backend.caller import Caller
 from backend.errors import ApiError
-from backend.run_status import CANCELLED, RUNNING, TERMINAL
+from backend.run_status import TERMINAL, RunStatus
 from backend.runs import lifecycle, lifecycle_sql
 from backend.runs.run_lookup import find_state
 from backend.runs.runtime_port import Runtime
@@ -16,14 +16,14 @@ from workflow_api.v1 import errors_pb2
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """Where the run stands, and when its end was first asked for."""
+    """The run's status after the call, and when its cancellation was first requested."""
 
     status: str
     requested_at: int
 
 
 def cancel_run(services: Services, runtime: Runtime, run_id: str, caller: Caller, reason: str | None) -> Cancellation:
-    """Ends a queued or parked run at once, and has the runtime end a running one.
+    """Ends a queued or parked run at once; a running one is ended by the runtime.
 
     Raises:
         ApiError: `run_not_found`, or `already_terminal`.
@@ -35,12 +35,14 @@ def cancel_run(services: Services, runtime: Runtime, run_id: str, caller: Caller
         if state.status in TERMINAL:
             raise ApiError(errors_pb2.ERROR_REASON_ALREADY_TERMINAL)
         lifecycle_sql.request_cancel(tx, run_id, at, reason)
-        # The reason is the caller's own text: it rests with the run, whose erasure takes it along.
+        # The reason is the caller's own text: it is stored with the run alone, and erased with it.
         audit.record(tx, at=at, actor=caller.audit_name, action="run.cancel_requested", target=run_id)
-        if state.status == RUNNING:
+        if state.status == RunStatus.RUNNING:
             tx.after_commit(lambda: runtime.cancel(run_id))
-            return Cancellation(RUNNING, at if state.cancel_requested_at is None else state.cancel_requested_at)
-        lifecycle.close_run(tx, run_id, CANCELLED, at)
-        return Cancellation(CANCELLED, at)
+            return Cancellation(
+                RunStatus.RUNNING, at if state.cancel_requested_at is None else state.cancel_requested_at
+            )
+        lifecycle.close_run(tx, run_id, RunStatus.CANCELLED, at)
+        return Cancellation(RunStatus.CANCELLED, at)
 
     return services.database.write(work, lock_key=run_of(run_id))

@@ -1,4 +1,4 @@
-"""Erasing a finished run's data: every content-bearing value goes, the bare facts stay. (DECISIONS.md, 5)."""
+"""Erases a finished run's data: all content goes, statuses, times and counts stay. (DECISIONS.md, 5)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -19,9 +19,9 @@ _ERASED_WARNING: Final = "erased"
 
 
 def erase_run(services: Services, runtime: Runtime, run_id: str, caller: Caller, reason: str | None) -> int:
-    """Clears the run in one transaction, which also orders the removal of its objects; gives the time of erasure.
+    """Clears the run and orders the removal of its objects in one transaction; returns the time of erasure.
 
-    Nobody can reach the objects from then on, for no row names them; the runtime removes them soon after.
+    From then on no row names the objects, so nobody can reach them; the runtime removes them soon after.
 
     Raises:
         ApiError: `run_not_found`, `run_not_terminal` or `already_purged`.
@@ -34,7 +34,7 @@ def erase_run(services: Services, runtime: Runtime, run_id: str, caller: Caller,
         if run.data_purged_at is not None:
             purged_at = to_text(run.data_purged_at)
             raise ApiError(errors_pb2.ERROR_REASON_ALREADY_PURGED, metadata={"data_purged_at": purged_at})
-        # Unlike the reason of a cancel, that of an erasure stays: the trail must account for what is gone.
+        # Unlike the reason of a cancellation, it is audited: the trail must account for erased data.
         erase(tx, runtime, run, at=at, actor=caller.audit_name, details={"reason": reason} if reason else {})
         return at
 
@@ -42,14 +42,14 @@ def erase_run(services: Services, runtime: Runtime, run_id: str, caller: Caller,
 
 
 def erase(tx: Tx, runtime: Runtime, run: Any, *, at: int, actor: str, details: Mapping[str, object]) -> None:
-    """Clears a finished run that was not erased before, as `erase_sql.finished_before` gives it, and audits that.
+    """Clears a finished run that was not erased before, a row of `erase_sql.finished_before`, and audits that.
 
-    A warning leaves its place without its text, so that `completed_with_warnings` stays true of the run.
+    Each warning keeps its place without its text, so that `completed_with_warnings` stays as it was.
     """
     warnings = json_text.write([_ERASED_WARNING] * len(json_text.parse(run.warnings)))
     manifest = run.pii_redaction
     if manifest is not None:
-        # A stage that was still to come never will.
+        # A stage that was pending will not run any more.
         manifest = redaction_manifest.ended(manifest, began=run.started_at is not None, opened=False)
     erase_sql.clear(tx, run.run_id, warnings=warnings, pii_redaction=manifest, at=at)
     audit.record(tx, at=at, actor=actor, action="run.erased", target=run.run_id, details=details)

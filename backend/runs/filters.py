@@ -15,7 +15,7 @@ _DATE_TIME: Final = re.compile(
     r"(?P<offset>Z|[+-]\d\d(?::?\d\d)?)?",
     re.ASCII,
 )
-_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - reckoned without zones, which overflow at the ends of time
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - computed without zones, which overflow at the ends of the range
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EARLIEST_MS: Final = -(2**63)
 _LATEST_MS: Final = 2**63 - 1
@@ -23,7 +23,7 @@ _LATEST_MS: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class RunFilters:
-    """What a list is narrowed to; None or empty means not at all. Times are exclusive, in whole milliseconds."""
+    """The filters of a list; None or empty means no filter. Times are exclusive, in whole milliseconds."""
 
     statuses: tuple[str, ...] = ()
     workflow_id: str | None = None
@@ -32,14 +32,14 @@ class RunFilters:
     before_ms: int | None = None
 
     def equalities(self) -> dict[str, str]:
-        """The columns that must have one value, besides the status."""
+        """Returns the columns, besides the status, that must have one value."""
         given = {"workflow_id": self.workflow_id, "client_reference": self.client_reference}
         return {name: value for name, value in given.items() if value is not None}
 
     def bounds(self, after: tuple[int, str] | None) -> dict[str, int | str]:
-        """Positions of created_at and run id: what is listed is not below `lower` and is below `upper`.
+        """Returns positions of created_at and run id: listed runs are not below `lower` and are below `upper`.
 
-        `after` is the last position of the page before; it may lie on either side of `before_ms`.
+        `after` is the last position of the previous page; it may lie on either side of `before_ms`.
         """
         before = (_LATEST_MS if self.before_ms is None else self.before_ms, "")
         upper = min(before, after or before)
@@ -48,7 +48,7 @@ class RunFilters:
 
 
 def read_filters(request: runs_pb2.ListRunsRequest) -> RunFilters:
-    """Reads the filters of a request.
+    """Returns the filters of a request.
 
     Raises:
         ApiError: `invalid_filter`, for the first filter that is not valid.
@@ -58,7 +58,7 @@ def read_filters(request: runs_pb2.ListRunsRequest) -> RunFilters:
         statuses=_statuses(_given(request, "status")),
         workflow_id=_given(request, "workflow_id"),
         client_reference=_given(request, "client_reference"),
-        # Runs have whole milliseconds: what is after 0.5 ms is after 0, what is before it is before 1.
+        # Times of runs are whole milliseconds: after 0.5 ms means after 0, before 0.5 ms means before 1.
         after_ms=None if after is None else _instant("created_after", after)[0],
         before_ms=None if before is None else sum(_instant("created_before", before)),
     )
@@ -80,7 +80,7 @@ def _statuses(text: str | None) -> tuple[str, ...]:
 
 
 def _instant(name: str, text: str) -> tuple[int, int]:
-    """Milliseconds since the epoch, rounded down, and 1 where a finer fraction was cut off, else 0."""
+    """Returns milliseconds since the epoch, rounded down, and 1 where a finer fraction was cut off, else 0."""
     # A raw `+` in a query arrives as a space.
     match = _DATE_TIME.fullmatch(re.sub(r" (?=[\d:]+$)", "+", text.upper()))
     fraction = (match and match["fraction"]) or ""

@@ -1,7 +1,7 @@
-"""The life of a run in the tables: segments begin, write events, park and end; a run closes once.
+"""The transitions of runs and segments in the tables, with the events that record them; a run closes once.
 
-Every function runs inside a write transaction. A segment that has ended takes no more events: whoever still works
-for it is stopped by `SegmentEndedError`, which undoes the rest of that transaction.
+Every function runs inside a write transaction. A segment that has ended takes no more events: a process that still
+works for it gets `SegmentEndedError`, which undoes the rest of that transaction.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,19 +10,24 @@ from typing import Any, Final, NamedTuple
 
 from backend import json_text, metrics
 from backend.ids import new_id
-from backend.run_status import CANCELLED, COMPLETED, FAILED, TERMINAL
+from backend.run_status import TERMINAL, RunStatus
 from backend.runs import lifecycle_sql, promotion_sql
+from backend.segment_state import SegmentState
 from backend.storage.database import Tx
 
-EVENT_OF_STATUS: Final = {COMPLETED: "run.completed", FAILED: "run.failed", CANCELLED: "run.cancelled"}
+EVENT_OF_STATUS: Final[Mapping[str, str]] = {
+    RunStatus.COMPLETED: "run.completed",
+    RunStatus.FAILED: "run.failed",
+    RunStatus.CANCELLED: "run.cancelled",
+}
 
 
 class SegmentEndedError(Exception):
-    """The segment does not run (any more), so nothing may be recorded for it."""
+    """The segment is not running, so nothing may be recorded for it."""
 
 
 class SegmentLease(NamedTuple):
-    """A segment, and the process that runs it."""
+    """A segment, and the process that executes it."""
 
     segment_id: str
     owner: str
@@ -30,9 +35,9 @@ class SegmentLease(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run leaves beside its outputs; `value` is JSON text, None when it is over 262,144 bytes or does not fit.
+    """The result of a run; `value` is JSON text, None where it exceeds 262,144 bytes or does not fit its schema.
 
-    `output_id`, `size_bytes` and `sha256` are those of the output `result.json`, whenever there is a result.
+    `output_id`, `size_bytes` and `sha256` are those of the output `result.json`, which exists for every result.
     """
 
     value: str | None = None
@@ -46,7 +51,7 @@ class RunResult:
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """An event that is still to get its seq."""
+    """An event that has no seq yet."""
 
     type: str
     step: str | None = None
@@ -65,7 +70,7 @@ def append_event(
 
 
 def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> int:
-    """Writes events of a running segment in this order and returns the last seq; as `append_event`."""
+    """Writes events of a running segment in this order and returns the last seq; raises as `append_event`."""
     last_seq = lifecycle_sql.raise_last_seq(tx, segment_id, len(new))
     if last_seq is None:
         raise SegmentEndedError(segment_id)
@@ -88,10 +93,10 @@ def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> 
 
 
 def begin_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
-    """Takes a queued segment for `owner` and sets its run running; False when somebody else did, or the run is over.
+    """Takes a queued segment for `owner` and sets its run running; False where another process did, or the run is over.
 
     Writes `segment.started`, for the first segment `run.started`, else `approval.decided` for each decision that the
-    segment goes on from; of a run that is swept for personal data those stay untold until their comments are.
+    segment continues from; in a run that is swept for personal data, those wait until their comments were swept.
     """
     if not lifecycle_sql.take_segment(tx, segment_id, owner, at):
         return False
@@ -100,36 +105,31 @@ def begin_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
     return True
 
 
-def decision_event(approval: Any, **said: str | None) -> NewEvent:
-    """What tells a decided approval, with what was said of it."""
+def decision_event(approval: Any, **comment: str | None) -> NewEvent:
+    """Returns the event of a decided approval, with its comment where one is given."""
     return NewEvent(
         "approval.decided",
         approval.step,
-        {"approval_id": approval.approval_id, "decision": approval.state, **said},
+        {"approval_id": approval.approval_id, "decision": approval.state, **comment},
     )
 
 
 def decision_value(decision: str, comment: str | None) -> str:
-    """What a decided approval hands on to other steps, as JSON text."""
+    """Returns the value of a decided approval for the steps that need it, as JSON text."""
     return json_text.write({"decision": decision, "comment": comment})
 
 
-def untold_decisions(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
-    """The decided approvals that a running segment goes on from and that none of its events tells."""
-    return lifecycle_sql.untold_decisions(tx, run_id, segment_id)
-
-
 def park_run(tx: Tx, segment_id: str, at: int) -> None:
-    """Ends a running segment whose run waits for an approval; the run is closed instead where a cancel was asked for.
+    """Ends a running segment whose run waits for an approval; closes the run instead where a cancel was requested.
 
-    An approval that was decided while the segment still ran gets its next segment queued here.
+    Queues the next segment where an approval was decided while this one still ran.
 
     Raises:
         SegmentEndedError: the segment does not run.
     """
     run = lifecycle_sql.run_of_segment(tx, segment_id)
     if run.cancel_requested_at is not None:
-        close_run(tx, run.run_id, CANCELLED, at)
+        close_run(tx, run.run_id, RunStatus.CANCELLED, at)
         return
     append_event(tx, segment_id, "segment.ended", at)
     lifecycle_sql.end_segment(tx, segment_id, at)
@@ -139,19 +139,19 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
 
 
 def continue_run(tx: Tx, run_id: str, at: int) -> None:
-    """Queues the segment that goes on from the run's decided approvals; while a segment runs, `park_run` will.
+    """Queues the segment that continues from the run's decided approvals; while a segment runs, `park_run` does it.
 
-    Wake the runtime after the commit.
+    The caller wakes the runtime after the commit.
     """
     segments = lifecycle_sql.open_segments(tx, run_id)
-    if any(segment.state == "running" for segment in segments):
+    if any(segment.state == SegmentState.RUNNING for segment in segments):
         return
     segment_id = segments[0].segment_id if segments else queue_segment(tx, run_id, at)
     lifecycle_sql.continue_decisions(tx, run_id, segment_id)
 
 
 def queue_segment(tx: Tx, run_id: str, at: int) -> str:
-    """Writes the run's next segment into the outbox of the launcher and returns its id."""
+    """Writes the run's next segment, which the launcher takes from the table, and returns its id."""
     segment_id = new_id("seg")
     lifecycle_sql.add_segment(tx, segment_id, run_id, at)
     return segment_id
@@ -160,22 +160,21 @@ def queue_segment(tx: Tx, run_id: str, at: int) -> str:
 def complete_run(
     tx: Tx, segment_id: str, at: int, result: RunResult, warnings: Sequence[str], *, promoted: bool = False
 ) -> None:
-    """Closes the run of a segment that has done all its work, as cancelled where a cancel was asked for.
+    """Closes the run of a segment that has done all its work, as cancelled where a cancel was requested.
 
-    `promoted` says that its outputs were promoted before.
-
-    Who was answered that the run is going to be cancelled never finds it completed.
+    So a caller who was answered that the run will be cancelled never finds it completed. `promoted` says that its
+    outputs were promoted before.
 
     Raises:
-        SegmentEndedError: the segment is gone.
+        SegmentEndedError: the segment does not exist any more.
     """
     run = lifecycle_sql.run_of_segment(tx, segment_id)
     if run is None:
         raise SegmentEndedError(segment_id)
     if run.cancel_requested_at is not None:
-        close_run(tx, run.run_id, CANCELLED, at, warnings=warnings, promoted=promoted)
+        close_run(tx, run.run_id, RunStatus.CANCELLED, at, warnings=warnings, promoted=promoted)
     else:
-        close_run(tx, run.run_id, COMPLETED, at, result=result, warnings=warnings, promoted=promoted)
+        close_run(tx, run.run_id, RunStatus.COMPLETED, at, result=result, warnings=warnings, promoted=promoted)
 
 
 def close_run(
@@ -191,10 +190,10 @@ def close_run(
     warnings: Sequence[str] = (),
     promoted: bool | None = None,
 ) -> bool:
-    """Moves a run to its final status, once: False, and nothing changed, when it is there already.
+    """Moves a run to its final status, once; returns False, and changes nothing, where it has one.
 
     Withdraws pending approvals, cancels unfinished steps, promotes the outputs that completed steps left, writes the
-    last events and ends every open segment. With `held` it holds only while that owner runs that segment. A run
+    last events and ends every open segment. With `lease` it does so only while that owner executes that segment. A run
     that never began gets no events; a parked one gets a closing segment of its own. `warnings` are added to the run's.
     `promoted` says whether the outputs were promoted before; None where the caller does not know.
     """
@@ -229,8 +228,8 @@ def close_run(
     lifecycle_sql.cancel_steps(tx, run_id, at)
     closing = _closing_segment(tx, run_id, at)
     if closing is not None:
-        # Comments may hold personal data, and an event never changes: what is still to be swept is left out.
-        events = [decision_event(approval) for approval in lifecycle_sql.untold_decisions(tx, run_id, closing)]
+        # Comments may hold personal data, and an event never changes: those that were not swept yet are left out.
+        events = [decision_event(approval) for approval in lifecycle_sql.unrecorded_decisions(tx, run_id, closing)]
         events += [] if promoted else _promotion(tx, run_id, at)
         failure = {"code": error_code, "message": error_message} if error_code else None
         events += [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]
@@ -241,10 +240,10 @@ def close_run(
 
 
 def promote_outputs(tx: Tx, run_id: str, segment_id: str, at: int) -> None:
-    """Promotes the outputs of a run that goes on, as before they are published.
+    """Promotes the outputs of a run that goes on, before they are published.
 
     Raises:
-        SegmentEndedError: the segment does not run any more.
+        SegmentEndedError: the segment does not run.
     """
     events = _promotion(tx, run_id, at)
     if events:
@@ -253,9 +252,9 @@ def promote_outputs(tx: Tx, run_id: str, segment_id: str, at: int) -> None:
 
 
 def _promotion(tx: Tx, run_id: str, at: int) -> list[NewEvent]:
-    """Stamps the run's outputs with the time of their promotion; returns an event for each."""
+    """Sets the promotion time of the run's outputs; returns an event for each."""
     promotion_sql.stamp_outputs(tx, run_id, at)
-    # Names may hold personal data, and an event never changes: what is still to be swept is left out.
+    # Names may hold personal data, and an event never changes: those that were not swept yet are left out.
     shown = ("output_id",) if lifecycle_sql.is_unswept(tx, run_id) else ("output_id", "path", "size_bytes")
     return [
         NewEvent("output.promoted", output.step, {name: getattr(output, name) for name in shown})
@@ -264,10 +263,10 @@ def _promotion(tx: Tx, run_id: str, at: int) -> list[NewEvent]:
 
 
 def _closing_segment(tx: Tx, run_id: str, at: int) -> str | None:
-    """The segment that holds the last events: the running one, the queued continuation, or one made for it."""
+    """Returns the segment for the last events: the running, the queued or a new one; None where the run never began."""
     segments = lifecycle_sql.open_segments(tx, run_id)
     for segment in segments:
-        if segment.state == "running":
+        if segment.state == SegmentState.RUNNING:
             return str(segment.segment_id)
     if not lifecycle_sql.has_begun(tx, run_id):
         return None
@@ -283,6 +282,6 @@ def _record_start(tx: Tx, segment_id: str, at: int) -> None:
     if segment.ordinal == 1:
         first.append(NewEvent("run.started"))
     if not lifecycle_sql.is_unswept(tx, segment.run_id):
-        decided = lifecycle_sql.untold_decisions(tx, segment.run_id, segment_id)
+        decided = lifecycle_sql.unrecorded_decisions(tx, segment.run_id, segment_id)
         first += [decision_event(approval, comment=approval.comment) for approval in decided]
     append_events(tx, segment_id, at, first)

@@ -16,8 +16,10 @@ from sqlalchemy import (
     update,
 )
 
-from backend.run_status import RUNNING, TERMINAL, WAITING, before
+from backend.approval_state import DECIDED, ApprovalState
+from backend.run_status import TERMINAL, RunStatus, before
 from backend.runs.promotion_sql import OUTPUTS_COUNT
+from backend.segment_state import SegmentState
 from backend.storage.database import Tx
 from backend.storage.statements import Statement, prepare
 from backend.storage.tables.runs import approvals, events, runs, segments, status_in, steps
@@ -36,7 +38,7 @@ _ZERO: ColumnElement[int] = literal_column("0")
 
 _RAISE_LAST_SEQ = prepare(
     update(segments)
-    .where(segments.c.segment_id == _SEGMENT, segments.c.state == "running")
+    .where(segments.c.segment_id == _SEGMENT, segments.c.state == SegmentState.RUNNING)
     .values(last_seq=segments.c.last_seq + bindparam("count"))
     .returning(segments.c.last_seq)
 )
@@ -44,7 +46,7 @@ _ADD_EVENT = prepare(insert(events), [column.name for column in events.columns])
 _SEGMENT_ROW = prepare(select(segments).where(segments.c.segment_id == _SEGMENT))
 _OPEN_SEGMENTS = prepare(
     select(segments.c.segment_id, segments.c.state)
-    .where(segments.c.run_id == _RUN, segments.c.state != "ended")
+    .where(segments.c.run_id == _RUN, segments.c.state != SegmentState.ENDED)
     .order_by(segments.c.ordinal)
 )
 _ADD_SEGMENT = prepare(
@@ -54,7 +56,7 @@ _ADD_SEGMENT = prepare(
         ordinal=select(func.coalesce(func.max(segments.c.ordinal), _ZERO) + _ONE)
         .where(segments.c.run_id == _RUN)
         .scalar_subquery(),
-        state="queued",
+        state=SegmentState.QUEUED,
         created_at=_AT,
         last_seq=_ZERO,
     )
@@ -63,18 +65,18 @@ _TAKE_SEGMENT = prepare(
     update(segments)
     .where(
         segments.c.segment_id == _SEGMENT,
-        segments.c.state == "queued",
-        exists().where(runs.c.run_id == segments.c.run_id, _may_become(RUNNING)),
+        segments.c.state == SegmentState.QUEUED,
+        exists().where(runs.c.run_id == segments.c.run_id, _may_become(RunStatus.RUNNING)),
     )
-    .values(state="running", owner=bindparam("new_owner"), started_at=_AT)
+    .values(state=SegmentState.RUNNING, owner=bindparam("new_owner"), started_at=_AT)
 )
 _SET_RUNNING = prepare(
     update(runs)
     .where(
         runs.c.run_id == select(segments.c.run_id).where(segments.c.segment_id == _SEGMENT).scalar_subquery(),
-        _may_become(RUNNING),
+        _may_become(RunStatus.RUNNING),
     )
-    .values(status=RUNNING, started_at=func.coalesce(runs.c.started_at, _AT))
+    .values(status=RunStatus.RUNNING, started_at=func.coalesce(runs.c.started_at, _AT))
 )
 # Asking again keeps when and why it was first asked.
 _REQUEST_CANCEL = prepare(
@@ -85,11 +87,13 @@ _REQUEST_CANCEL = prepare(
         cancel_reason=func.coalesce(runs.c.cancel_reason, bindparam("new_reason")),
     )
 )
-_SET_WAITING = prepare(update(runs).where(runs.c.run_id == _RUN, _may_become(WAITING)).values(status=WAITING))
+_SET_WAITING = prepare(
+    update(runs).where(runs.c.run_id == _RUN, _may_become(RunStatus.WAITING)).values(status=RunStatus.WAITING)
+)
 _OWNS = prepare(
     select(segments.c.segment_id).where(
         segments.c.segment_id == _SEGMENT,
-        segments.c.state == "running",
+        segments.c.state == SegmentState.RUNNING,
         segments.c.owner == bindparam("by_owner"),
     )
 )
@@ -100,25 +104,27 @@ _RUN_OF_SEGMENT = prepare(
 )
 _HAS_BEGUN = prepare(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.started_at.is_not(None)))
 _START_CLOSING_SEGMENT = prepare(
-    update(segments).where(segments.c.segment_id == _SEGMENT).values(state="running", started_at=_AT)
+    update(segments).where(segments.c.segment_id == _SEGMENT).values(state=SegmentState.RUNNING, started_at=_AT)
 )
-_END_SEGMENT = prepare(update(segments).where(segments.c.segment_id == _SEGMENT).values(state="ended", ended_at=_AT))
+_END_SEGMENT = prepare(
+    update(segments).where(segments.c.segment_id == _SEGMENT).values(state=SegmentState.ENDED, ended_at=_AT)
+)
 # A segment that never began has no end either.
 _END_SEGMENTS = prepare(
     update(segments)
-    .where(segments.c.run_id == _RUN, segments.c.state != "ended")
-    .values(state="ended", ended_at=case((segments.c.started_at.is_not(None), _AT)))
+    .where(segments.c.run_id == _RUN, segments.c.state != SegmentState.ENDED)
+    .values(state=SegmentState.ENDED, ended_at=case((segments.c.started_at.is_not(None), _AT)))
 )
 
 _DECIDED = (
     approvals.c.run_id == _RUN,
-    approvals.c.state.in_([literal_column("'approved'"), literal_column("'rejected'")]),
+    approvals.c.state.in_([literal_column(f"'{state}'") for state in DECIDED]),
 )
 _TO_CONTINUE = prepare(select(approvals.c.approval_id).where(*_DECIDED, approvals.c.continued_in.is_(None)))
 _CONTINUE = prepare(
     update(approvals).where(*_DECIDED, approvals.c.continued_in.is_(None)).values(continued_in=_SEGMENT)
 )
-_UNTOLD_DECISIONS = prepare(
+_UNRECORDED_DECISIONS = prepare(
     select(approvals)
     .where(
         approvals.c.continued_in == _SEGMENT,
@@ -129,8 +135,8 @@ _UNTOLD_DECISIONS = prepare(
 )
 _WITHDRAW = prepare(
     update(approvals)
-    .where(approvals.c.run_id == _RUN, approvals.c.state == "pending")
-    .values(state="withdrawn", decided_at=_AT)
+    .where(approvals.c.run_id == _RUN, approvals.c.state == ApprovalState.PENDING)
+    .values(state=ApprovalState.WITHDRAWN, decided_at=_AT)
 )
 
 _UNFINISHED = ("pending", "running", "waiting_for_approval")
@@ -260,9 +266,9 @@ def continue_decisions(tx: Tx, run_id: str, segment_id: str) -> None:
     tx.enqueue(_CONTINUE, of_run_id=run_id, of_segment_id=segment_id)
 
 
-def untold_decisions(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
-    """The decided approvals that a segment goes on from, if none of its events tells them: one tells all or none."""
-    return tx.all(_UNTOLD_DECISIONS, of_run_id=run_id, of_segment_id=segment_id)
+def unrecorded_decisions(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
+    """The decided approvals that a segment continues from, where no event of it records them yet."""
+    return tx.all(_UNRECORDED_DECISIONS, of_run_id=run_id, of_segment_id=segment_id)
 
 
 def warnings_of(tx: Tx, run_id: str) -> str:

@@ -6,7 +6,7 @@ import orjson
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.clock import to_timestamp
-from backend.run_status import COMPLETED, FAILED
+from backend.run_status import RunStatus
 from workflow_api.v1 import runs_pb2
 
 _STATUS: Final = {name.removeprefix("RUN_STATUS_").lower(): number for name, number in runs_pb2.RunStatus.items()}
@@ -54,7 +54,7 @@ def summary(row: Any) -> runs_pb2.RunSummary:
         message.labels.update(orjson.loads(row.labels))
     if row.warnings != "[]":
         message.warnings.extend(orjson.loads(row.warnings))
-        message.completed_with_warnings = row.status == COMPLETED
+        message.completed_with_warnings = row.status == RunStatus.COMPLETED
     return message
 
 
@@ -74,7 +74,7 @@ def detail(row: Any) -> runs_pb2.Run:
         pii_policy=row.pii_policy,
     )
     swept = row.redaction_state != "pending"
-    if row.status == FAILED:
+    if row.status == RunStatus.FAILED:
         message.error.CopyFrom(_error(row.error_code, row.error_message))
     if row.result_error_code is not None:
         message.result_error.CopyFrom(_error(row.result_error_code, row.result_error_message if swept else None))

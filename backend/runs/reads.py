@@ -1,4 +1,4 @@
-"""What can be seen of runs: the list, the detail, steps, approvals and events."""
+"""Reads runs: the list, the detail, steps, approvals and events."""
 
 from typing import Final
 
@@ -15,18 +15,18 @@ _ROUTE: Final = "ListRuns"
 
 
 class RunReads:
-    """Reads within a caller's reach: a key's own runs, or for an internal service, with key id None, every run."""
+    """Reads of the runs of an API key, or of every run where the key id is None, for internal services."""
 
     def __init__(self, services: Services) -> None:
         self._database = services.database
         self._cursors = services.cursors
 
     def run(self, run_id: str, key_id: str | None) -> runs_pb2.Run:
-        """One run in full; raises ApiError `run_not_found`."""
+        """Returns one run in full; raises ApiError `run_not_found`."""
         return messages.detail(self._database.read(lambda tx: find_run(tx, run_id, key_id)))
 
     def runs(self, request: runs_pb2.ListRunsRequest, key_id: str | None) -> runs_pb2.ListRunsResponse:
-        """A page of runs, newest first; raises ApiError `invalid_filter`, then `invalid_cursor`."""
+        """Returns a page of runs, newest first; raises ApiError `invalid_filter`, then `invalid_cursor`."""
         filters = read_filters(request)
         after = self._position(request.cursor, key_id) if request.cursor else None
         limit = given_or_default(request, "limit")
@@ -37,7 +37,7 @@ class RunReads:
         return runs_pb2.ListRunsResponse(items=[messages.summary(row) for row in shown], next_cursor=cursor)
 
     def steps(self, run_id: str, key_id: str | None) -> runs_pb2.ListRunStepsResponse:
-        """The board of a run; raises ApiError as `find_logged`."""
+        """Returns the steps of a run; raises ApiError as `find_logged`."""
 
         def work(tx: Tx) -> runs_pb2.ListRunStepsResponse:
             find_logged(tx, run_id, key_id)
@@ -46,7 +46,7 @@ class RunReads:
         return self._database.snapshot(work)
 
     def approvals(self, run_id: str, key_id: str | None) -> runs_pb2.ListRunApprovalsResponse:
-        """What a run is parked on; raises ApiError as `find_logged`."""
+        """Returns the approvals that a run waits for; raises ApiError as `find_logged`."""
 
         def work(tx: Tx) -> runs_pb2.ListRunApprovalsResponse:
             find_logged(tx, run_id, key_id)
@@ -56,7 +56,7 @@ class RunReads:
         return self._database.snapshot(work)
 
     def events(self, request: runs_pb2.ListRunEventsRequest, key_id: str | None) -> runs_pb2.ListRunEventsResponse:
-        """Events of one segment; raises ApiError as `find_logged`, or `segment_not_found`."""
+        """Returns events of one segment; raises ApiError as `find_logged`, or `segment_not_found`."""
         limit = given_or_default(request, "limit")
 
         def work(tx: Tx) -> runs_pb2.ListRunEventsResponse:

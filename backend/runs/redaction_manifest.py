@@ -1,4 +1,4 @@
-"""The redaction manifest of a run: what each stage has found so far, in counts only. (DECISIONS.md, 6)."""
+"""The redaction manifest of a run: counts of what each stage has found so far. (DECISIONS.md, 6)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,8 +12,8 @@ COMPLETED: Final = "completed"
 FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
 
-_OF_A_STAGE: Final = ("files", "values", "model_calls")
-_OF_A_RUN: Final = (
+_STAGE_COUNTS: Final = ("files", "values", "model_calls")
+_RUN_COUNTS: Final = (
     "values",
     "files",
     "binary_files",
@@ -25,30 +25,32 @@ _OF_A_RUN: Final = (
 
 
 def pending_manifest(run_id: str, policy: Mapping[str, Any]) -> str | None:
-    """The manifest with every stage pending, as JSON text; None when the policy is off."""
+    """Returns the manifest with every stage pending, as JSON text; None when the policy is off."""
     if policy["mode"] == "off":
         return None
     manifest = {
         "run_id": run_id,
         "mode": policy["mode"],
         "model": policy["model"],
-        "stages": [{"stage": stage, "status": PENDING, **dict.fromkeys(_OF_A_STAGE, 0)} for stage in policy["stages"]],
+        "stages": [
+            {"stage": stage, "status": PENDING, **dict.fromkeys(_STAGE_COUNTS, 0)} for stage in policy["stages"]
+        ],
         "categories": {},
-        "counts": dict.fromkeys(_OF_A_RUN, 0),
+        "counts": dict.fromkeys(_RUN_COUNTS, 0),
     }
     return json_text.write(manifest)
 
 
 def with_counts(manifest: str, stage: str, counts: Mapping[str, Any]) -> str:
-    """The manifest with what a sweep of one stage has found; `counts` has `categories` beside plain numbers.
+    """Returns the manifest with the counts of one stage's sweep added; `counts` has `categories` beside plain numbers.
 
-    The run's own counts are the sums over the stages: what two stages find is counted twice.
+    The run's own counts are the sums over the stages: a value that two stages find is counted twice.
     """
     parsed = orjson.loads(manifest)
     numbers = {name: count for name, count in counts.items() if name != "categories"}
     for entry in parsed["stages"]:
         if entry["stage"] == stage:
-            _add(entry, {name: numbers[name] for name in _OF_A_STAGE})
+            _add(entry, {name: numbers[name] for name in _STAGE_COUNTS})
     _add(parsed["categories"], counts["categories"])
     _add(parsed["counts"], numbers)
     parsed["categories"] = dict(sorted(parsed["categories"].items()))
@@ -56,21 +58,21 @@ def with_counts(manifest: str, stage: str, counts: Mapping[str, Any]) -> str:
 
 
 def with_status(manifest: str, stage: str, status: str) -> str:
-    """The manifest with how it stands with one stage, where the policy names it."""
+    """Returns the manifest with the status of one stage set, where the policy names the stage."""
     return _with_statuses(manifest, {stage: status})
 
 
 def ended(manifest: str, *, began: bool, opened: bool) -> str:
-    """The manifest of a run that is over; what is still pending has come to its end, or never came about.
+    """Returns the manifest of a run that is over: pending stages are completed, or skipped where they never ran.
 
-    `began` says that steps did, `opened` that the outputs were swept, and not erased before.
+    `began` says that a step started, `opened` that the outputs were swept and not erased before.
     """
     steps, outputs = (COMPLETED if done else SKIPPED for done in (began, opened))
-    return _with_statuses(manifest, {"inputs": SKIPPED, "steps": steps, "outputs": outputs}, of=PENDING)
+    return _with_statuses(manifest, {"inputs": SKIPPED, "steps": steps, "outputs": outputs}, replacing=PENDING)
 
 
 def model_calls(manifest: str) -> int:
-    """How many calls of its model the run has made so far."""
+    """Returns how many calls of its model the run has made so far."""
     return int(orjson.loads(manifest)["counts"]["model_calls"])
 
 
@@ -79,10 +81,10 @@ def _add(to: dict[str, Any], more: Mapping[str, int]) -> None:
         to[name] = to.get(name, 0) + count
 
 
-def _with_statuses(manifest: str, statuses: Mapping[str, str], of: str | None = None) -> str:
-    """The manifest with these statuses by stage; with `of`, only in the place of that one."""
+def _with_statuses(manifest: str, statuses: Mapping[str, str], replacing: str | None = None) -> str:
+    """Returns the manifest with these statuses by stage; with `replacing`, only stages of that status change."""
     parsed = orjson.loads(manifest)
     for entry in parsed["stages"]:
-        if entry["stage"] in statuses and entry["status"] == (of or entry["status"]):
+        if entry["stage"] in statuses and entry["status"] == (replacing or entry["status"]):
             entry["status"] = statuses[entry["stage"]]
     return json_text.write(parsed)

@@ -1,4 +1,4 @@
-"""Removes what erased runs left, for certain: what a fault or a crash interrupts is done later."""
+"""Removes the objects of erased runs; a removal that a fault or a crash interrupts is repeated."""
 
 import logging
 import threading
@@ -14,9 +14,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class Removals:
-    """Carries out the removals that are ordered in `pending_removals`, in the calling thread.
+    """Carries out the removals that `pending_removals` holds, in the calling thread.
 
-    `forget` removes what a run left beside its objects; it is quick.
+    `forget` removes what a run left beside its objects, and must be quick.
     """
 
     def __init__(self, database: Database, objects: ObjectStore, forget: Callable[[str], None]) -> None:
@@ -26,33 +26,33 @@ class Removals:
         self._halted = threading.Event()
 
     def halt(self) -> None:
-        """Has what is going on end after the run it is at; from any thread."""
+        """Ends the present round after the run that it is at; from any thread."""
         self._halted.set()
 
     def round(self) -> None:
-        """Carries out every removal; what fails is logged and stays ordered.
+        """Carries out every removal; one that fails is logged and stays pending.
 
-        No object store that is away or slow holds up what else is to be removed.
+        `forget` is called for all runs first, so that an object store that is away or slow does not hold it up.
         """
         orders = {order.run_id: order.requested_at for order in self._database.read(erase_sql.ordered_removals)}
-        for run_id in self._done(self._forget, list(orders)):
-            self._done(lambda run_id: self._remove(run_id, orders[run_id]), [run_id])
+        for run_id in self._each(self._forget, list(orders)):
+            self._each(lambda run_id: self._remove(run_id, orders[run_id]), [run_id])
 
     def _remove(self, run_id: str, ordered_at: int) -> None:
         self._objects.delete_prefix(run_prefix(run_id))
         self._database.write(lambda tx: erase_sql.removed(tx, run_id, ordered_at), lock_key=run_of(run_id))
 
-    def _done(self, what: Callable[[str], None], run_ids: list[str]) -> list[str]:
-        """The runs for which it could be done."""
+    def _each(self, what: Callable[[str], None], run_ids: list[str]) -> list[str]:
+        """Does it for each run, and returns the runs for which it succeeded."""
         done = []
         for run_id in run_ids:
             if self._halted.is_set():
                 break
             try:
                 what(run_id)
-            except Exception:  # noqa: BLE001 - the erasure holds whatever fails, and the order stands until it is done
+            except Exception:  # noqa: BLE001 - the run stays erased, and its removal pending
                 metrics.REMOVAL_FAILURES.add()
-                _LOG.exception("What run %s left is still to be removed", run_id)
+                _LOG.exception("The removal of what run %s left failed; it stays pending", run_id)
             else:
                 done.append(run_id)
         return done

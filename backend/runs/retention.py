@@ -1,43 +1,42 @@
-"""Erases run data that has been kept long enough. (SPEC.md, Workflow and resource limits: run data retention)."""
+"""How long idempotency records and the data of finished runs are kept. (SPEC.md, Workflow and resource limits)."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from backend.clock import DAY_MS
 from backend.deployment import sql as deployment_sql
+from backend.retention import RetentionRule, RowRetention
 from backend.runs import erase_sql
 from backend.runs.erase import erase
 from backend.runs.runtime_port import Runtime
-from backend.services import Services
+from backend.runs.start import sql as start_sql
+from backend.runs.start.service import RECORD_LIFE_MS
 from backend.storage.database import Tx
 
 ACTOR: Final = "system"
 
-_MOST_AT_ONCE: Final = 100
+_BATCH: Final = 100
 
 
-class Retention:
-    """Does for old runs what `DELETE /runs/{run_id}/data` does for one."""
+@dataclass(frozen=True, slots=True)
+class RunDataRetention:
+    """Erases the data of runs that finished more than the deployment's `retention_days` ago.
 
-    def __init__(self, services: Services, runtime: Runtime) -> None:
-        self._services = services
-        self._runtime = runtime
+    It does for old runs what `DELETE /runs/{run_id}/data` does for one; `runtime` removes their objects.
+    """
 
-    def enforce(self, may_go_on: Callable[[], bool]) -> int:
-        """Erases runs that finished more than the deployment's `retention_days` ago; returns how many.
+    runtime: Runtime
+    name: str = "runs_erased"
 
-        All of them, unless `may_go_on` says no before.
-        """
-        count = 0
-        while may_go_on() and (erased := self._services.database.write(self._erase_some)):
-            count += erased
-        return count
-
-    def _erase_some(self, tx: Tx) -> int:
-        """One transaction for a bounded number of runs, so that no other change waits long behind it."""
-        at = self._services.clock()
+    def delete_batch(self, tx: Tx, now: int) -> int:
+        """Erases some runs; see `RetentionRule.delete_batch`."""
         days = deployment_sql.get(tx).retention_days
-        due = erase_sql.finished_before(tx, at - days * DAY_MS, _MOST_AT_ONCE)
+        due = erase_sql.finished_before(tx, now - days * DAY_MS, _BATCH)
         for run in due:
-            erase(tx, self._runtime, run, at=at, actor=ACTOR, details={"retention_days": days})
+            erase(tx, self.runtime, run, at=now, actor=ACTOR, details={"retention_days": days})
         return len(due)
+
+
+def rules(runtime: Runtime) -> tuple[RetentionRule, ...]:
+    """Returns the rules of runs, those that are overdue most first."""
+    return RunDataRetention(runtime), RowRetention("idempotency_records", RECORD_LIFE_MS, start_sql.purge_records)

@@ -1,4 +1,4 @@
-"""Which runs a caller can see, and what is left of one whose data was erased."""
+"""Finds runs within a caller's access."""
 
 from typing import Any
 
@@ -10,21 +10,21 @@ from workflow_api.v1 import errors_pb2
 
 
 def find_run(tx: Tx, run_id: str, key_id: str | None) -> Any:
-    """A run in full.
+    """Returns a run in full.
 
     Raises:
-        ApiError: `run_not_found`; absent and out of reach are the same.
+        ApiError: `run_not_found`, both for a run that does not exist and for one of another key.
     """
     return _found(sql.run(tx, run_id, key_id))
 
 
 def find_state(tx: Tx, run_id: str, key_id: str | None) -> Any:
-    """Where a run stands; raises as `find_run`."""
+    """Returns the state of a run; raises as `find_run`."""
     return _found(sql.run_state(tx, run_id, key_id))
 
 
 def find_logged(tx: Tx, run_id: str, key_id: str | None) -> Any:
-    """Where a run stands whose board and event log still exist.
+    """Returns the state of a run whose steps and events still exist.
 
     Raises:
         ApiError: `run_not_found`, or `not_found` once the run's data was erased.
@@ -36,7 +36,7 @@ def find_logged(tx: Tx, run_id: str, key_id: str | None) -> Any:
 
 
 def require_finished(run: Any) -> None:
-    """Raises ApiError `run_not_terminal`, with the status, of a run that goes on."""
+    """Raises ApiError `run_not_terminal`, with the status, where the run has not finished."""
     if run.status not in TERMINAL:
         raise ApiError(errors_pb2.ERROR_REASON_RUN_NOT_TERMINAL, metadata={"status": run.status})
 

@@ -1,20 +1,20 @@
-"""What the runs service asks of the runtime that executes segments."""
+"""The port through which the runs service calls the runtime."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 
 class Runtime(Protocol):
-    """Executes the segments that the tables hold; none of these calls raises, and only `upkeep` waits."""
+    """Executes the segments in the tables; none of these calls raises, and only `upkeep` waits."""
 
     def wake(self) -> None:
-        """Tells that a segment was queued; called after the commit, often, and from any thread."""
+        """Starts to launch queued segments; called after each commit that queued one, from any thread."""
 
     def cancel(self, run_id: str) -> None:
-        """Tells that a running run shall end: kill its steps, then close it as cancelled."""
+        """Ends a running run whose cancellation was requested: kills its steps, then closes it as cancelled."""
 
     def upkeep(self) -> Mapping[str, int]:
-        """Erases and deletes what is past its time, for some seconds; returns how much of what, and `more`."""
+        """Deletes data past its retention, for some seconds; returns how much of each, and `more` where any is left."""
 
     def forget(self, run_id: str) -> None:
-        """Tells that a run was erased: what it left is removed soon, as `pending_removals` orders it."""
+        """Starts to remove what an erased run left, as `pending_removals` says."""

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from sqlalchemy import BigInteger, bindparam, select
 
+from backend.approval_state import ApprovalState
 from backend.storage.database import Tx
 from backend.storage.statements import prepare
 from backend.storage.tables.runs import approvals, events, runs, segments, steps
@@ -21,7 +22,7 @@ _STATE_OF_KEY = prepare(_STATE.where(_OF_KEY))
 _STEPS = prepare(select(steps).where(steps.c.run_id == bindparam("of_run_id")).order_by(steps.c.position))
 _PENDING_APPROVALS = prepare(
     select(approvals)
-    .where(approvals.c.run_id == bindparam("of_run_id"), approvals.c.state == "pending")
+    .where(approvals.c.run_id == bindparam("of_run_id"), approvals.c.state == ApprovalState.PENDING)
     .order_by(approvals.c.requested_at, approvals.c.approval_id)
 )
 _SEGMENTS = prepare(

@@ -5,6 +5,7 @@ from typing import Any, Final
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from backend.storage.database import Tx
+from backend.storage.purging import purge_of
 from backend.storage.statements import prepare
 from backend.storage.tables.users import sessions, users
 
@@ -49,6 +50,8 @@ _LATEST = (
 _END_OLDER = prepare(
     delete(sessions).where(sessions.c.name == bindparam("of_name"), sessions.c.token_sha256.not_in(_LATEST))
 )
+
+purge_sessions = purge_of(sessions, sessions.c.created_at)
 
 
 def get(tx: Tx, name: str) -> Any:

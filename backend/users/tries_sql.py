@@ -5,6 +5,7 @@ from typing import Any, Final
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from backend.storage.database import Tx
+from backend.storage.purging import purge_of
 from backend.storage.statements import prepare
 from backend.storage.tables.users import sign_in_tries
 from backend.users import sign_in_subjects
@@ -31,6 +32,8 @@ _OLDEST = (
     .limit(bindparam("most"))
 )
 _DELETE_OLDEST = prepare(delete(sign_in_tries).where(sign_in_tries.c.subject_sha256.in_(_OLDEST)))
+
+purge = purge_of(sign_in_tries, sign_in_tries.c.last_at)
 
 
 def get(tx: Tx, subject_sha256: str) -> Any:

@@ -1,4 +1,4 @@
-"""The order of checks inside a start, as a table; the first that refuses decides. (DECISIONS.md, 4)."""
+"""The checks of a start in their order, as a table; the first that refuses decides. (DECISIONS.md, 4)."""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a start comes to under one version's terms: its effective values, or why there are none."""
+    """The values that a start has under one version's terms, or the refusals of those that it cannot have."""
 
     terms: WorkflowTerms
     parameters: dict[str, Any] | ApiError
@@ -28,55 +28,47 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class StartContext:
-    """All that a start is judged by; `facts` is the row of `start_store.facts`."""
+    """All that a start is judged by; `facts` is a row of `sql.facts`."""
 
-    parsed_start: ParsedStart
+    start: ParsedStart
     facts: Any
     terms: WorkflowTerms | None
     inputs: Inputs | None
 
 
-def judge_inputs(parsed_start: ParsedStart, terms: WorkflowTerms, providers: AbstractSet[str]) -> Inputs:
-    """Judges parameters and policy: the costly part, which needs no transaction. `providers` as `apply_override`."""
+def judge_inputs(start: ParsedStart, terms: WorkflowTerms, providers: AbstractSet[str]) -> Inputs:
+    """Judges parameters and policy, the costly part, which needs no transaction; `providers` as in `apply_override`."""
     return Inputs(
         terms,
-        _outcome(lambda: effective_parameters(terms.parameters, parsed_start.parameters)),
-        _outcome(lambda: apply_override(terms.pii_policy or {}, parsed_start.policy_override, providers)),
+        _value_or_refusal(lambda: effective_parameters(terms.parameters, start.parameters)),
+        _value_or_refusal(lambda: apply_override(terms.pii_policy or {}, start.policy_override, providers)),
     )
 
 
-def first_refusal(start_context: StartContext) -> ApiError | None:
-    """Why the start is refused, or None."""
+def first_refusal(context: StartContext) -> ApiError | None:
+    """Returns the refusal of the first check that refuses the start, or None."""
     for check in CHECKS:
-        refusal = check(start_context)
+        refusal = check(context)
         if refusal is not None:
             return refusal
     return None
 
 
-def with_one_left(facts: Any) -> Any:
-    """The facts of a key with its last slot and the last unit of its quota free.
-
-    Who is admitted under these is admitted with more of either left.
-    """
-    return facts._replace(active_runs=facts.max_concurrent_runs - 1, runs_started=facts.daily_run_quota - 1)
-
-
-def _in_reach(start_context: StartContext) -> ApiError | None:
-    reach = read_access(start_context.facts.access_mode, start_context.facts.access_workflow_ids)
-    if start_context.terms is None or not reach.holds(start_context.parsed_start.workflow_id):
+def _in_reach(context: StartContext) -> ApiError | None:
+    access = read_access(context.facts.access_mode, context.facts.access_workflow_ids)
+    if context.terms is None or not access.holds(context.start.workflow_id):
         return ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
     return None
 
 
-def _startable(start_context: StartContext) -> ApiError | None:
-    """Active, of an existing version, and ready, in this order."""
-    assert start_context.terms is not None
-    return start_context.terms.refusal()
+def _startable(context: StartContext) -> ApiError | None:
+    """Refuses a workflow that is not active, then an unknown version, then a version that is not ready."""
+    assert context.terms is not None
+    return context.terms.refusal()
 
 
-def _licensed(start_context: StartContext) -> ApiError | None:
-    facts = start_context.facts
+def _licensed(context: StartContext) -> ApiError | None:
+    facts = context.facts
     if facts.licence_state == "active":
         return None
     details = {
@@ -91,18 +83,18 @@ def _licensed(start_context: StartContext) -> ApiError | None:
     )
 
 
-def _parameters_fit(start_context: StartContext) -> ApiError | None:
-    assert start_context.inputs is not None
-    return start_context.inputs.parameters if isinstance(start_context.inputs.parameters, ApiError) else None
+def _parameters_fit(context: StartContext) -> ApiError | None:
+    assert context.inputs is not None
+    return context.inputs.parameters if isinstance(context.inputs.parameters, ApiError) else None
 
 
-def _policy_tightens(start_context: StartContext) -> ApiError | None:
-    assert start_context.inputs is not None
-    return start_context.inputs.policy if isinstance(start_context.inputs.policy, ApiError) else None
+def _policy_tightens(context: StartContext) -> ApiError | None:
+    assert context.inputs is not None
+    return context.inputs.policy if isinstance(context.inputs.policy, ApiError) else None
 
 
-def _slot_free(start_context: StartContext) -> ApiError | None:
-    active, most = start_context.facts.active_runs, start_context.facts.max_concurrent_runs
+def _slot_free(context: StartContext) -> ApiError | None:
+    active, most = context.facts.active_runs, context.facts.max_concurrent_runs
     if most is None or active < most:
         return None
     # They differ where the limit was lowered below what was in flight.
@@ -111,14 +103,14 @@ def _slot_free(start_context: StartContext) -> ApiError | None:
     return ApiError(errors_pb2.ERROR_REASON_TOO_MANY_ACTIVE_RUNS, message)
 
 
-def _quota_left(start_context: StartContext) -> ApiError | None:
-    quota = start_context.facts.daily_run_quota
-    if quota is None or (start_context.facts.runs_started or 0) < quota:
+def _quota_left(context: StartContext) -> ApiError | None:
+    quota = context.facts.daily_run_quota
+    if quota is None or (context.facts.runs_started or 0) < quota:
         return None
     return ApiError(
         errors_pb2.ERROR_REASON_QUOTA_EXCEEDED,
         f"The daily quota of {quota} runs is used up; it resets at 00:00 UTC.",
-        retry_after=seconds_to_next_utc_day(start_context.parsed_start.at),
+        retry_after=seconds_to_next_utc_day(context.start.at),
     )
 
 
@@ -133,7 +125,7 @@ CHECKS: Final[tuple[Callable[[StartContext], ApiError | None], ...]] = (
 )
 
 
-def _outcome(judge: Callable[[], T]) -> T | ApiError:
+def _value_or_refusal(judge: Callable[[], T]) -> T | ApiError:
     try:
         return judge()
     except ApiError as refusal:

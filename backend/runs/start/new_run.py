@@ -1,15 +1,16 @@
-"""The rows that a start leaves. (DECISIONS.md, 4)."""
+"""The rows that a start writes. (DECISIONS.md, 4)."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from backend import json_text
 from backend.ids import new_id
-from backend.run_status import QUEUED
+from backend.run_status import RunStatus
 from backend.runs.redaction_manifest import pending_manifest
 from backend.runs.start import sql
 from backend.runs.start.admission import Inputs
 from backend.runs.start.parsed_start import ParsedStart
+from backend.segment_state import SegmentState
 from backend.workflows.terms import WorkflowTerms
 
 Row = dict[str, Any]
@@ -17,57 +18,58 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run that no check refused: its row, its board, and its first segment."""
+    """The rows of a run that no check refused: its own, those of its steps, and that of its first segment."""
 
     run: Row
-    board: list[Row]
+    steps: list[Row]
     segment: Row
 
     @property
     def run_id(self) -> str:
-        """Names it."""
+        """The id of the run."""
         return str(self.run["run_id"])
 
 
-def new_run(parsed_start: ParsedStart, inputs: Inputs) -> NewRun:
-    """Makes the rows of a run that is admitted with these inputs."""
+def new_run(start: ParsedStart, inputs: Inputs) -> NewRun:
+    """Returns the rows of a run that is admitted with these inputs."""
     run_id = new_id("run")
     segment = {
         "segment_id": new_id("seg"),
         "run_id": run_id,
         "ordinal": 1,
-        "state": "queued",
-        "created_at": parsed_start.at,
+        "state": SegmentState.QUEUED,
+        "created_at": start.at,
         "last_seq": 0,
     }
-    return NewRun(_run(run_id, parsed_start, inputs.terms, inputs), _board(run_id, inputs.terms), segment)
+    return NewRun(_run(run_id, start, inputs), _steps(run_id, inputs.terms), segment)
 
 
-def binding(parsed_start: ParsedStart, run_id: str | None, first_used_at: int) -> Row:
-    """The idempotency record of an attempt; `run_id` None while it is refused."""
+def binding(start: ParsedStart, run_id: str | None, first_used_at: int) -> Row:
+    """Returns the idempotency record of a start; `run_id` is None where it was refused."""
     return {
-        "key_id": parsed_start.key_id,
-        "idempotency_key": parsed_start.idempotency_key,
-        "fingerprint": parsed_start.fingerprint,
+        "key_id": start.key_id,
+        "idempotency_key": start.idempotency_key,
+        "fingerprint": start.fingerprint,
         "run_id": run_id,
         "first_used_at": first_used_at,
     }
 
 
-def _run(run_id: str, parsed_start: ParsedStart, terms: WorkflowTerms, inputs: Inputs) -> Row:
+def _run(run_id: str, start: ParsedStart, inputs: Inputs) -> Row:
     assert isinstance(inputs.policy, dict)
+    terms = inputs.terms
     manifest = pending_manifest(run_id, inputs.policy)
     return dict.fromkeys(sql.RUN_COLUMNS) | {
         "run_id": run_id,
-        "key_id": parsed_start.key_id,
-        "workflow_id": parsed_start.workflow_id,
+        "key_id": start.key_id,
+        "workflow_id": start.workflow_id,
         "workflow_name": terms.name,
         "version": terms.version,
-        "status": QUEUED,
-        "triggered_by": parsed_start.triggered_by,
-        "created_at": parsed_start.at,
-        "client_reference": parsed_start.client_reference,
-        "labels": parsed_start.labels,
+        "status": RunStatus.QUEUED,
+        "triggered_by": start.triggered_by,
+        "created_at": start.at,
+        "client_reference": start.client_reference,
+        "labels": start.labels,
         "steps_total": len(terms.steps),
         "steps_completed": 0,
         "steps_failed": 0,
@@ -76,7 +78,7 @@ def _run(run_id: str, parsed_start: ParsedStart, terms: WorkflowTerms, inputs: I
         "outputs_count": 0,
         "warnings": "[]",
         "parameters": json_text.write(inputs.parameters),
-        "input_text": parsed_start.input_text,
+        "input_text": start.input_text,
         "max_run_hours": terms.max_run_hours,
         "result_schema_version": terms.result_schema_version,
         "pii_policy": json_text.write(inputs.policy),
@@ -86,7 +88,7 @@ def _run(run_id: str, parsed_start: ParsedStart, terms: WorkflowTerms, inputs: I
     }
 
 
-def _board(run_id: str, terms: WorkflowTerms) -> list[Row]:
+def _steps(run_id: str, terms: WorkflowTerms) -> list[Row]:
     return [
         {
             "run_id": run_id,

@@ -1,35 +1,77 @@
-"""What starts of each key met last: by it the next one is judged before the database is asked."""
+"""The start of a run in one round trip, for a database to which every statement is one.
+
+It judges a start by the facts that the key's last start found, and the database applies it only where they still hold.
+"""
 
 import threading
 from collections import OrderedDict
 from typing import Any, Final
 
-from backend.runs.start.admission import with_one_left
+from backend.clock import utc_day
+from backend.revisioned_cache import RevisionedCache
+from backend.runs.start import optimistic_start_sql
+from backend.runs.start.admission import Inputs, StartContext, first_refusal
+from backend.runs.start.new_run import NewRun, binding, new_run
+from backend.runs.start.parsed_start import ParsedStart
+from backend.storage.database import SingleRoundTrip, key_of
+from backend.workflows.terms_cache import cached_terms
 
 _MOST: Final = 10_000
 
 
 class OptimisticStart:
-    """Facts by key; those met last stay, of up to `most` keys. Only the database knows whether they still hold."""
+    """Starts runs by remembered facts, those of up to `most` keys. Thread-safe."""
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, single_round_trip: SingleRoundTrip, cache: RevisionedCache, most: int = _MOST) -> None:
+        self._single_round_trip = single_round_trip
+        self._cache = cache
         self._most = most
         self._lock = threading.Lock()
-        self._met: OrderedDict[str, Any] = OrderedDict()
+        # The key that was used last is at the end.
+        self._facts: OrderedDict[str, Any] = OrderedDict()
 
-    def met(self, key_id: str, facts: Any) -> None:
-        """Keeps the row of `start_store.facts` that a start of the key met."""
+    def remember(self, key_id: str, facts: Any) -> None:
+        """Keeps the facts that a start of the key found, a row of `sql.facts`."""
         with self._lock:
-            self._met.pop(key_id, None)
-            self._met[key_id] = facts
-            if len(self._met) > self._most:
-                self._met.popitem(last=False)
+            self._facts.pop(key_id, None)
+            self._facts[key_id] = facts
+            if len(self._facts) > self._most:
+                self._facts.popitem(last=False)
 
-    def of(self, key_id: str) -> Any:
-        """The facts under which the next start may just be admitted; None where that is not to be expected."""
-        met = self._met.get(key_id)
-        if met is None or met.key_id is None:
+    def start(self, start: ParsedStart, inputs: Inputs) -> NewRun | None:
+        """Starts a run, judged by the same checks as any other; None where it must be decided in a transaction.
+
+        Raises:
+            ClaimedError: another start with the same idempotency key is being decided.
+        """
+        facts = self._expected_facts(start.key_id)
+        if facts is None:
             return None
-        facts = with_one_left(met)
-        full = met.active_runs > facts.active_runs or (met.runs_started or 0) > facts.runs_started
+        terms = cached_terms(self._cache, start.workflow_id, start.version, facts.resource_revision)
+        if terms is not inputs.terms or first_refusal(StartContext(start, facts, terms, inputs)) is not None:
+            return None
+        new = new_run(start, inputs)
+        found = optimistic_start_sql.start(
+            self._single_round_trip,
+            facts,
+            new,
+            binding(start, new.run_id, start.at),
+            utc_day(start.at),
+            lock_key=key_of(start.key_id),
+            claim=start.claim,
+        )
+        self.remember(start.key_id, found)
+        # It finds its own run where the connection was lost after the run was started.
+        return new if found.fits or found.run_id == new.run_id else None
+
+    def _expected_facts(self, key_id: str) -> Any:
+        """Returns facts that leave the key one free slot and one unit of its quota; None where it may have neither.
+
+        A start that is admitted with one left of each is admitted with more of them, too.
+        """
+        known = self._facts.get(key_id)
+        if known is None or known.key_id is None:
+            return None
+        facts = known._replace(active_runs=known.max_concurrent_runs - 1, runs_started=known.daily_run_quota - 1)
+        full = known.active_runs > facts.active_runs or (known.runs_started or 0) > facts.runs_started
         return None if full else facts

@@ -87,7 +87,7 @@ def start(
     usage = {"key_id": record["key_id"], "day": day, "runs_started": 1}
     rows = {"foreseen": facts._asdict(), "record": record, "run": new.run, "segment": new.segment, "usage": usage}
     given = {f"{prefix}_{name}": value for prefix, row in rows.items() for name, value in row.items()}
-    given |= {f"step_{name}": [step[name] for step in new.board] for name in _STEP_COLUMNS}
+    given |= {f"step_{name}": [step[name] for step in new.steps] for name in _STEP_COLUMNS}
     return single_round_trip(
         _START,
         lock_key=lock_key,

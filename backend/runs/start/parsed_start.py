@@ -1,4 +1,4 @@
-"""A start as it was asked for: parsed once, before any transaction."""
+"""The request to start a run, parsed once, before any transaction."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,13 +9,16 @@ from backend.errors import invalid
 from backend.runs import messages
 from workflow_api.v1 import runs_pb2
 
+_JSON_FIELDS = frozenset({"parameters", "pii_policy_override"})
+_BODY = _JSON_FIELDS | {"input_text", "client_reference", "version"}
+
 
 @dataclass(frozen=True, slots=True)
 class ParsedStart:
     """One call to start a run; `key_id` is empty for an internal caller.
 
-    `fingerprint` stands for workflow id and canonical body: two bodies that hold the same are the same, however they
-    are written. (DECISIONS.md, 4)
+    `fingerprint` is a digest of workflow id and canonical body: bodies that hold the same values have the same one,
+    whatever their spelling. (DECISIONS.md, 4)
     """
 
     key_id: str
@@ -31,12 +34,22 @@ class ParsedStart:
     triggered_by: str
     at: int
 
+    @property
+    def claim(self) -> str:
+        """The claim that a start holds while it decides on its idempotency key."""
+        return claim_of(self.key_id, self.idempotency_key)
+
+
+def claim_of(key_id: str, idempotency_key: str) -> str:
+    """Returns the claim of the starts that share an idempotency key of one API key."""
+    return f"start {key_id} {idempotency_key}"
+
 
 def parse_start(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) -> ParsedStart:
-    """Parses a request.
+    """Returns a parsed request.
 
     Raises:
-        ApiError: `invalid_request`, for what is no JSON although Python reads it: NaN, Infinity, lone surrogates.
+        ApiError: `invalid_request`, for what is not JSON although Python reads it: NaN, Infinity, lone surrogates.
     """
     body = {field.name: value for field, value in request.ListFields() if field.name in _BODY}
     labels = dict(sorted(request.labels.items()))
@@ -64,7 +77,3 @@ def parse_start(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) 
         triggered_by=trigger,
         at=at,
     )
-
-
-_JSON_FIELDS = frozenset({"parameters", "pii_policy_override"})
-_BODY = _JSON_FIELDS | {"input_text", "client_reference", "version"}

@@ -7,6 +7,7 @@ from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_col
 
 from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
+from backend.storage.purging import purge_of
 from backend.storage.statements import prepare
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
@@ -74,6 +75,8 @@ _ONE_MORE = prepare(
     .values(runs_started=daily_usage.c.runs_started + literal_column("1"))
 )
 
+purge_records = purge_of(idempotency_records, idempotency_records.c.first_used_at)
+
 
 def facts(tx: Tx, key_id: str, idempotency_key: str, day: int) -> Any:
     """Key, counters, licence, idempotency record and the resources' revision in one row; None is what is not there."""
@@ -99,11 +102,11 @@ def bind(tx: Tx, record: Mapping[str, object], *, exists: bool) -> None:
 
 
 def add_run(
-    tx: Tx, run: Mapping[str, object], board: Iterable[Mapping[str, object]], segment: Mapping[str, object]
+    tx: Tx, run: Mapping[str, object], step_rows: Iterable[Mapping[str, object]], segment: Mapping[str, object]
 ) -> None:
-    """Writes a run, its board, and its first segment, which is the outbox of the launcher."""
+    """Writes a run, its steps, and its first segment, which the launcher takes from there."""
     tx.enqueue(_ADD_RUN, **run)
-    tx.many(_ADD_STEP, board)
+    tx.many(_ADD_STEP, step_rows)
     tx.enqueue(_ADD_SEGMENT, **segment)
 
 

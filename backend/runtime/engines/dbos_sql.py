@@ -16,6 +16,7 @@ from sqlalchemy import (
     select,
 )
 
+from backend.segment_state import SegmentState
 from backend.storage.database import Tx
 from backend.storage.statements import prepare
 from backend.storage.tables.runs import segments
@@ -32,7 +33,8 @@ _ENDED: Final = (
     .where(
         _WORKFLOWS.c.updated_at < bindparam("before"),
         ~exists().where(
-            segments.c.segment_id == _WORKFLOWS.c.workflow_uuid, segments.c.state != literal_column("'ended'")
+            segments.c.segment_id == _WORKFLOWS.c.workflow_uuid,
+            segments.c.state != literal_column(f"'{SegmentState.ENDED}'"),
         ),
     )
     .limit(bindparam("most"))

@@ -5,7 +5,7 @@ from typing import Any
 
 from backend import json_text
 from backend.deployment import sql as deployment_sql
-from backend.runs import lifecycle, redaction_manifest
+from backend.runs import lifecycle, lifecycle_sql, redaction_manifest
 from backend.runtime.execution import sql
 from backend.runtime.execution.outcomes import LICENSE_UNAVAILABLE
 from backend.runtime.execution.run_redaction import RunRedaction
@@ -72,7 +72,7 @@ def begin(context: SegmentContext, segment_id: str) -> ClaimedSegment | None:
             terms=terms,
             step_states=StepStates(terms.steps, run.run_id, segment_id, sql.steps_of(tx, run.run_id)),
             redaction=_redaction(context, run),
-            decisions=[] if run.ordinal == 1 else lifecycle.untold_decisions(tx, run.run_id, segment_id),
+            decisions=[] if run.ordinal == 1 else lifecycle_sql.unrecorded_decisions(tx, run.run_id, segment_id),
         )
 
     return context.database.write(take, lock_key=run_of(run_id))

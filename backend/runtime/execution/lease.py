@@ -25,20 +25,15 @@ _GIVEN_UP_AFTER_SECONDS: Final = 15.0
 
 
 class Lease:
-    """The lease of `owner`, renewed by a thread of its own; another calls `on_lost`, once, when it does not stand.
+    """The lease of `owner`, renewed by one thread of its own and watched by another."""
 
-    `stop` waits for both threads, so `on_lost` must not wait for whoever stops the lease.
-    """
-
-    def __init__(
-        self, database: Database, clock: Clock, owner: str, host: str, step_slots: int, on_lost: Callable[[], None]
-    ) -> None:
+    def __init__(self, database: Database, clock: Clock, owner: str, host: str, step_slots: int) -> None:
         self._database = database
         self._clock = clock
         self._owner = owner
         self._host = host
         self._step_slots = step_slots
-        self._on_lost = on_lost
+        self._on_lost: Callable[[], None] = lambda: None
         self._draining = False
         self._gone = False
         self._ended = threading.Event()
@@ -47,12 +42,16 @@ class Lease:
             threading.Thread(target=work, name="lease", daemon=True) for work in (self._renew_forever, self._watch)
         ]
 
-    def start(self) -> None:
+    def start(self, on_lost: Callable[[], None]) -> None:
         """Takes the lease, before anything is executed under it.
+
+        `on_lost` is called by the watching thread, once, when the lease does not stand any more. It must not wait for a
+        thread that stops the lease, as `stop` waits for both threads of the lease.
 
         Raises:
             DatabaseAwayError: the database cannot be reached.
         """
+        self._on_lost = on_lost
         self._renewed = time.monotonic()
         now = self._clock()
         self._database.write(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from backend.clock import HOUR_MS
-from backend.run_status import CANCELLED, FAILED
+from backend.run_status import RunStatus
 from backend.runs.lifecycle import SegmentLease, close_run
 from backend.storage.database import Tx
 from contract import failure_codes
@@ -31,11 +31,15 @@ class Outcome:
         )
 
 
-CANCEL: Final = Outcome(CANCELLED)
-ORPHANED: Final = Outcome(FAILED, failure_codes.ORPHANED, "The runtime was interrupted while the run was going.")
-LAUNCH_FAILED: Final = Outcome(FAILED, failure_codes.LAUNCH_FAILED, "The run was not taken up by the runtime in time.")
+CANCEL: Final = Outcome(RunStatus.CANCELLED)
+ORPHANED: Final = Outcome(
+    RunStatus.FAILED, failure_codes.ORPHANED, "The runtime was interrupted while the run was going."
+)
+LAUNCH_FAILED: Final = Outcome(
+    RunStatus.FAILED, failure_codes.LAUNCH_FAILED, "The run was not taken up by the runtime in time."
+)
 LICENSE_UNAVAILABLE: Final = Outcome(
-    FAILED,
+    RunStatus.FAILED,
     failure_codes.LICENSE_UNAVAILABLE,
     "The runtime refused the launch because the deployment's licence is on hold.",
 )
@@ -44,7 +48,7 @@ LICENSE_UNAVAILABLE: Final = Outcome(
 def time_limit(max_run_hours: float) -> Outcome:
     """A run that reached its time limit, approvals included."""
     message = f"The run reached its time limit of {max_run_hours:g} hours."
-    return Outcome(FAILED, failure_codes.WALL_CLOCK_LIMIT_REACHED, message)
+    return Outcome(RunStatus.FAILED, failure_codes.WALL_CLOCK_LIMIT_REACHED, message)
 
 
 def reason_to_stop(run: Any, now: int) -> Outcome | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from backend import json_text
 from backend.redaction import Counts
 from backend.redaction.process.redactor import RedactionError
-from backend.run_status import FAILED
+from backend.run_status import RunStatus
 from backend.runs.redaction_manifest import COMPLETED
 from backend.runs.redaction_manifest import FAILED as SWEEP_FAILED
 from backend.runtime.execution import sql
@@ -108,7 +108,7 @@ class _Preparation:
             raise
         except InputError as error:
             await self._journal.close(
-                Outcome(FAILED, INPUT_MATERIALISATION_FAILED, await self._worded(str(error), "The inputs"))
+                Outcome(RunStatus.FAILED, INPUT_MATERIALISATION_FAILED, await self._worded(str(error), "The inputs"))
             )
             return False
         text = json_text.write(manifest)
@@ -171,7 +171,7 @@ class _Preparation:
             if stage is not None:
                 await self._journal.record(lambda tx, _: sql.set_redaction_status(tx, run_id, stage, SWEEP_FAILED))
             message = f"{what} could not be swept for personal data: {why}."
-            await self._journal.close(Outcome(FAILED, INVARIANT_BLOCKED, message))
+            await self._journal.close(Outcome(RunStatus.FAILED, INVARIANT_BLOCKED, message))
             return None
 
     async def _or_stopped(self, sweep: Callable[[threading.Event], T]) -> T:

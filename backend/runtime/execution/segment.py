@@ -9,7 +9,7 @@ import logging
 from functools import partial
 from typing import Any
 
-from backend.run_status import FAILED
+from backend.run_status import RunStatus
 from backend.runs.lifecycle import RunResult, SegmentEndedError, complete_run, park_run, promote_outputs
 from backend.runtime.execution import dag, sql
 from backend.runtime.execution.claim import ClaimedSegment, begin
@@ -105,7 +105,7 @@ class _Execution:
             failure = self._step_states.failure(plan)
             if failure is not None:
                 await self._kill()
-                await self._journal.close(Outcome(FAILED, *failure))
+                await self._journal.close(Outcome(RunStatus.FAILED, *failure))
                 return
             self._step_states.ask(plan, self._context.clock())
             self._take_slots(plan)
@@ -215,7 +215,9 @@ class _Execution:
             except OSError as error:
                 verb = "judged" if isinstance(error, JudgeUnavailableError) else "stored"
                 _LOG.exception("The result of run %s could not be %s", claimed.run_id, verb)
-                await self._journal.close(Outcome(FAILED, INVARIANT_BLOCKED, f"The result could not be {verb}."))
+                await self._journal.close(
+                    Outcome(RunStatus.FAILED, INVARIANT_BLOCKED, f"The result could not be {verb}.")
+                )
                 return
             step_states.changes.outputs.append(output)
             for message in of_result:

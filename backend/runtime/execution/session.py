@@ -1,16 +1,13 @@
 """A worker session: what executes segments under one owner id, from its start to its end. (DESIGN.md, 6)."""
 
-import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from backend.runtime.engines.local import LocalEngine
 from backend.runtime.execution.lease import Lease
-from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.scheduling import upkeep_sql
+from backend.runtime.execution.slots import StepSlots
 from backend.runtime.scheduling.sweeper import Sweeper
-from backend.settings import BackendSettings
 
 if TYPE_CHECKING:
     from backend.runtime.engines.dbos import DbosWorker
@@ -20,33 +17,29 @@ class WorkerSession:
     """Engine and sweeper of one owner and, where other processes share the database, its lease and its queue.
 
     `start` and `stop` are called by one thread at a time; the rest from any. A lease that is lost ends every segment
-    at once, also while a `stop` waits for them; `on_lost` is then called from the lease's thread and must not wait.
+    at once, also while a `stop` waits for them.
+
+    Args:
+        lease: None where the database is this process's alone.
+        queue: Where segments come from workers' common queue; None where they are submitted to the engine.
     """
 
     def __init__(
         self,
-        settings: BackendSettings,
-        context: SegmentContext,
-        on_free: Callable[[], None],
-        on_lost: Callable[[], None],
+        engine: LocalEngine,
+        slots: StepSlots,
+        sweeper: Sweeper,
+        lease: "Lease | None" = None,
+        queue: "DbosWorker | None" = None,
     ) -> None:
-        self._settings = settings
-        self._context = context
-        self._on_lost = on_lost
-        self._shared = settings.database is not None
-        self._lease: Lease | None = None
-        self._queue: DbosWorker | None = None
+        self.engine = engine
+        self.slots = slots
+        self.sweeper = sweeper
+        self._lease = lease
+        self._queue = queue
+        self._started: list[Lease | DbosWorker] = []
         self._lost = False
         self._stopped = False
-        self.engine = LocalEngine(context, on_free)
-        self.slots = context.slots
-        self.sweeper = Sweeper(
-            context.database,
-            context.clock,
-            self.engine,
-            settings.launch_timeout_ms,
-            context.owner if self._shared else None,
-        )
 
     @property
     def lost(self) -> bool:
@@ -58,62 +51,60 @@ class WorkerSession:
         """Whether segments are taken."""
         return not (self._lost or self._stopped)
 
-    def start(self) -> None:
+    def start(self, on_lost: Callable[[], None]) -> None:
         """Settles what an earlier owner left, and begins to take segments; a start that fails leaves nothing behind.
+
+        `on_lost` is called from the lease's thread once the lease is lost, and must not wait.
 
         Raises:
             DatabaseAwayError: the database cannot be reached.
         """
         try:
-            self._start()
+            self._start(on_lost)
         except BaseException:
             self.stop(0)
             raise
 
     def other_worker_host(self) -> str | None:
-        """The host of another process that executes runs of this database, if any; see `Lease.company`."""
+        """Returns the host of another process that executes runs of this database; see `Lease.other_worker_host`."""
         return None if self._lease is None else self._lease.other_worker_host()
 
     def stop(self, grace_seconds: float) -> None:
-        """Takes nothing new, gives segments so long to end, and ends the rest as orphaned; again is harmless."""
+        """Takes nothing new, gives segments so long to end, and ends the rest as orphaned; may be repeated."""
         if self._stopped:
             return
         self._stopped = True
+        lease = self._lease if self._lease in self._started else None
+        queue = self._queue if self._queue in self._started else None
         # The last is called first, and each though another fails.
         with ExitStack() as parts:
-            if self._lease is not None:
-                parts.callback(self._lease.stop)
-            if self._queue is not None and not grace_seconds:
+            if lease is not None:
+                parts.callback(lease.stop)
+            if queue is not None and not grace_seconds:
                 # After the steps, for it may wait long for a database that is away.
-                parts.callback(self._queue.stop, 0)
-            parts.callback(self.engine.stop, 0 if self._queue is not None else grace_seconds)
-            if self._queue is not None and grace_seconds:
-                parts.callback(self._queue.stop, grace_seconds)
-            if self._lease is not None and grace_seconds:
-                parts.callback(self._lease.drain)
+                parts.callback(queue.stop, 0)
+            parts.callback(self.engine.stop, 0 if queue is not None else grace_seconds)
+            if queue is not None and grace_seconds:
+                parts.callback(queue.stop, grace_seconds)
+            if lease is not None and grace_seconds:
+                parts.callback(lease.drain)
 
-    def _start(self) -> None:
-        settings, context = self._settings, self._context
-        if self._shared:
-            self._lease = Lease(
-                context.database, context.clock, context.owner, socket.gethostname(), settings.step_slots, self._lose
-            )
-            self._lease.start()
-            if settings.engine == "local":
-                # What a process that is gone was handed is with nobody; with another that lives, twice is harmless.
-                context.database.write(upkeep_sql.take_back, lock_key="launcher")
-        else:
+    def _start(self, on_lost: Callable[[], None]) -> None:
+        def lose() -> None:
+            # Others may take it that this process is dead.
+            self._lost = True
+            self.engine.abort()
+            on_lost()
+
+        if self._lease is None:
             self.sweeper.recover()
+        else:
+            self._started.append(self._lease)
+            self._lease.start(lose)
+            if self._queue is None:
+                # What a process that is gone was handed is with nobody; with another that lives, twice is harmless.
+                self.sweeper.take_back()
         self.engine.start()
-        if settings.database is not None and settings.engine == "dbos":
-            from backend.runtime.engines.dbos import DbosWorker
-
-            # No more than it has slots for: what waits, waits where another worker may take it.
-            self._queue = DbosWorker(settings.database, context.owner, self.engine, settings.step_slots)
+        if self._queue is not None:
+            self._started.append(self._queue)
             self._queue.start()
-
-    def _lose(self) -> None:
-        """Ends every step now: others may take it that this process is dead."""
-        self._lost = True
-        self.engine.abort()
-        self._on_lost()

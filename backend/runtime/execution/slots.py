@@ -2,7 +2,10 @@
 
 import asyncio
 from collections import Counter, deque
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+# A segment holds no slot while it records what a step left, so more segments than slots keep the slots busy.
+SEGMENTS_PER_SLOT: Final = 2
 
 
 class _Asked(NamedTuple):

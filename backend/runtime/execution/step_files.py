@@ -10,8 +10,6 @@ from backend.outputs.sql import outputs_of
 from backend.redaction import Counts
 from backend.runtime.execution.run_redaction import STEPS, RunRedaction
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.scheduling import upkeep_sql
-from backend.storage.database import Database
 from backend.storage.objects import ObjectStore
 from backend.storage.objects.reading import copy_to_file
 
@@ -56,15 +54,6 @@ def files_of(
 def drop_files(context: SegmentContext, run_id: str) -> None:
     """Frees the disk while a run waits; the objects stay."""
     shutil.rmtree(context.files_of_run(run_id), ignore_errors=True)
-
-
-def remove_leftovers(database: Database, work: Path, halt: threading.Event) -> None:
-    """Removes from a work folder what belongs to runs that ended while no segment of theirs ran here."""
-    folders = list(work.iterdir())
-    in_flight = database.read(upkeep_sql.in_flight) if folders else set()
-    for folder in folders:
-        if folder.name not in in_flight and not halt.is_set():
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sweep(folder: Path, redaction: RunRedaction | None, halt: threading.Event) -> Counts | None:

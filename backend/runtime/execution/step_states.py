@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from backend import json_text
+from backend.approval_state import ApprovalState
 from backend.clock import to_text
 from backend.ids import new_id
 from backend.outputs.sql import NewOutput
@@ -113,7 +114,7 @@ class StepStates:
                     "step": step,
                     "title": terms.title,
                     "instructions": terms.instructions,
-                    "state": "pending",
+                    "state": ApprovalState.PENDING,
                     "requested_at": at,
                 }
             )

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 
+from backend.segment_state import SegmentState
 from backend.storage.database import Tx
 from backend.storage.statements import prepare
 from backend.storage.tables.runs import segments
@@ -32,8 +33,8 @@ _FORGET = prepare(
         .where(
             segments.c.owner == workers.c.owner,
             # In the words of the partial index.
-            segments.c.state != literal_column("'ended'"),
-            segments.c.state == literal_column("'running'"),
+            segments.c.state != literal_column(f"'{SegmentState.ENDED}'"),
+            segments.c.state == literal_column(f"'{SegmentState.RUNNING}'"),
         )
         .exists(),
     )

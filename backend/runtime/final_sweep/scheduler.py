@@ -10,7 +10,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from backend.redaction.process.redactor import Redactor
 from backend.retry import Backoff, RetryTimes
 from backend.runtime.final_sweep import sql
 from backend.runtime.final_sweep.run_sweep import RunSweep
+from backend.runtime.scheduling.ticker import TICK_SECONDS, Ticker
 from backend.storage.database import Database
 from backend.storage.object_keys import run_of
 from backend.storage.objects import ObjectStore
@@ -49,7 +50,6 @@ class FinalSweeps:
 
     Args:
         concurrent: See CONCURRENT_SWEEPS. Each sweep holds a connection to the database.
-        on_end: Called whenever a sweep has ended, so that the next round may come.
     """
 
     def __init__(
@@ -61,14 +61,13 @@ class FinalSweeps:
         folder: Path,
         *,
         concurrent: int = CONCURRENT_SWEEPS,
-        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
         self._objects = objects
         self._redactor = redactor
         self._folder = folder
         self._concurrent = concurrent
-        self._on_end = on_end
+        self._ticker = Ticker("final-sweep", self.round, TICK_SECONDS)
         self._retries = RetryTimes(clock, _BACKOFF)
         self._elsewhere: dict[str, float] = {}
         self._lock = threading.Lock()
@@ -76,6 +75,10 @@ class FinalSweeps:
         self._threads = ThreadPoolExecutor(2 * concurrent, thread_name_prefix="final-sweep")
         # Nothing unswept stays on the working disk, also when an earlier process died in mid-sweep.
         shutil.rmtree(folder, ignore_errors=True)
+
+    def start(self) -> None:
+        """Starts a thread that begins rounds, soon after each other and after each sweep."""
+        self._ticker.start()
 
     def round(self) -> "list[Future[None]]":
         """Removes the originals of runs that were swept, and begins to sweep finished runs that wait for it.
@@ -108,7 +111,8 @@ class FinalSweeps:
         shutil.rmtree(self._folder / run_id, ignore_errors=True)
 
     def stop(self) -> None:
-        """Ends every sweep; it begins anew in the next process."""
+        """Ends every sweep, which begins anew in the next process; may be repeated."""
+        self._ticker.stop()
         with self._lock:
             for sweep in self._active.values():
                 sweep.halt.set()
@@ -151,7 +155,8 @@ class FinalSweeps:
             with self._lock:
                 del self._active[run_id]
             sweep.done.set()
-            self._on_end()
+            # Others may have waited for this one.
+            self._ticker.wake()
 
     def _postpone(self, run_id: str) -> None:
         metrics.FINAL_SWEEP_FAILURES.add()

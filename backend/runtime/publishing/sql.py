@@ -16,7 +16,7 @@ from sqlalchemy import (
     update,
 )
 
-from backend.run_status import COMPLETED, TERMINAL
+from backend.run_status import TERMINAL, RunStatus
 from backend.storage.database import Tx
 from backend.storage.statements import prepare
 from backend.storage.tables.publishing import publications
@@ -85,10 +85,12 @@ _WAITING = prepare(
 )
 _PENDING = prepare(_WITH_MANIFEST.where(*_ONE, publications.c.state == PENDING))
 _STATE = prepare(select(publications.c.state).where(*_ONE))
-_KEEP = prepare(update(publications).where(_OPEN, _in_state(LANDED), _run_ended_as(COMPLETED)).values(state=KEPT))
+_KEEP = prepare(
+    update(publications).where(_OPEN, _in_state(LANDED), _run_ended_as(RunStatus.COMPLETED)).values(state=KEPT)
+)
 _WITHDRAW = prepare(
     update(publications)
-    .where(_OPEN, _in_state(PENDING, LANDED), _run_ended_as(*sorted(TERMINAL - {COMPLETED})))
+    .where(_OPEN, _in_state(PENDING, LANDED), _run_ended_as(*sorted(TERMINAL - {RunStatus.COMPLETED})))
     .values(state=REMOVING, attempts=0, next_attempt_at=_NOW)
 )
 _RESUME = prepare(update(publications).where(_OPEN).values(next_attempt_at=_NOW))

@@ -4,7 +4,9 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, ScalarSelect, Select, Table, bindparam, func, literal_column, select
 
+from backend.approval_state import ApprovalState
 from backend.run_status import IN_FLIGHT
+from backend.segment_state import SegmentState
 from backend.storage.database import Tx
 from backend.storage.statements import prepare
 from backend.storage.tables.outputs import pending_deletions, pending_removals
@@ -16,8 +18,8 @@ MOST: Final = 10_000
 
 _QUEUED: Final = (
     # In the text, so that the partial index over open segments serves.
-    segments.c.state != literal_column("'ended'"),
-    segments.c.state == literal_column("'queued'"),
+    segments.c.state != literal_column(f"'{SegmentState.ENDED}'"),
+    segments.c.state == literal_column(f"'{SegmentState.QUEUED}'"),
 )
 _LIVE: Final = workers.c.lease_until > bindparam("now")
 
@@ -35,7 +37,7 @@ _BACKLOG = prepare(
         _count(segments, *_QUEUED, segments.c.handed_over_at.is_(None)).label("segments_waiting"),
         _count(segments, *_QUEUED, segments.c.handed_over_at.is_not(None)).label("segments_handed_over"),
         select(func.min(segments.c.created_at)).where(*_QUEUED).scalar_subquery().label("oldest_queued_at"),
-        _count(approvals, approvals.c.state == literal_column("'pending'")).label("approvals"),
+        _count(approvals, approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'")).label("approvals"),
         _count(
             runs,
             runs.c.redaction_state == literal_column("'pending'"),

@@ -5,7 +5,7 @@ from typing import Final
 
 from backend.clock import Clock
 from backend.runtime.engines.engine import Engine
-from backend.runtime.scheduling import upkeep_sql
+from backend.runtime.scheduling import sql
 from backend.storage.database import Database
 
 _FIRST: Final = 1
@@ -35,10 +35,10 @@ class Launcher:
         engine may have dropped what it was handed.
         """
         most = self._most()
-        waiting = self._database.read(lambda tx: upkeep_sql.waiting(tx, most))
+        waiting = self._database.read(lambda tx: sql.waiting(tx, most))
         if not waiting:
             return
-        taken = self._database.read(upkeep_sql.taken_by_key)
+        taken = self._database.read(sql.taken_by_key)
         total = sum(taken.values())
         room, reserve = max(0, most - total), max(0, 2 * most - max(most, total))
         waiting.sort(key=lambda row: (taken.get(row.key_id, 0) + row.turn, row.created_at, row.segment_id))
@@ -52,8 +52,6 @@ class Launcher:
                 handed_over.append(row.segment_id)
         finally:
             if handed_over:
-                self._database.write(
-                    lambda tx: upkeep_sql.hand_over(tx, handed_over, self._clock()), lock_key="launcher"
-                )
+                self._database.write(lambda tx: sql.hand_over(tx, handed_over, self._clock()), lock_key="launcher")
                 if self._engine.generation != generation:
-                    self._database.write(upkeep_sql.take_back, lock_key="launcher")
+                    self._database.write(sql.take_back, lock_key="launcher")

@@ -9,7 +9,7 @@ from backend.runs.lifecycle import SegmentLease
 from backend.runtime.engines.engine import Engine
 from backend.runtime.execution import workers_sql
 from backend.runtime.execution.outcomes import LAUNCH_FAILED, ORPHANED, Outcome, reason_to_stop, time_limit
-from backend.runtime.scheduling import upkeep_sql
+from backend.runtime.scheduling import sql
 from backend.storage.database import Database, Tx, run_of
 from contract import failure_codes
 
@@ -40,14 +40,18 @@ class Sweeper:
         Parked and finished runs stay as they are. (SPEC.md, Versioning: interrupted, not resumed)
         """
         now = self._clock()
-        for segment in self._database.read(upkeep_sql.running):
+        for segment in self._database.read(sql.running):
             self._end(segment, reason_to_stop(segment, now), now)
-        self._database.write(upkeep_sql.take_back)
+        self._database.write(sql.take_back)
+
+    def take_back(self) -> None:
+        """Has every queued segment handed over again: an engine that is gone may have had it."""
+        self._database.write(sql.take_back, lock_key="launcher")
 
     def sweep(self) -> None:
         """One round; cheap where nothing is in flight."""
         now = self._clock()
-        running = self._database.read(upkeep_sql.running)
+        running = self._database.read(sql.running)
         live = self._live(running, now)
         for segment in running:
             reason = reason_to_stop(segment, now)
@@ -59,15 +63,13 @@ class Sweeper:
             elif reason is not None:
                 # It records the end itself, once its processes are dead.
                 self._engine.cancel(segment.segment_id)
-        for run in self._database.read(lambda tx: upkeep_sql.parked_past_limit(tx, now)):
+        for run in self._database.read(lambda tx: sql.parked_past_limit(tx, now)):
             self._close(run.run_id, time_limit(run.max_run_hours), now)
-        for segment in self._database.read(lambda tx: upkeep_sql.not_launched(tx, now - self._launch_timeout_ms)):
+        for segment in self._database.read(lambda tx: sql.not_launched(tx, now - self._launch_timeout_ms)):
             self._fail_launch(segment, now)
         if self._owner is not None and not self._database.read(lambda tx: workers_sql.live(tx, now)):
             # Nobody executes anything: what waits to be handed over is not taken up either.
-            for segment in self._database.read(
-                lambda tx: upkeep_sql.not_handed_over(tx, now - self._launch_timeout_ms)
-            ):
+            for segment in self._database.read(lambda tx: sql.not_handed_over(tx, now - self._launch_timeout_ms)):
                 self._fail_launch(segment, now)
 
     def _live(self, running: list[Any], now: int) -> set[str]:
@@ -87,7 +89,7 @@ class Sweeper:
 
     def _fail_launch(self, segment: Any, now: int) -> None:
         def work(tx: Tx) -> bool:
-            return upkeep_sql.is_queued(tx, segment.segment_id) and LAUNCH_FAILED.close(tx, segment.run_id, now)
+            return sql.is_queued(tx, segment.segment_id) and LAUNCH_FAILED.close(tx, segment.run_id, now)
 
         if self._database.write(work, lock_key=run_of(segment.run_id)):
             metrics.SWEEPER_CLOSED.add(failure_codes.LAUNCH_FAILED)

@@ -3,10 +3,14 @@
 import logging
 import threading
 from collections.abc import Callable
+from typing import Final
 
 from backend import metrics
 
 _LOG = logging.getLogger(__name__)
+
+TICK_SECONDS: Final = 0.5
+"""How often a round comes that nobody woke, where it looks for changes of other processes."""
 
 
 class Ticker:
@@ -15,7 +19,7 @@ class Ticker:
     What `work` raises is logged, and the thread goes on.
     """
 
-    def __init__(self, name: str, work: Callable[[], None], seconds: float) -> None:
+    def __init__(self, name: str, work: Callable[[], object], seconds: float) -> None:
         self._work = work
         self._seconds = seconds
         self._woken = threading.Event()

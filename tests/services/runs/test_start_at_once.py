@@ -12,7 +12,7 @@ import pytest
 
 from backend.cursors import Cursors
 from backend.deployment import sql as deployment_sql
-from backend.runs.start.service import claim_of
+from backend.runs.start.parsed_start import claim_of
 from backend.services import Services
 from backend.storage.factory import open_postgresql
 from tests.services.calls import RefusedError

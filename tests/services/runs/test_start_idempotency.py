@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from backend.runs.start import sql
-from backend.runs.start.service import claim_of
+from backend.runs.start.parsed_start import claim_of
 from backend.storage.database import Tx
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World

@@ -14,12 +14,10 @@ from backend.graphs.graphs import Graphs
 from backend.models.catalog import Models
 from backend.redaction.process.redactor import Redactor
 from backend.runs.servicer import RunsServicer
+from backend.runtime.bootstrap import new_local_runtime, new_publisher
 from backend.runtime.engines.local import LocalEngine
-from backend.runtime.publishing import Publisher
-from backend.runtime.publishing.files import stored_outputs
-from backend.runtime.publishing.parsing import FileParser
-from backend.runtime.publishing.sweeping import by_policy
 from backend.runtime.runtime import LocalRuntime
+from backend.runtime.scheduling.upkeep import Upkeep
 from backend.secrets import Secrets
 from backend.services import Services
 from backend.settings import BackendSettings
@@ -133,16 +131,14 @@ class Live(World):
         self.live = self.new_runtime(folder / "data")
 
     def new_runtime(self, data: Path, **settings: Any) -> LocalRuntime:
-        """A runtime as a new process would have it, told of what the service does from now on."""
+        """A runtime as a new process would have it, which this world's service uses from now on."""
         self.graphs = Graphs(data / "graphs", Secrets())
-        files = stored_outputs(self.services.database, self.objects)
-        told = BackendSettings(data=data, **settings)
+        services, given = self.services, BackendSettings(data=data, **settings)
         scratch = Path(tempfile.mkdtemp(prefix="redaction-"))
-        redactor = Redactor(Models(told.secrets, told.models), scratch=scratch, limits=told.redaction)
-        sweep = by_policy(self.services.database, redactor)
-        parser = FileParser(told.publishing, data / "publishing")
-        publisher = Publisher(self.services.database, self.services.clock, self.graphs, files, parser, sweep)
-        runtime = LocalRuntime(told, self.services, self.objects, publisher, redactor)
+        redactor = Redactor(Models(given.secrets, given.models), scratch=scratch, limits=given.redaction)
+        publisher = new_publisher(given, services, self.objects, self.graphs, redactor)
+        upkeep = Upkeep(services.database, services.clock)
+        runtime = new_local_runtime(given, services, self.objects, publisher, redactor, upkeep)
         self.servicer = RunsServicer(self.services, runtime)
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
         return runtime
@@ -150,7 +146,7 @@ class Live(World):
     @property
     def engine(self) -> LocalEngine:
         """The engine of the runtime that was started."""
-        session = self.live._execution._session
+        session = self.live._executor.sessions.present
         assert session is not None
         return session.engine
 

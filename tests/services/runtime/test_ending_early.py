@@ -251,5 +251,5 @@ def test_a_start_that_fails_leaves_nothing_that_runs(
     with pytest.raises(RuntimeError, match=part):
         idle.live.start()
     assert set(threading.enumerate()) <= before
-    assert idle.live._execution._session is None
+    assert idle.live._executor.sessions.present is None
     idle.live.stop()

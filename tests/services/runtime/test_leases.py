@@ -91,8 +91,8 @@ def test_a_lease_that_somebody_removed_is_noticed(world: World, monkeypatch: pyt
     for name in ("_RENEWED_EVERY_SECONDS", "_WATCHED_EVERY_SECONDS"):
         monkeypatch.setattr(f"backend.runtime.execution.lease.{name}", 0.01)
     lost: list[bool] = []
-    one = Lease(world.services.database, world.clock, "one", "here", 8, lambda: lost.append(True))
-    one.start()
+    one = Lease(world.services.database, world.clock, "one", "here", 8)
+    one.start(lambda: lost.append(True))
     assert world.services.database.read(lambda tx: workers_sql.live(tx, world.clock())) == {"one"}
     world.services.database.write(lambda tx: workers_sql.remove(tx, "one"))
     until(lambda: lost, "the loss")
@@ -107,12 +107,12 @@ def test_a_lease_that_cannot_be_renewed_is_given_up_before_it_ends(
     monkeypatch.setattr("backend.runtime.execution.lease._WATCHED_EVERY_SECONDS", 0.01)
     monkeypatch.setattr("backend.runtime.execution.lease._GIVEN_UP_AFTER_SECONDS", 0.1)
     lost: list[bool] = []
-    one = Lease(world.services.database, world.clock, "one", "here", 8, lambda: lost.append(True))
+    one = Lease(world.services.database, world.clock, "one", "here", 8)
 
     def away(*_: object, **__: object) -> bool:
         raise OSError("away")
 
-    one.start()
+    one.start(lambda: lost.append(True))
     monkeypatch.setattr("backend.runtime.execution.workers_sql.renew", away)
     until(lambda: lost, "the loss")
     one.stop()

@@ -370,7 +370,7 @@ def test_a_publication_ends_when_another_process_erases_its_run(idle: Live, tmp_
     limited(idle, tmp_path, seconds=1_000.0)
     try:
         hostile(idle)
-        publisher = idle.live._execution._publisher
+        publisher = idle.live._executor._publisher
         run_id = run_hostile(idle, input_text="much")
         until(lambda: publisher._active, "the publication")
         [active] = publisher._active.values()

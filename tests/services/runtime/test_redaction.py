@@ -331,7 +331,7 @@ def test_an_erasure_ends_the_sweep(idle: Live, tmp_path: Path) -> None:
     erasing = Erasing(Models(Secrets(), {}), scratch=tmp_path / "scratch")
     sweep(FinalSweeps(live.services.database, live.services.clock, live.objects, erasing, tmp_path / "sweeps"))
     erasing.close()
-    live.live._dispatch.removals.round()
+    live.live._dispatcher.removals.round()
     assert live.row(run_id).data_purged_at is not None
     assert stored(live, run_id) == b""
 

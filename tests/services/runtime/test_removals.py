@@ -52,7 +52,7 @@ def test_what_the_store_refused_to_remove_is_removed_while_the_service_runs(
         until(lambda: objects.asked, "the first try")
         assert live.count("pending_removals") == 1
         objects.away = False
-        live.live._dispatch.removing.wake()
+        live.live._dispatcher.removing.wake()
     until(lambda: live.count("pending_removals") == 0, "the removal")
     assert not [path for path in (tmp_path / "away").rglob("*") if path.is_file()]
 
@@ -71,8 +71,8 @@ def test_what_is_stored_for_a_run_after_its_erasure_is_removed_too(
     services.database.write(lambda tx: ORPHANED.close(tx, run_id, services.clock()))
     live.erase(run_id)
     until(lambda: live.count("pending_removals") == 0, "the first removal")
-    until(lambda: not live.live._execution.executes(segment_id), "the step to end")
-    live.live._dispatch.removing.wake()
+    until(lambda: not live.live._executor.sessions.executes(segment_id), "the step to end")
+    live.live._dispatcher.removing.wake()
     until(lambda: live.count("pending_removals") == 0, "the second removal")
     live.live.stop()
     assert not [path for path in (tmp_path / "kept").rglob("*") if path.is_file()]

@@ -12,9 +12,9 @@ import pytest
 
 from backend.ids import new_id
 from backend.runtime.engines import local
-from backend.runtime.execution import executor, workers_sql
-from backend.runtime.execution.executor import Execution
+from backend.runtime.execution import sessions, workers_sql
 from backend.runtime.execution.lease import Lease
+from backend.runtime.execution.sessions import WorkerSessions
 from backend.runtime.runtime import LocalRuntime
 from backend.storage.database import DatabaseAwayError
 from tests.services.runtime.conftest import Live, agent_step
@@ -30,8 +30,8 @@ SHARED = {"database": "postgresql://shared", "drain_seconds": 60.0}
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_RENEWED_EVERY_SECONDS", "_WATCHED_EVERY_SECONDS"):
         monkeypatch.setattr(f"backend.runtime.execution.lease.{name}", 0.002)
-    monkeypatch.setattr("backend.runtime.execution.lease._COMPANY_SECONDS", 0)
-    monkeypatch.setattr(executor, "TICK_SECONDS", 0.005)
+    monkeypatch.setattr("backend.runtime.execution.lease._OTHER_WORKER_HOST_SECONDS", 0)
+    monkeypatch.setattr(sessions, "TICK_SECONDS", 0.005)
 
 
 def shared(live: Live, folder: Path) -> LocalRuntime:
@@ -49,7 +49,7 @@ def lose(live: Live) -> None:
         live.services.database.write(lambda tx, owner=owner: workers_sql.remove(tx, owner))  # type: ignore[misc]
 
 
-def submit_many(one: Execution) -> None:
+def submit_many(one: WorkerSessions) -> None:
     for _ in range(100):
         segment_id = new_id("seg")
         with contextlib.suppress(RuntimeError):
@@ -80,24 +80,27 @@ def test_whatever_meets_the_loss_of_a_lease_nothing_is_left_running_after_the_st
     before = set(threading.enumerate())
     for number in range(ROUNDS):
         runtime = shared(idle, tmp_path)
-        one = runtime._execution
-        one.start()
+        executor = runtime._executor
+        one = executor.sessions
+        executor.start(on_free=lambda: None)
         failures: list[BaseException] = []
         threads = [caught(partial(submit_many, one), failures) for _ in range(2)]
         for _ in range(random.randrange(3)):
             lost = one.generation
+            if number % 3 == 0:
+                until(lambda: owners(idle), "a lease to take away")
             lose(idle)
             if number % 3 == 0:
                 until(lambda lost=lost, one=one: one.generation > lost, "another session")  # type: ignore[misc]
         threads.append(caught(lambda: lose(idle), failures))
-        threads.append(caught(one.stop, failures))
-        one.stop()
+        threads.append(caught(executor.stop, failures))
+        executor.stop()
         for thread in threads:
             thread.join(60)
             assert not thread.is_alive()
         assert failures == []
-        assert one._session is not None
-        assert one._session.engine.running == 0
+        assert one.present is not None
+        assert one.present.engine.running == 0
         assert FakeSegment.going() == set()
         assert owners(idle) == set()
     assert set(threading.enumerate()) <= before
@@ -109,7 +112,7 @@ def test_a_lease_lost_while_a_stop_waits_for_its_steps_ends_them_at_once(idle: L
     runtime.start()
     run_id = idle.run("Draining", [agent_step("slow", "sleeper")])
     idle.until_event(run_id, "step.progress")
-    one = runtime._execution._session
+    one = runtime._executor.sessions.present
     assert one is not None
     lease = one._lease
     assert lease is not None
@@ -132,11 +135,11 @@ def test_a_session_that_cannot_follow_a_lost_one_at_first_follows_later(
     idle.until_event(run_id, "step.progress")
     tries = []
 
-    def fail_twice(self: Any) -> None:
+    def fail_twice(self: Any, on_lost: Any) -> None:
         tries.append(self)
         if len(tries) <= 2:
             raise failure
-        start(self)
+        start(self, on_lost)
 
     start = Lease.start
     monkeypatch.setattr(Lease, "start", fail_twice)
@@ -153,7 +156,7 @@ def test_an_engine_that_fails_to_stop_does_not_keep_another_session_from_followi
 ) -> None:
     runtime = shared(idle, tmp_path)
     runtime.start()
-    first = runtime._execution._session
+    first = runtime._executor.sessions.present
     assert first is not None
     stop = first.engine.stop
 

@@ -1,6 +1,5 @@
 """The launcher and the sweeper, round by round, with an engine that only takes notes."""
 
-import threading
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -9,12 +8,16 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from backend.audit import retention as audit_retention
 from backend.clock import DAY_MS
+from backend.keys import retention as keys_retention
+from backend.keys import usage_sql
+from backend.runs import retention as runs_retention
 from backend.runs.lifecycle import NewEvent, append_events
-from backend.runtime.execution.step_files import remove_leftovers
+from backend.runtime.execution.leftovers import LeftoverRemoval
 from backend.runtime.final_sweep import sql
 from backend.runtime.publishing import sql as publishing_sql
-from backend.runtime.scheduling import upkeep_sql
+from backend.runtime.scheduling import sql as scheduling_sql
 from backend.runtime.scheduling.launcher import Launcher
 from backend.runtime.scheduling.sweeper import Sweeper
 from backend.runtime.scheduling.upkeep import Upkeep
@@ -53,7 +56,8 @@ class Rounds:
         self.engine = NotingEngine()
         self.launcher = Launcher(services.database, services.clock, self.engine, lambda: most)
         self.sweeper = Sweeper(services.database, services.clock, self.engine, launch_timeout_ms=300_000)
-        self.upkeep = Upkeep(services, world.runtime)
+        self.upkeep = Upkeep(services.database, services.clock)
+        self.upkeep.register(*runs_retention.rules(world.runtime), *keys_retention.RULES, *audit_retention.RULES)
 
 
 @pytest.fixture
@@ -257,9 +261,7 @@ def test_one_deletion_of_old_records_is_bounded(world: World) -> None:
     records = [{"position": position, "at": world.clock()} for position in range(5)]
     world.services.database.write(lambda tx: tx.many(ADD_USAGE, records))
     before = world.clock() + 1
-    deleted = [
-        world.services.database.write(lambda tx: upkeep_sql.purge(tx, "usage_records", before, 2)) for _ in range(4)
-    ]
+    deleted = [world.services.database.write(lambda tx: usage_sql.purge_records(tx, before, 2)) for _ in range(4)]
     assert deleted == [2, 2, 1, 0]
 
 
@@ -305,7 +307,7 @@ def test_however_many_runs_are_past_the_retention_all_are_erased(world: World, r
     run_ids = [world.finished() for _ in range(3)]
     world.clock.now += 90 * DAY_MS + 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("backend.runs.retention._MOST_AT_ONCE", 2)
+        patch.setattr("backend.runs.retention._BATCH", 2)
         assert rounds.upkeep.expire()["runs_erased"] == 3
     assert all(world.row(run_id).data_purged_at for run_id in run_ids)
 
@@ -314,7 +316,7 @@ def test_upkeep_ends_after_the_batch_it_is_at_when_it_must_stop(world: World, ro
     run_ids = [world.finished() for _ in range(3)]
     world.clock.now += 90 * DAY_MS + 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("backend.runs.retention._MOST_AT_ONCE", 2)
+        patch.setattr("backend.runs.retention._BATCH", 2)
         patch.setattr(world.runtime, "forget", lambda _: rounds.upkeep.halt())
         done = rounds.upkeep.expire()
     assert (done["runs_erased"], done["more"], done["audit_records"]) == (2, 1, 0)
@@ -330,26 +332,27 @@ def test_upkeep_by_hand_ends_when_its_seconds_are_over(world: World, rounds: Rou
 
 
 def test_folders_of_runs_that_ended_elsewhere_are_removed(world: World, tmp_path: Path) -> None:
-    work, halt = tmp_path / "work", threading.Event()
+    work = tmp_path / "work"
+    leftovers = LeftoverRemoval(world.services.database, work)
     parked = world.started("Gated")
     world.park(parked, world.begin(parked), "review")
     for run_id in (parked, "run_gone"):
         (work / run_id / "inputs").mkdir(parents=True)
-    remove_leftovers(world.services.database, work, halt)
+    leftovers.round()
     assert [folder.name for folder in work.iterdir()] == [parked]
     world.cancel(parked)
-    remove_leftovers(world.services.database, work, halt)
+    leftovers.round()
     assert list(work.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        (upkeep_sql._WAITING, "ix_segments_open"),
-        (upkeep_sql._TAKEN, "ix_segments_open"),
-        (upkeep_sql._RUNNING_SEGMENTS, "ix_segments_open"),
-        (upkeep_sql._NOT_LAUNCHED, "ix_segments_open"),
-        (upkeep_sql._OVERDUE, "ix_runs_in_flight"),
+        (scheduling_sql._WAITING, "ix_segments_open"),
+        (scheduling_sql._TAKEN, "ix_segments_open"),
+        (scheduling_sql._RUNNING_SEGMENTS, "ix_segments_open"),
+        (scheduling_sql._NOT_LAUNCHED, "ix_segments_open"),
+        (scheduling_sql._OVERDUE, "ix_runs_in_flight"),
         (sql._WAITING, "ix_runs_unswept"),
         (publishing_sql._ANY_OPEN, "ix_publications_open"),
     ],

@@ -3,8 +3,7 @@
 import hashlib
 from functools import partial
 
-from backend.runtime.scheduling import upkeep_sql
-from backend.runtime.scheduling.upkeep import KEPT_MS
+from backend.users.retention import RULES
 from tests.services.conftest import TestClock
 from tests.services.users.conftest import WRONG, People, reason
 
@@ -116,7 +115,7 @@ def test_upkeep_deletes_sessions_and_tries_past_their_time(people: People, clock
     people.sign_in(people.add())
     reason(people.sign_in, WRONG)
     clock.advance(days=1, seconds=1)
-    for table, rows in (("sessions", 1), ("sign_in_tries", 3)):
-        purge = partial(upkeep_sql.purge, table=table, before=clock.now - KEPT_MS[table], most=10)
-        assert people.services.database.write(purge) == rows
-        assert not people.rows(table)
+    write, rows = people.services.database.write, {"sessions": 1, "sign_in_tries": 3}
+    assert {rule.name: write(partial(rule.delete_batch, now=clock.now)) for rule in RULES} == rows
+    assert not people.rows("sessions")
+    assert not people.rows("sign_in_tries")

@@ -1,4 +1,4 @@
-"""SQL of the launcher and the sweeper: what waits to be launched, what must end, and what is kept no longer."""
+"""SQL of the launcher and the sweeper: which segments wait to be launched, and which runs must end."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -6,33 +6,28 @@ from typing import Any, Final
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
-    Table,
     bindparam,
-    delete,
     exists,
     func,
     literal_column,
     or_,
     select,
-    tuple_,
     update,
 )
 
-from backend.run_status import IN_FLIGHT, WAITING
+from backend.run_status import IN_FLIGHT, RunStatus
+from backend.segment_state import SegmentState
 from backend.storage.database import Tx
-from backend.storage.statements import Statement, prepare
-from backend.storage.tables.audit import audit_records
-from backend.storage.tables.keys import usage_hours, usage_records
-from backend.storage.tables.runs import idempotency_records, runs, segments, status_in
-from backend.storage.tables.users import sessions, sign_in_tries
+from backend.storage.statements import prepare
+from backend.storage.tables.runs import runs, segments, status_in
 
 _NOW: Final[BindParameter[int]] = bindparam("now")
 _BEFORE: Final[BindParameter[int]] = bindparam("before")
 _HOUR_MS: Final[ColumnElement[int]] = literal_column("3600000")
 # In the text, so that the partial index over open segments serves.
-_OPEN: Final[ColumnElement[bool]] = segments.c.state != literal_column("'ended'")
-_QUEUED: Final[ColumnElement[bool]] = segments.c.state == literal_column("'queued'")
-_RUNNING: Final[ColumnElement[bool]] = segments.c.state == literal_column("'running'")
+_OPEN: Final[ColumnElement[bool]] = segments.c.state != literal_column(f"'{SegmentState.ENDED}'")
+_QUEUED: Final[ColumnElement[bool]] = segments.c.state == literal_column(f"'{SegmentState.QUEUED}'")
+_RUNNING: Final[ColumnElement[bool]] = segments.c.state == literal_column(f"'{SegmentState.RUNNING}'")
 
 _RANKED = (
     select(
@@ -84,30 +79,13 @@ _IS_QUEUED = prepare(select(segments.c.run_id).where(segments.c.segment_id == bi
 _OVERDUE = prepare(
     select(runs.c.run_id, runs.c.max_run_hours).where(
         status_in(*IN_FLIGHT),
-        status_in(WAITING),
+        status_in(RunStatus.WAITING),
         runs.c.max_run_hours.is_not(None),
         runs.c.started_at + runs.c.max_run_hours * _HOUR_MS <= _NOW,
         ~exists().where(segments.c.run_id == runs.c.run_id, _RUNNING),
     )
 )
 _IN_FLIGHT_IDS = prepare(select(runs.c.run_id).where(status_in(*IN_FLIGHT)))
-
-
-def _purge(table: Table, at: ColumnElement[int]) -> Statement:
-    """Deletes some of a table's rows from before a time."""
-    key = table.primary_key.columns
-    some = select(*key).where(at < _BEFORE).limit(bindparam("most"))
-    return prepare(delete(table).where(tuple_(*key).in_(some)))
-
-
-_PURGES: Final = {
-    "idempotency_records": _purge(idempotency_records, idempotency_records.c.first_used_at),
-    "usage_records": _purge(usage_records, usage_records.c.at),
-    "usage_hours": _purge(usage_hours, usage_hours.c.hour),
-    "audit_records": _purge(audit_records, audit_records.c.at),
-    "sessions": _purge(sessions, sessions.c.created_at),
-    "sign_in_tries": _purge(sign_in_tries, sign_in_tries.c.last_at),
-}
 
 
 def waiting(tx: Tx, most_of_a_key: int) -> list[Any]:
@@ -158,8 +136,3 @@ def parked_past_limit(tx: Tx, now: int) -> list[Any]:
 def in_flight(tx: Tx) -> set[str]:
     """Every run that has not finished."""
     return {row.run_id for row in tx.all(_IN_FLIGHT_IDS)}
-
-
-def purge(tx: Tx, table: str, before: int, most: int) -> int:
-    """Deletes up to `most` records from before that time and returns how many there were."""
-    return tx.run(_PURGES[table], before=before, most=most)

@@ -1,0 +1,12 @@
+"""How long usage is kept. (SPEC.md, Request and payload bounds)."""
+
+from typing import Final
+
+from backend.clock import DAY_MS
+from backend.keys import usage_sql
+from backend.retention import RowRetention
+
+RULES: Final = (
+    RowRetention("usage_records", 90 * DAY_MS, usage_sql.purge_records),
+    RowRetention("usage_hours", 400 * DAY_MS, usage_sql.purge_hours),
+)

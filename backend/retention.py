@@ -1,0 +1,32 @@
+"""What each service registers with the upkeep: how long something is kept, and what deletes it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from backend.storage.database import Tx
+from backend.storage.purging import Purge
+
+
+class RetentionRule(Protocol):
+    """Deletes one kind of data that is past its time, in batches."""
+
+    @property
+    def name(self) -> str:
+        """The field of `RunUpkeepResponse` that counts what was deleted."""
+
+    def delete_batch(self, tx: Tx, now: int) -> int:
+        """Deletes some of what is past its time; returns how much, 0 where nothing is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowRetention:
+    """Rows of one table that are kept for `kept_ms`; a batch is small, so that no other change waits long behind it."""
+
+    name: str
+    kept_ms: int
+    purge: Purge
+    batch: int = 1_000
+
+    def delete_batch(self, tx: Tx, now: int) -> int:
+        """Deletes some rows that are past their time; see `RetentionRule.delete_batch`."""
+        return self.purge(tx, now - self.kept_ms, self.batch)

@@ -1,0 +1,177 @@
+"""Puts the runtime together; `backend.bootstrap` hands in what the services share."""
+
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from backend.graphs.graphs import Graphs
+from backend.ids import new_id
+from backend.models.catalog import Models
+from backend.redaction.process.redactor import Redactor
+from backend.runs.removals import Removals
+from backend.runtime.engines.engine import Engine
+from backend.runtime.engines.local import LocalEngine
+from backend.runtime.execution.executor import Executor
+from backend.runtime.execution.lease import Lease
+from backend.runtime.execution.leftovers import LeftoverRemoval
+from backend.runtime.execution.memory import default_memory_mb
+from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.execution.session import WorkerSession
+from backend.runtime.execution.sessions import WorkerSessions
+from backend.runtime.execution.slots import SEGMENTS_PER_SLOT, StepSlots
+from backend.runtime.final_sweep.scheduler import CONCURRENT_SWEEPS, FinalSweeps
+from backend.runtime.publishing import Publisher
+from backend.runtime.publishing.files import stored_outputs
+from backend.runtime.publishing.parsing import FileParser
+from backend.runtime.publishing.sweeping import by_policy
+from backend.runtime.runtime import LocalRuntime
+from backend.runtime.scheduling.dispatcher import Dispatcher
+from backend.runtime.scheduling.launcher import Launcher
+from backend.runtime.scheduling.sweeper import Sweeper
+from backend.runtime.scheduling.upkeep import Upkeep
+from backend.sandbox import Sandbox, choose_sandbox
+from backend.services import Services
+from backend.settings import BackendSettings
+from backend.storage.objects import ObjectStore
+
+if TYPE_CHECKING:
+    from backend.runtime.remote import RemoteRuntime
+
+_THREADS: Final = 32
+# Sweeps wait in them for their turn, which must not keep other runs from being copied or swept.
+_SLOW_THREADS: Final = 512
+
+
+def new_publisher(
+    settings: BackendSettings, services: Services, objects: ObjectStore, graphs: Graphs, redactor: Redactor
+) -> Publisher:
+    """Makes what publishes outputs of runs to knowledge graphs."""
+    return Publisher(
+        services.database,
+        services.clock,
+        graphs,
+        stored_outputs(services.database, objects),
+        FileParser(settings.publishing, settings.data / "publishing"),
+        by_policy(services.database, redactor),
+    )
+
+
+def new_local_runtime(
+    settings: BackendSettings,
+    services: Services,
+    objects: ObjectStore,
+    publisher: Publisher,
+    redactor: Redactor,
+    upkeep: Upkeep,
+) -> LocalRuntime:
+    """Makes the runtime of a process that executes its runs itself."""
+    executor = new_executor(settings, services, objects, publisher, redactor)
+    most = SEGMENTS_PER_SLOT * settings.step_slots
+    removals = Removals(services.database, objects, executor.forget)
+    return LocalRuntime(executor, _dispatcher(services, executor.sessions, lambda: most, upkeep, removals))
+
+
+def new_remote_runtime(
+    settings: BackendSettings,
+    url: str,
+    services: Services,
+    objects: ObjectStore,
+    publisher: Publisher,
+    upkeep: Upkeep,
+) -> "RemoteRuntime":
+    """Makes the runtime of a process whose runs are executed by workers; `url` is the database's."""
+    # DBOS is an extra that other deployments do without.
+    from backend.runtime.engines.dbos import DbosQueue
+    from backend.runtime.remote import RemoteRuntime, most_of_workers
+
+    queue = DbosQueue(url)
+    removals = Removals(services.database, objects, publisher.remove)
+    sweeper = Sweeper(services.database, services.clock, queue, settings.launch_timeout_ms, owner="")
+    return RemoteRuntime(
+        services, queue, _dispatcher(services, queue, most_of_workers(services), upkeep, removals), sweeper
+    )
+
+
+def new_executor(
+    settings: BackendSettings, services: Services, objects: ObjectStore, publisher: Publisher, redactor: Redactor
+) -> Executor:
+    """Makes what executes segments in this process."""
+    work = settings.data / "work"
+    threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="runtime")
+    # One for every segment and every step, so that none waits for another's files.
+    most_slow = max(_SLOW_THREADS, (SEGMENTS_PER_SLOT + 1) * settings.step_slots)
+    slow_threads = ThreadPoolExecutor(most_slow, thread_name_prefix="runtime-slow")
+
+    def new_context(sandbox: Sandbox) -> SegmentContext:
+        return SegmentContext(
+            database=services.database,
+            clock=services.clock,
+            objects=objects,
+            cache=services.cache,
+            owner=new_id("proc"),
+            work=work,
+            sandbox=sandbox,
+            network=settings.network,
+            output_limits=settings.outputs,
+            step_data=settings.step_data,
+            slots=StepSlots(settings.step_slots, settings.memory_mb or default_memory_mb()),
+            threads=threads,
+            slow_threads=slow_threads,
+            secrets=services.secrets,
+            models=Models(settings.secrets, settings.models),
+            publisher=publisher,
+            redactor=redactor,
+            schemas=services.schemas,
+        )
+
+    return Executor(
+        sessions=WorkerSessions(lambda sandbox, on_free: _session(settings, new_context(sandbox), on_free)),
+        open_sandbox=partial(choose_sandbox, settings.sandbox),
+        publisher=publisher,
+        redactor=redactor,
+        final_sweeps=FinalSweeps(
+            services.database,
+            services.clock,
+            objects,
+            redactor,
+            settings.data / "sweeps",
+            concurrent=_concurrent_sweeps(settings),
+        ),
+        leftovers=LeftoverRemoval(services.database, work),
+        pools=(threads, slow_threads),
+        work=work,
+        own_objects=settings.objects.store == "folder" and settings.objects.folder is None,
+        drain_seconds=settings.drain_seconds,
+    )
+
+
+def _dispatcher(
+    services: Services, engine: Engine, most: Callable[[], int], upkeep: Upkeep, removals: Removals
+) -> Dispatcher:
+    return Dispatcher(Launcher(services.database, services.clock, engine, most), upkeep, removals)
+
+
+def _session(settings: BackendSettings, context: SegmentContext, on_free: Callable[[], None]) -> WorkerSession:
+    """Makes a session of the context's owner, with a lease where other processes share the database."""
+    engine = LocalEngine(context, on_free)
+    database, clock, owner, timeout_ms = context.database, context.clock, context.owner, settings.launch_timeout_ms
+    if settings.database is None:
+        return WorkerSession(engine, context.slots, Sweeper(database, clock, engine, timeout_ms))
+    lease = Lease(database, clock, owner, socket.gethostname(), settings.step_slots)
+    sweeper = Sweeper(database, clock, engine, timeout_ms, owner)
+    if settings.engine == "local":
+        return WorkerSession(engine, context.slots, sweeper, lease)
+    from backend.runtime.engines.dbos import DbosWorker
+
+    # No more than it has slots for: what waits, waits where another worker may take it.
+    queue = DbosWorker(settings.database, owner, engine, settings.step_slots)
+    return WorkerSession(engine, context.slots, sweeper, lease, queue)
+
+
+def _concurrent_sweeps(settings: BackendSettings) -> int:
+    """Returns how many sweeps fit: each holds a connection, and needs another from time to time."""
+    if settings.database is None:
+        return CONCURRENT_SWEEPS
+    return max(1, min(CONCURRENT_SWEEPS, settings.database_connections // 4))

@@ -1,0 +1,23 @@
+"""The states of a segment and the transitions between them."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class SegmentState(StrEnum):
+    """Where a segment stands, as the tables spell it."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+TRANSITIONS: Final[Mapping[SegmentState, tuple[SegmentState, ...]]] = {
+    # One whose run is closed before it is taken ends without having run.
+    SegmentState.QUEUED: (SegmentState.RUNNING, SegmentState.ENDED),
+    SegmentState.RUNNING: (SegmentState.ENDED,),
+    SegmentState.ENDED: (),
+}
+
+OPEN: Final = tuple(state for state, after in TRANSITIONS.items() if after)
