@@ -70,8 +70,8 @@ def test_a_sparql_store_is_asked_as_a_folder_is(workflows: Workflows, server: Sp
     [
         ("SELEC", {}, "it is not a SPARQL query"),
         ("SELECT * { SERVICE <x:y> {} }", {}, "SERVICE is not allowed"),
-        (EVERY, {"limit": 0}, "must be from 1 to 100"),
-        (EVERY, {"timeout_seconds": 301}, "must be from 1 to 300"),
+        (EVERY, {"limit": 0}, "must be an integer from 1 to 100"),
+        (EVERY, {"timeout_seconds": 301}, "must be an integer from 1 to 300"),
     ],
 )
 def test_what_cannot_be_evaluated_is_told(
