@@ -1,4 +1,4 @@
-"""Words the ways in which a call to a model fails, for the person who reads the run.
+"""The failures of calls to a model, with messages for the caller.
 
 The exceptions of the library are imported here only once a model was called.
 """
@@ -12,7 +12,7 @@ from backend.runtime.agents.failures import plain
 
 _LONGEST_REASON: Final = 500
 _MASKED: Final = frozenset({"ModelUnauthorized", "ModelCallLimit"})
-"""A provider may quote parts of a wrong key; the library advises a setting that there is not."""
+"""Causes without the provider's words: it may quote parts of a wrong key, or the library a setting of its own."""
 
 _PHASES: Final = {
     "pool": "no connection was free",
@@ -21,8 +21,8 @@ _PHASES: Final = {
     "read": "it broke while the answer was read",
 }
 
-# The library's exception, the cause that the step error names, what happened, whether trying again is no use. The
-# first that fits counts, so what is more exact stands above.
+# The library's exception, the type of the step error, the message, and whether no retry can help. The first that fits
+# counts, so more specific ones come first.
 _CAUSES: Final = (
     ("ModelRequestTimeout", "ModelTimeout", "the model did not answer in time", False),
     ("ModelTimeoutError", "ModelTimeout", "the model did not answer in time", False),
@@ -49,7 +49,7 @@ _MALFORMED: Final = (
 
 
 def cause_of(error: Exception) -> tuple[str, str, bool]:
-    """The cause of a failed call, what happened in words that quote nothing, and whether trying again is no use."""
+    """Returns the type of a failed call, a message that quotes nothing, and whether no retry can help."""
     from pydantic_ai import exceptions
 
     malformed = isinstance(error, exceptions.ModelAPIError) and isinstance(error.__cause__, ValueError)
@@ -64,11 +64,11 @@ def cause_of(error: Exception) -> tuple[str, str, bool]:
 
 
 def model_failure(error: Exception, configured: ConfiguredModel) -> StepFailed:
-    """The failure of a step whose call to a model raised; nothing in it holds the key."""
+    """Returns the failure of a step whose call to a model raised; it never holds the key."""
     from pydantic_ai import exceptions
 
     cause, happened, final = cause_of(error)
-    # Scrubbed before it is cut: half a key is a secret too.
+    # The key is removed before the text is cut, for half a key is a secret too.
     reason = "" if cause in _MASKED else configured.without_key(_reason(error)).partition("\n")[0][:_LONGEST_REASON]
     message = plain(f"{happened}{f': {reason}' if reason else ''}")
     retry_after = error.retry_after if isinstance(error, exceptions.ModelAPIError) else None
@@ -77,12 +77,12 @@ def model_failure(error: Exception, configured: ConfiguredModel) -> StepFailed:
 
 
 def _reason(error: Exception) -> str:
-    """What the provider says, where it says it in its own words, else what the library says."""
+    """Returns the provider's own message, where it sent one, else the library's."""
     body = getattr(error, "body", None)
     if isinstance(body, dict):
         inner = body.get("error", body)
-        told = inner.get("message") if isinstance(inner, dict) else inner
-        return str(told or "")
+        message = inner.get("message") if isinstance(inner, dict) else inner
+        return str(message or "")
     if hasattr(error, "status_code"):
         return ""
     phase = getattr(error, "phase", None)
@@ -92,5 +92,5 @@ def _reason(error: Exception) -> str:
 
 
 def _trace(error: Exception, configured: ConfiguredModel) -> bytes:
-    """Of what the library did not expect either: it may be the provider's fault or ours."""
+    """Returns the traceback of an exception that the library did not expect, for the step's log."""
     return configured.without_key("".join(traceback.format_exception(error))).encode(errors="replace")

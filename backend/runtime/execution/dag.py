@@ -1,8 +1,8 @@
-"""Which steps of a workflow may begin, and which never will. Plain rules, no I/O.
+"""Decides which steps of a workflow may begin, and which never will. Pure rules, no I/O.
 
 A step begins when every step that it needs has completed. When an optional step fails, the optional steps behind it
-are skipped, and a required step behind it is blocked: it cannot do its work without what it needs, so the run cannot
-go on. When a required step fails, whatever is behind it is blocked.
+are skipped, and a required step behind it is blocked: it cannot work without what it needs, so the run cannot go on.
+When a required step fails, every step behind it is blocked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,10 +25,10 @@ _OPEN: Final = frozenset({PENDING, RUNNING, WAITING})
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What follows from where the steps stand; every tuple is in the order of the definition.
+    """The consequences of the steps' statuses; every tuple is in the order of the definition.
 
     Attributes:
-        begin: Agent steps that may begin, as far as there is room.
+        begin: Agent steps that may begin once there is a slot.
         ask: Approval steps whose approval may be asked for.
         skip: Pending steps that will never begin, and that the run completes without.
         block: Pending steps that will never begin, and that the run cannot do without.
@@ -47,15 +47,15 @@ class Plan:
 
 
 def plan(steps: Sequence[StepTerms], status: Mapping[str, str]) -> Plan:
-    """Judges where every step stands by now; `status` has every step."""
+    """Returns the plan for these statuses; `status` has every step."""
     optional = {step.step: step.optional for step in steps}
     after = dict(status)
     changed = True
     while changed:
         changed = False
         for step in steps:
-            if after[step.step] == PENDING and (fate := _fate(step, after, optional)) is not None:
-                after[step.step] = fate
+            if after[step.step] == PENDING and (final := _final_status(step, after, optional)) is not None:
+                after[step.step] = final
                 changed = True
     ready = [
         step for step in steps if after[step.step] == PENDING and all(after[need] == COMPLETED for need in step.needs)
@@ -74,12 +74,12 @@ def plan(steps: Sequence[StepTerms], status: Mapping[str, str]) -> Plan:
 
 
 def unmet_need(step: StepTerms, status: Mapping[str, str]) -> str | None:
-    """The first step that this one needs and that will not complete."""
+    """Returns the first step that this one needs and that will not complete."""
     return next((need for need in step.needs if status[need] not in _OPEN and status[need] != COMPLETED), None)
 
 
-def _fate(step: StepTerms, status: Mapping[str, str], optional: Mapping[str, bool]) -> str | None:
-    """Skipped or blocked where a step cannot begin any more, else None."""
+def _final_status(step: StepTerms, status: Mapping[str, str], optional: Mapping[str, bool]) -> str | None:
+    """Returns skipped or blocked where a step cannot begin any more, else None."""
     needs = [(need, status[need]) for need in step.needs]
     if any(state in {BLOCKED, CANCELLED} or (state == FAILED and not optional[need]) for need, state in needs):
         return BLOCKED
