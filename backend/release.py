@@ -1,4 +1,4 @@
-"""The product's own release and the contract that it serves (SPEC.md, Versioning)."""
+"""The release of the product and the version of the contract that it serves (SPEC.md, Versioning)."""
 
 from typing import Final
 

@@ -9,18 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from backend.step_status import UNFINISHED, StepStatus
 from backend.workflows.terms import APPROVAL, StepTerms
 
-PENDING: Final = "pending"
-RUNNING: Final = "running"
-WAITING: Final = "waiting_for_approval"
-COMPLETED: Final = "completed"
-FAILED: Final = "failed"
-SKIPPED: Final = "skipped"
-CANCELLED: Final = "cancelled"
-BLOCKED: Final = "blocked"
-
-_OPEN: Final = frozenset({PENDING, RUNNING, WAITING})
+_UNFINISHED: Final = frozenset(UNFINISHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,35 +46,43 @@ def plan(steps: Sequence[StepTerms], status: Mapping[str, str]) -> Plan:
     while changed:
         changed = False
         for step in steps:
-            if after[step.step] == PENDING and (final := _final_status(step, after, optional)) is not None:
+            if after[step.step] == StepStatus.PENDING and (final := _final_status(step, after, optional)) is not None:
                 after[step.step] = final
                 changed = True
+    pending = [step for step in steps if status[step.step] == StepStatus.PENDING]
     ready = [
-        step for step in steps if after[step.step] == PENDING and all(after[need] == COMPLETED for need in step.needs)
+        step
+        for step in pending
+        if after[step.step] == StepStatus.PENDING and all(after[need] == StepStatus.COMPLETED for need in step.needs)
     ]
-    failed = next((step.step for step in steps if after[step.step] == FAILED and not step.optional), None)
-    blocked = next((step.step for step in steps if after[step.step] == BLOCKED), None)
+    failed = next((step.step for step in steps if after[step.step] == StepStatus.FAILED and not step.optional), None)
+    blocked = next((step.step for step in steps if after[step.step] == StepStatus.BLOCKED), None)
     return Plan(
         begin=tuple(step.step for step in ready if step.kind != APPROVAL),
         ask=tuple(step.step for step in ready if step.kind == APPROVAL),
-        skip=tuple(step.step for step in steps if status[step.step] == PENDING and after[step.step] == SKIPPED),
-        block=tuple(step.step for step in steps if status[step.step] == PENDING and after[step.step] == BLOCKED),
+        skip=tuple(step.step for step in pending if after[step.step] == StepStatus.SKIPPED),
+        block=tuple(step.step for step in pending if after[step.step] == StepStatus.BLOCKED),
         failed=failed,
         stuck=None if failed else blocked,
-        done=_OPEN.isdisjoint(after.values()),
+        done=_UNFINISHED.isdisjoint(after.values()),
     )
 
 
 def unmet_need(step: StepTerms, status: Mapping[str, str]) -> str | None:
     """Returns the first step that this one needs and that will not complete."""
-    return next((need for need in step.needs if status[need] not in _OPEN and status[need] != COMPLETED), None)
+    return next(
+        (need for need in step.needs if status[need] not in _UNFINISHED and status[need] != StepStatus.COMPLETED), None
+    )
 
 
 def _final_status(step: StepTerms, status: Mapping[str, str], optional: Mapping[str, bool]) -> str | None:
     """Returns skipped or blocked where a step cannot begin any more, else None."""
     needs = [(need, status[need]) for need in step.needs]
-    if any(state in {BLOCKED, CANCELLED} or (state == FAILED and not optional[need]) for need, state in needs):
-        return BLOCKED
-    if any(state in {FAILED, SKIPPED} for _, state in needs):
-        return SKIPPED if step.optional else BLOCKED
+    if any(
+        state in {StepStatus.BLOCKED, StepStatus.CANCELLED} or (state == StepStatus.FAILED and not optional[need])
+        for need, state in needs
+    ):
+        return StepStatus.BLOCKED
+    if any(state in {StepStatus.FAILED, StepStatus.SKIPPED} for _, state in needs):
+        return StepStatus.SKIPPED if step.optional else StepStatus.BLOCKED
     return None

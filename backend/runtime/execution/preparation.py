@@ -45,7 +45,7 @@ async def prepare(
 
     Raises:
         StoppedError: the segment is to end.
-        SegmentEndedError: the run was closed by somebody else.
+        SegmentEndedError: another process closed the run.
     """
     preparation = _Preparation(context, claimed, journal, stop_signal)
     if await preparation.record_decisions() and await preparation.copy_inputs():

@@ -12,6 +12,7 @@ from backend.runs.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
 from backend.runs.lifecycle import decision_event, decision_value
 from backend.runtime.execution import dag
 from backend.runtime.execution.unit_of_work import Row, UnitOfWork
+from backend.step_status import StepStatus
 from backend.workflows.terms import StepTerms
 
 
@@ -46,7 +47,7 @@ class StepStates:
     def value(self, step: str) -> str | None:
         """Returns the return value of a completed step as JSON text; None where the step has not completed."""
         row = self._rows[step]
-        return row["value"] if row["status"] == dag.COMPLETED else None
+        return row["value"] if row["status"] == StepStatus.COMPLETED else None
 
     def needs_of(self, step: str) -> dict[str, Any]:
         """Returns the return values of the steps that a step needs."""
@@ -58,7 +59,7 @@ class StepStates:
 
     def begin(self, step: str, at: int) -> None:
         """Begins an agent step in this segment."""
-        row = self._move(step, dag.RUNNING, started_at=at, segment_id=self._segment_id)
+        row = self._move(step, StepStatus.RUNNING, started_at=at, segment_id=self._segment_id)
         row["attempt"] += 1
         self._changes.event("step.started", step, attempt=row["attempt"])
 
@@ -66,7 +67,7 @@ class StepStates:
         self, step: str, value: str, outputs: Sequence[NewOutput], at: int, warnings: Sequence[str] = ()
     ) -> None:
         """Completes a step with a value, as JSON text, outputs whose objects are stored, and warnings for the run."""
-        self._move(step, dag.COMPLETED, finished_at=at, value=value)
+        self._move(step, StepStatus.COMPLETED, finished_at=at, value=value)
         self._changes.outputs += outputs
         self._changes.counts["steps_completed"] += 1
         self._changes.event("step.completed", step, outputs=len(outputs))
@@ -77,12 +78,12 @@ class StepStates:
     def retry(self, step: str, failure_type: str, message: str, retry_at: int) -> None:
         """Records a failed attempt of a step that will be retried: until then it is pending."""
         self._record_failure(step, failure_type, message, retry_at)
-        self._move(step, dag.PENDING, started_at=None)
+        self._move(step, StepStatus.PENDING, started_at=None)
 
     def fail(self, step: str, failure_type: str, message: str, at: int) -> None:
         """Fails a step that is not retried; an optional one leaves a warning."""
         self._record_failure(step, failure_type, message, None)
-        self._move(step, dag.FAILED, finished_at=at, error_code=NODE_FAILED, error_message=message)
+        self._move(step, StepStatus.FAILED, finished_at=at, error_code=NODE_FAILED, error_message=message)
         self._changes.counts["steps_failed"] += 1
         if self._steps[step].optional:
             self._changes.event("warning", step, message=_failed_warning(step))
@@ -90,9 +91,9 @@ class StepStates:
     def settle(self, plan: dag.Plan) -> None:
         """Skips and blocks the steps that will never begin."""
         for step in plan.skip:
-            self._move(step, dag.SKIPPED)
+            self._move(step, StepStatus.SKIPPED)
         for step in plan.block:
-            self._move(step, dag.BLOCKED)
+            self._move(step, StepStatus.BLOCKED)
         for step in plan.skip:
             self._changes.counts["steps_skipped"] += 1
             self._changes.event("step.skipped", step, reason=self._unmet_reason(step))
@@ -105,7 +106,7 @@ class StepStates:
         for step in plan.ask:
             terms = self._steps[step]
             approval_id = new_id("apr")
-            self._move(step, dag.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1
+            self._move(step, StepStatus.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1
             self._changes.approvals.append(
                 {
                     "approval_id": approval_id,
@@ -147,9 +148,9 @@ class StepStates:
     def warnings(self) -> list[str]:
         """Returns a warning for each optional step that failed or was skipped; others are recorded already."""
         return [
-            _failed_warning(step) if row["status"] == dag.FAILED else self._skipped_warning(step)
+            _failed_warning(step) if row["status"] == StepStatus.FAILED else self._skipped_warning(step)
             for step, row in self._rows.items()
-            if row["status"] in {dag.FAILED, dag.SKIPPED}
+            if row["status"] in {StepStatus.FAILED, StepStatus.SKIPPED}
         ]
 
     def _record_failure(self, step: str, failure_type: str, message: str, retry_at: int | None) -> None:
@@ -176,7 +177,7 @@ class StepStates:
     def _skipped_warning(self, step: str) -> str:
         return f"The optional step '{step}' was skipped. {self._unmet_reason(step)}"
 
-    def _move(self, step: str, status: str, **columns: Any) -> Row:
+    def _move(self, step: str, status: StepStatus, **columns: Any) -> Row:
         row = self._rows[step]
         row.update(columns, status=status)
         self._changes.steps[step] = row
