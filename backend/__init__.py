@@ -1,1 +1,1 @@
-"""What the service means: its domain services behind gRPC, where they rest, and what makes a run go."""
+"""The backend: domain services behind gRPC, their storage, and the runtime that executes runs."""

@@ -1,4 +1,4 @@
-"""Puts the backend together; the one place where its parts are wired."""
+"""Wires the parts of the backend, those of the runtime by `backend.runtime.bootstrap`."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -68,7 +68,7 @@ GRACE_SECONDS: Final = 20.0
 
 
 class _Parts:
-    """What a process opens before it can serve or execute anything."""
+    """What processes that serve and processes that execute have in common."""
 
     def __init__(self, settings: BackendSettings, clock: Clock | None) -> None:
         with ExitStack() as undo:
@@ -95,18 +95,18 @@ class _Parts:
             schemas=SchemaJudge(settings.schema_bounds),
         )
         self._backlog = Backlog(self.services)
-        # A folder of a graph is one process's alone.
+        # The folder of a graph can be opened by one process only.
         graphs = settings.data / "graphs" if settings.engine == "local" else None
         self.graphs = Graphs(graphs, settings.secrets)
         self.redactor = Redactor(models, limits=settings.redaction, scratch=settings.data / "redaction")
         self.publisher = new_publisher(settings, self.services, self.objects, self.graphs, self.redactor)
 
     def measured(self) -> list[Family]:
-        """What this process has counted, and what there is to do in the deployment; from any thread."""
+        """Returns the metrics of this process, and of the work that waits in the deployment; from any thread."""
         return [*metrics.counted(), *self.database.measured(), *self._backlog.measured()]
 
     def close(self) -> None:
-        """Lets go of all of it, the folder last."""
+        """Closes all of it, the folder last."""
         self._backlog.close()
         self.services.schemas.close()
         self.graphs.close()
@@ -117,7 +117,7 @@ class _Parts:
 
 
 class Worker:
-    """A process that executes the runs of others, and serves nothing."""
+    """A process that executes runs for others, and serves nothing."""
 
     def __init__(self, settings: BackendSettings) -> None:
         self._parts = parts = _Parts(settings, None)
@@ -128,17 +128,17 @@ class Worker:
         self._executor.start(on_free=lambda: None)
 
     def measured(self) -> list[Family]:
-        """What an operator may know of it; from any thread."""
+        """Returns its metrics; from any thread."""
         return [*self._parts.measured(), *self._executor.measured()]
 
     def stop(self) -> None:
-        """Takes none any more, and lets steps go on for the grace of the settings."""
+        """Takes no more segments, and lets steps go on for the grace of the settings."""
         self._executor.stop()
         self._parts.close()
 
 
 class Backend:
-    """Every domain service on one database, with the runtime that makes runs go."""
+    """All domain services on one database, with the runtime that executes runs."""
 
     def __init__(self, settings: BackendSettings, clock: Clock | None = None) -> None:
         self._parts = parts = _Parts(settings, clock)
@@ -162,7 +162,7 @@ class Backend:
             (users_pb2.DESCRIPTOR, UsersServicer(services, passwords, settings.users_limit)),
             (sessions_pb2.DESCRIPTOR, SessionsServicer(services, passwords)),
         )
-        # A read of a database elsewhere waits for the wire: it is none for an event loop.
+        # A read from a database server waits for the network, which an event loop must not.
         embedded = settings.database is None
         self.handlers: Mapping[str, Handler] = {
             path: replace(handler, point_read=handler.point_read and embedded)
@@ -172,11 +172,11 @@ class Backend:
         }
 
     def start(self) -> None:
-        """Starts the runtime: what an earlier process left running is orphaned before anything new runs."""
+        """Starts the runtime; runs that an earlier process left running end as orphaned before anything new runs."""
         self._runtime.start()
 
     def serve_grpc(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
-        """Serves gRPC and returns the port; see `GrpcServer`. With credentials, callers have what `identities` say."""
+        """Serves gRPC and returns the port; see `GrpcServer`. With credentials, `identities` say who may call what."""
         rpcs = {rpc: handler.rules for rpc, handler in self.handlers.items()}
         access = None if credentials is None else Access(rpcs, self._identities)
         self._server = GrpcServer(self.handlers, self._database, address, credentials, access)
@@ -184,11 +184,11 @@ class Backend:
         return self._server.port
 
     def measured(self) -> list[Family]:
-        """What an operator may know of it; from any thread."""
+        """Returns its metrics; from any thread."""
         return [*self._parts.measured(), *self._runtime.measured()]
 
     def stop(self) -> None:
-        """Stops in the order in which nothing acknowledged is lost: calls, runtime, database."""
+        """Stops calls, then the runtime, then the database, so that nothing acknowledged is lost."""
         if self._server is not None:
             self._server.stop(GRACE_SECONDS, self._changes.end)
         self._runtime.stop()

@@ -1,11 +1,8 @@
-"""A log of bounded size: its beginning and its end, with a line between them that says what was cut."""
+"""A log of bounded size: its beginning and its end, with a line between them that counts the bytes cut."""
 
 
 class BoundedLog:
-    """Keeps at most `limit` bytes of what is added, and holds no more than that in memory beside what is being added.
-
-    Longer logs keep as much of their beginning as of their end.
-    """
+    """A log that keeps at most `limit` bytes, also in memory; a longer one keeps as much of its start as of its end."""
 
     def __init__(self, limit: int) -> None:
         self._head_bytes = limit // 2
@@ -23,11 +20,11 @@ class BoundedLog:
         del self._tail[: -self._tail_bytes]
 
     def text(self) -> bytes:
-        """The log, at most `limit` bytes with the line that says how many are missing."""
+        """Returns the log, at most `limit` bytes with the line that counts the missing ones."""
         kept = len(self._head) + len(self._tail)
         if kept == self._added:
             return bytes(self._head + self._tail)
-        # No number of cut bytes has more digits than that of all.
+        # The number of cut bytes has no more digits than that of all bytes.
         room = kept - len(_cut_line(self._added))
         head = self._head[: max(0, room // 2)]
         tail = self._tail[-max(1, room - len(head)) :]
@@ -35,7 +32,7 @@ class BoundedLog:
 
 
 def bounded(limit: int, *parts: bytes) -> bytes:
-    """These parts as one log of at most `limit` bytes."""
+    """Returns these parts as one log of at most `limit` bytes."""
     log = BoundedLog(limit)
     for part in parts:
         log.add(part)

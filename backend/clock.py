@@ -1,4 +1,4 @@
-"""Time as the service counts it: whole milliseconds since the epoch, UTC."""
+"""Times as whole milliseconds since the epoch, UTC."""
 
 import time
 from collections.abc import Callable
@@ -15,26 +15,26 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def system_clock() -> int:
-    """The present time in milliseconds since the epoch."""
+    """Returns the present time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def to_timestamp(milliseconds: int) -> Timestamp:
-    """The protobuf form of a time in milliseconds since the epoch."""
+    """Returns the protobuf form of a time in milliseconds since the epoch."""
     seconds, rest = divmod(milliseconds, 1000)
     return Timestamp(seconds=seconds, nanos=rest * 1_000_000)
 
 
 def to_text(milliseconds: int) -> str:
-    """ISO 8601 with milliseconds and offset, for times inside JSON that the service only passes on."""
+    """Returns ISO 8601 with milliseconds and offset, for times inside JSON text."""
     return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat(timespec="milliseconds")
 
 
 def utc_day(milliseconds: int) -> int:
-    """Number of the UTC day that a time falls in; quotas are counted by it."""
+    """Returns the number of the UTC day of a time, by which quotas are counted."""
     return milliseconds // DAY_MS
 
 
 def seconds_to_next_utc_day(milliseconds: int) -> int:
-    """Whole seconds, at least 1, until 00:00 UTC."""
+    """Returns the whole seconds, at least 1, until 00:00 UTC."""
     return max(1, -(-(DAY_MS - milliseconds % DAY_MS) // 1000))

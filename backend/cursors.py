@@ -1,4 +1,4 @@
-"""Opaque cursors: authenticated, and good only for the list and caller that they were issued to (DECISIONS.md, 1)."""
+"""Opaque cursors of pages, authenticated and valid for one list and one caller only (DECISIONS.md, 1)."""
 
 import base64
 import binascii
@@ -20,12 +20,12 @@ class Cursors:
         self._secret = secret
 
     def issue(self, route: str, key_id: str | None, position: Sequence[str | int]) -> str:
-        """A URL-safe cursor for the rows after `position`, the key-set values of the last row."""
+        """Returns a URL-safe cursor for the rows after `position`, the key-set values of the last row."""
         payload = json.dumps(position, separators=(",", ":")).encode()
         return base64.urlsafe_b64encode(self._tag(route, key_id, payload) + payload).rstrip(b"=").decode()
 
     def read(self, route: str, key_id: str | None, cursor: str) -> list[str | int]:
-        """The position that a cursor stands for.
+        """Returns the position of a cursor.
 
         Raises:
             ApiError: `invalid_cursor`, when it was not issued for this route and key, or was changed.

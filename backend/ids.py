@@ -10,7 +10,7 @@ _RANDOM_BITS = 80
 
 
 class _Sequence:
-    """128 bits, 48 of time and 80 of chance; within one millisecond, or when the clock steps back, it counts up."""
+    """Rising 128-bit numbers: 48 bits of time and 80 random ones, counting up where the clock does not advance."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,7 +29,7 @@ _SEQUENCE = _Sequence()
 
 
 def new_id(prefix: str) -> str:
-    """A new id such as `run_01kaj0…`; later ones of this process sort after it."""
+    """Returns a new id such as `run_01kaj0…`; later ones of this process sort after it."""
     value = _SEQUENCE.next()
     characters = [_ALPHABET[(value >> shift) & 31] for shift in range(125, -1, -5)]
     return f"{prefix}_{''.join(characters)}"

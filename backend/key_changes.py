@@ -1,34 +1,34 @@
-"""Wakes the watch streams of this process when a key or a flag changed."""
+"""Notifies the watch streams of this process of changes of keys and flags."""
 
 import threading
 
 
 class KeyChanges:
-    """A bell: every waiter hears every ring that comes after it began to wait."""
+    """A counter of changes that threads wait on; no waiter misses a change after the count that it read."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._rings = 0
         self.ended = False
-        """Whether nobody is to wait any more."""
+        """Whether waiting has ended for good."""
 
     def end(self) -> None:
-        """Rings for the last time."""
+        """Wakes all waiters for the last time."""
         self.ended = True
         self.notify()
 
     def notify(self) -> None:
-        """Rings."""
+        """Counts a change and wakes all waiters."""
         with self._condition:
             self._rings += 1
             self._condition.notify_all()
 
     def heard(self) -> int:
-        """How often it rang so far; give it to `wait`."""
+        """Returns the number of changes so far, to be given to `wait`."""
         with self._condition:
             return self._rings
 
     def wait(self, heard: int, timeout: float) -> None:
-        """Returns at the next ring after `heard`, or after `timeout` seconds."""
+        """Returns at the next change after the number `heard`, or after `timeout` seconds."""
         with self._condition:
             self._condition.wait_for(lambda: self._rings != heard, timeout)

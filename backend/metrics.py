@@ -1,4 +1,4 @@
-"""What backends and workers count, and what they tell of their state. (docs/metrics.md says what each means)."""
+"""The metrics of backends and workers, which docs/metrics.md explains."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _WORK_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 3
 
 NO_REASON: Final = "none"
 BY_THE_AGENT: Final = "agent"
-"""Stands for what an agent itself raised: whose name may be anything."""
+"""The label of exceptions that an agent itself raised, whose names may be anything."""
 
 GRPC_CALLS: Final = TimedCounter(
     Counter("grpc_calls_total", "Calls of unary RPCs.", ("method", "code")),
@@ -111,5 +111,5 @@ _COUNTED: Final = tuple(measure for measure in tuple(globals().values()) if isin
 
 
 def counted() -> list[Family]:
-    """What is counted where it happens; the rest is asked for."""
+    """Returns the metrics that are counted as events happen; the others are computed when they are read."""
     return [*GRPC_CALLS.collect(), *(measure.collect() for measure in _COUNTED)]

@@ -23,9 +23,9 @@ _LONGEST_EXTENSION: Final = 16
 
 
 def safe_path(path: str) -> str:
-    """The path with every part percent-encoded as `safe_part` does, at most 1,024 bytes; other paths give others.
+    """Returns the path with each part encoded by `safe_part`, at most 1,024 bytes; different paths stay different.
 
-    A path that is longer becomes one part, with a digest of the whole.
+    A longer path becomes one part, with a digest of the whole.
     """
     encoded = "/".join(map(safe_part, path.split("/")))
     if len(encoded.encode()) <= MAX_PATH_BYTES:
@@ -34,7 +34,7 @@ def safe_path(path: str) -> str:
 
 
 def safe_part(part: str) -> str:
-    """One part with its unsafe characters percent-encoded in UTF-8, at most 255 bytes; other parts give others.
+    """Returns a part with unsafe characters percent-encoded, at most 255 bytes; different parts stay different.
 
     Encoded are slashes, backslashes, control characters, marks of direction and line, the colon of a drive prefix
     (`C:`), dots and blanks at the end, and a percent sign before two hexadecimal digits.
@@ -45,13 +45,13 @@ def safe_part(part: str) -> str:
 
 
 def safe_member(name: str) -> str | None:
-    """The safe path of an archive's member without empty parts and `.`; None of one with `..`, or of nothing else."""
+    """Returns an archive member's safe path, without empty parts and `.`; None where it has `..` or no part is left."""
     parts = [part for part in name.split("/") if part not in {"", "."}]
     return None if not parts or ".." in parts else safe_path("/".join(parts))
 
 
 def plain_part(part: str) -> str:
-    """What a part stands for, as far as it was not shortened."""
+    """Returns the original of an encoded part, as far as it was not shortened."""
     return unquote(part)
 
 
@@ -60,7 +60,7 @@ def _percent(text: str) -> str:
 
 
 def _shortened(encoded: str, original: str) -> str:
-    """As much of a name as fits before a digest of the original and the extension."""
+    """Returns a name cut to fit, with a digest of the original before the extension."""
     stem, dot, extension = encoded.rpartition(".")
     if not stem or len(extension.encode()) > _LONGEST_EXTENSION:
         stem, dot, extension = encoded, "", ""

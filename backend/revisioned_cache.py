@@ -1,4 +1,4 @@
-"""What was worked out from stored data, kept while the data stays as it is."""
+"""Cache of values derived from rows, invalidated by the table's revision."""
 
 import threading
 from collections import OrderedDict
@@ -17,20 +17,20 @@ class _Entry:
 
 
 class RevisionedCache:
-    """Values by name, each of one revision of the data; those used last stay, up to `most` in the sum of their sizes.
+    """Values by name, each of one revision of the data; least recently used ones go once the sizes exceed `most`.
 
-    One for each database, as names and revisions are its own.
+    There is one for each database, whose names and revisions are its own.
     """
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._lock = threading.Lock()
-        # The one used last is at the end.
+        # The most recently used entry is at the end.
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._size = 0
 
     def get(self, name: Hashable, revision: int) -> Any:
-        """The value of this revision, or None."""
+        """Returns the value of this revision, or None."""
         with self._lock:
             entry = self._entries.get(name)
             if entry is None or entry.revision != revision:
@@ -39,13 +39,13 @@ class RevisionedCache:
             return entry.value
 
     def newest(self, name: Hashable) -> Any:
-        """The value of whatever revision, or None: for what is looked at again before it counts."""
+        """Returns the value of any revision, or None; for callers that check the revision later."""
         with self._lock:
             entry = self._entries.get(name)
             return None if entry is None else entry.value
 
     def put(self, name: Hashable, revision: int, value: object, size: int) -> None:
-        """Keeps a value in place of an older one; one that is larger than all may be together is not kept."""
+        """Stores a value in place of an older one, unless it alone exceeds `most`."""
         with self._lock:
             before = self._entries.pop(name, None)
             self._size -= before.size if before else 0

@@ -1,4 +1,4 @@
-"""Secrets by name: where each is kept is a setting, and its value is looked up at each use and kept nowhere."""
+"""Secrets by name: their sources are settings, and their values are read at each use and never kept."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _LARGEST_FILE_BYTES: Final = 64 * 1024
 
 
 class SecretError(Exception):
-    """A secret that cannot be had; the text names the secret and never holds its value or its place."""
+    """A secret could not be read; the text names the secret, never its value or its source."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -31,7 +31,7 @@ class Secrets:
     environment: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def get(self, name: str) -> str:
-        """The secret's value, without the line end of a file.
+        """Returns the secret's value, without the line end of a file.
 
         Raises:
             SecretError: there is no such secret, or its variable or file cannot be read or is empty.

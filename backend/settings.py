@@ -1,4 +1,4 @@
-"""What the backend is told at its start; read once by the entry point and passed down."""
+"""The settings of the backend, read once by the entry point and passed down."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from backend.secrets import Secrets
 
 @dataclass(frozen=True, slots=True)
 class ModelProvider:
-    """What agents get for the models of one provider where they do not say it: `api_key` is the name of a secret."""
+    """Defaults for agents that call models of one provider; `api_key` is the name of a secret."""
 
     api_key: str | None = None
     base_url: str | None = None
@@ -19,7 +19,7 @@ class ModelProvider:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSettings:
-    """Where outputs, results and step logs rest.
+    """Where outputs, results and step logs are stored.
 
     Attributes:
         store: `folder` is a folder below the data folder, `s3` a bucket of S3 or of a store that speaks as it does.
@@ -142,7 +142,7 @@ class BackendSettings:
         step_data: What one attempt of a step may return and report.
         watch_poll_seconds: How often a watch stream looks for changes made by other processes.
         users_limit: People who may be able to sign in to the console.
-        objects: Where outputs, results and step logs rest.
+        objects: Where outputs, results and step logs are stored.
         identities: What callers with a certificate may call, by the name that it bears; see `Access`.
         secrets: The secrets that manifests may name.
         models: Defaults by provider, the part before the colon of a model's name.

@@ -1,4 +1,4 @@
-"""Judges the JSON that a step sends: it is stored and sent on, so it must be JSON to everyone."""
+"""Parses the JSON of steps strictly: it is stored and sent on, so every parser must accept it."""
 
 import json
 import re
@@ -11,11 +11,11 @@ _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 class NotJsonError(ValueError):
-    """The bytes are no JSON that can be kept; the text says why, as in `is not JSON: …`."""
+    """The bytes are not JSON that can be stored; the text says why, as in `is not JSON: …`."""
 
 
 def parse(payload: bytes) -> Any:
-    """The value of strict JSON: no NaN, no lone surrogates, no NUL, numbers within a double, bounded nesting."""
+    """Returns the value of strict JSON: no NaN, lone surrogate or NUL, numbers within a double, bounded nesting."""
     if _NUL.search(payload):
         raise NotJsonError("holds the character U+0000, which cannot be stored")
     try:
@@ -28,7 +28,7 @@ def parse(payload: bytes) -> Any:
 
 
 def parse_replacing_nul(payload: bytes) -> Any:
-    """As `parse`, with U+0000 shown as U+FFFD."""
+    """Returns the value as `parse`, with U+0000 replaced by U+FFFD."""
     return parse(_NUL.sub(rb"\1\\ufffd", payload))
 
 

@@ -11,6 +11,7 @@ from backend.errors import ApiError, invalid
 from backend.runs import approvals_sql, lifecycle, messages
 from backend.runs.runtime_port import Runtime
 from backend.services import Services
+from backend.step_status import StepStatus
 from backend.storage.database import Tx, run_of
 from contract.failure_codes import INVARIANT_BLOCKED
 from workflow_api.v1 import errors_pb2, runs_pb2
@@ -21,13 +22,13 @@ class _Decision:
     """The effect of a decision on the approval and on its step."""
 
     state: ApprovalState
-    step_status: str
+    step_status: StepStatus
     step_error: tuple[str, str] | None = None
 
 
 _DECISIONS: Final[Mapping[bool, _Decision]] = {
-    True: _Decision(ApprovalState.APPROVED, "completed"),
-    False: _Decision(ApprovalState.REJECTED, "blocked", (INVARIANT_BLOCKED, "The approval was rejected.")),
+    True: _Decision(ApprovalState.APPROVED, StepStatus.COMPLETED),
+    False: _Decision(ApprovalState.REJECTED, StepStatus.BLOCKED, (INVARIANT_BLOCKED, "The approval was rejected.")),
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, bindparam, literal_column, select, update
 
 from backend.approval_state import ApprovalState
+from backend.step_status import StepStatus
 from backend.storage.database import Tx
 from backend.storage.statements import Statement, prepare
 from backend.storage.tables.runs import approvals, runs, steps
@@ -81,4 +82,4 @@ def finish_step(
         new_error_message=message,
         at_ms=at,
     )
-    tx.enqueue(_COUNT[status == "completed"], of_run_id=run_id)
+    tx.enqueue(_COUNT[status == StepStatus.COMPLETED], of_run_id=run_id)

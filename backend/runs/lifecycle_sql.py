@@ -20,6 +20,7 @@ from backend.approval_state import DECIDED, ApprovalState
 from backend.run_status import TERMINAL, RunStatus, before
 from backend.runs.promotion_sql import OUTPUTS_COUNT
 from backend.segment_state import SegmentState
+from backend.step_status import UNFINISHED, StepStatus
 from backend.storage.database import Tx
 from backend.storage.statements import Statement, prepare
 from backend.storage.tables.runs import approvals, events, runs, segments, status_in, steps
@@ -139,11 +140,10 @@ _WITHDRAW = prepare(
     .values(state=ApprovalState.WITHDRAWN, decided_at=_AT)
 )
 
-_UNFINISHED = ("pending", "running", "waiting_for_approval")
 _CANCEL_STEPS = prepare(
     update(steps)
-    .where(steps.c.run_id == _RUN, steps.c.status.in_([literal_column(f"'{status}'") for status in _UNFINISHED]))
-    .values(status="cancelled", finished_at=case((steps.c.started_at.is_not(None), _AT)))
+    .where(steps.c.run_id == _RUN, steps.c.status.in_([literal_column(f"'{status}'") for status in UNFINISHED]))
+    .values(status=StepStatus.CANCELLED, finished_at=case((steps.c.started_at.is_not(None), _AT)))
 )
 
 _CLOSING_COLUMNS: Final = (

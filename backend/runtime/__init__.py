@@ -1,1 +1,1 @@
-"""What makes a run go: launcher, sweeper, engines, segments, sandboxed steps."""
+"""Executes runs: launcher, sweeper, engines, segments, agents of steps, publishing and final sweeps."""

@@ -11,6 +11,7 @@ from backend.runs.start import sql
 from backend.runs.start.admission import Inputs
 from backend.runs.start.parsed_start import ParsedStart
 from backend.segment_state import SegmentState
+from backend.step_status import StepStatus
 from backend.workflows.terms import WorkflowTerms
 
 Row = dict[str, Any]
@@ -96,7 +97,7 @@ def _steps(run_id: str, terms: WorkflowTerms) -> list[Row]:
             "step": step.step,
             "name": step.name,
             "kind": step.kind,
-            "status": "pending",
+            "status": StepStatus.PENDING,
             "needs": json_text.write(step.needs),
             "agent_id": step.agent_id,
             "segment_id": None,

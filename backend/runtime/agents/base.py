@@ -1,4 +1,4 @@
-"""What runs a step of any kind of agent: what it is given, what it leaves, how it fails."""
+"""What the runners of all types of agents share: request, result and failure of a step."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,17 +12,17 @@ from backend.sandbox.inside.events import EventBudget
 from backend.settings import StepDataLimits
 
 OnProgress = Callable[[str, dict[str, Any]], Awaitable[None] | None]
-"""Told of each progress event as (message, data), in order; the step is held up until it returns."""
+"""Called for each progress event with (message, data), in order; the step waits until it returns."""
 
 
 def event_budget(limits: StepDataLimits) -> EventBudget:
-    """What one attempt may report."""
+    """Returns the budget of the events of one attempt."""
     return EventBudget(limits.event_bytes, limits.events, limits.event_data_bytes)
 
 
 @dataclass(frozen=True)
 class StepRequest:
-    """All that an agent gets to see of its run.
+    """All that an agent sees of its run.
 
     `agent` is the agent's definition. `needs` maps each needed step to its return value, a large one as `JsonText`, and
     `files` those that left output files to a folder of them. `inputs` is the run's folder of inputs. All folders are
@@ -48,9 +48,9 @@ class StepRequest:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a completed step leaves: its JSON return value, and what it printed.
+    """The result of a completed step: its JSON return value, and its log.
 
-    A large value is `JsonText`. `skipped` counts the entries of its output folder that are no outputs, by the kinds of
+    A large value is `JsonText`. `skipped` counts the entries of its output folder that are not outputs, by the kinds of
     `SKIPPED_KINDS`.
     """
 
@@ -60,11 +60,11 @@ class StepResult:
 
 
 class StepFailed(Exception):  # noqa: N818 - the event's name in DECISIONS.md §5
-    """A step that came to no result.
+    """A step failed.
 
     `message` is for the caller and holds no traceback; `type` is the exception's type, or names the cause; `log` is
     what the step printed and the traceback, for the step's own log. `final` says that trying again cannot help, and
-    `retry_after` how many seconds whoever failed asks to be left alone. `by_the_agent` says that the agent itself
+    `retry_after` how many seconds a failing provider asks callers to wait. `by_the_agent` says that the agent itself
     raised, and so chose the `type`.
     """
 
@@ -88,16 +88,16 @@ class StepFailed(Exception):  # noqa: N818 - the event's name in DECISIONS.md §
 
 
 AnswerCheck = Callable[[Any, Any], Awaitable[str | None]]
-"""What of a model's answer does not fit a schema, by schema and answer; None where all of it fits."""
+"""Returns how a model's answer does not fit a schema, by schema and answer; None where it fits."""
 
 
 ValueReader = Callable[[str], Awaitable[JsonText]]
-"""Reads JSON text that a step returned where it can be killed; raises NotJsonError."""
+"""Parses JSON text that a step returned, in a process that can be killed; raises NotJsonError."""
 
 
 @dataclass(frozen=True)
 class AgentDeps:
-    """What the runners of agents work with."""
+    """The services that runners of agents use."""
 
     sandbox: Sandbox
     models: Models

@@ -1,4 +1,4 @@
-"""Lets an agent that calls a model read objects inside what a connector of its step allows."""
+"""Reads objects for an agent that calls a model, within what a connector of its step allows."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,10 +18,10 @@ Connectors = Mapping[str, Mapping[str, Any]]
 
 
 def list_objects(secrets: Secrets, connectors: Connectors, connector: str, prefix: str) -> dict[str, Any]:
-    """Key and size of the first objects under a prefix; blocks.
+    """Returns key and size of the first objects under a prefix; blocks.
 
     Raises:
-        StepFailed: the connector's secret or role cannot be used, which the model could do nothing about.
+        StepFailed: the connector's secret or role cannot be used, which the model cannot change.
     """
     declared = connectors.get(connector)
     if declared is None:
@@ -43,7 +43,7 @@ def list_objects(secrets: Secrets, connectors: Connectors, connector: str, prefi
 
 
 def read_object(secrets: Secrets, connectors: Connectors, connector: str, key: str, offset: int) -> dict[str, Any]:
-    """Up to 64 KiB of a text object from a byte offset; blocks. Raises as `list_objects`."""
+    """Returns up to 64 KiB of a text object from a byte offset; blocks. Raises as `list_objects`."""
     declared = connectors.get(connector)
     if declared is None:
         return _unknown(connectors)

@@ -1,4 +1,4 @@
-"""Words the ways in which a step fails, for the person who reads the run."""
+"""The failures of steps in a sandbox, with messages for the caller."""
 
 import json
 import signal
@@ -14,24 +14,24 @@ PROTOCOL_MESSAGE = "the step's process sent something other than a result"
 
 
 def plain(text: Any, most: int = MAX_MESSAGE_CHARACTERS) -> str:
-    """Text from a step as storable text: no lone surrogates, no NUL, at most `most` characters."""
+    """Returns text from a step as storable text: no lone surrogates, no NUL, at most `most` characters."""
     return str(text)[:most].encode(errors="replace").decode().replace("\0", "\ufffd")
 
 
 def memory_limit(limits: Limits) -> StepFailed:
-    """A step that asked for more memory than it may have."""
+    """Returns the failure of a step that needed more memory than it may have."""
     return StepFailed(
         "MemoryLimit", f"the step needs more memory than its environment's memory_mb of {limits.memory_mb}"
     )
 
 
 def time_limit(limits: Limits) -> StepFailed:
-    """A step that ran into the wall clock."""
+    """Returns the failure of a step that ran longer than it may."""
     return StepFailed("TimeLimit", f"the step ran longer than its environment's {limits.timeout_seconds:g} seconds")
 
 
 def workspace_limit(limits: Limits) -> StepFailed:
-    """A step that filled its workspace."""
+    """Returns the failure of a step that filled its workspace."""
     return StepFailed(
         "WorkspaceLimit",
         f"the step's workspace is full: its environment's workspace_mb is {limits.workspace_mb}, outputs included",
@@ -39,12 +39,12 @@ def workspace_limit(limits: Limits) -> StepFailed:
 
 
 def protocol_failure(reason: object) -> StepFailed:
-    """A step that sent what the runner never sends; the reason is for the log."""
+    """Returns the failure of a step that sent a frame that the runner never sends; the reason is for the log."""
     return StepFailed("ProtocolError", PROTOCOL_MESSAGE, f"{plain(reason)}\n".encode())
 
 
 def reported(payload: bytes, limits: Limits) -> StepFailed:
-    """The failure that the runner reports: `{kind, type, message, traceback}`."""
+    """Returns the failure that the runner reported: `{kind, type, message, traceback}`."""
     try:
         report = json.loads(payload)
         kind, name, message = str(report["kind"]), plain(report["type"]), plain(report["message"])
@@ -67,12 +67,15 @@ def reported(payload: bytes, limits: Limits) -> StepFailed:
 
 
 def process_limit() -> StepFailed:
-    """A step that started too many processes and threads."""
+    """Returns the failure of a step that started too many processes and threads."""
     return StepFailed("ProcessLimit", f"the step has more than {PROCESSES} processes and threads at once")
 
 
 def died(status: int | None, limits: Limits, exceeded: Excess | None = None) -> StepFailed:
-    """A step whose process was gone before it had answered; `status` is negative for a signal, None while it ran on."""
+    """Returns the failure of a step whose process ended before its result.
+
+    `status` is its exit status, negative for a signal, None where it still runs.
+    """
     match exceeded:
         case "memory":
             return memory_limit(limits)

@@ -1,4 +1,4 @@
-"""Steps whose work a model does: in this process, beside the sandbox, since nothing of the agent's is executed."""
+"""Runs steps of agents that call a model: in this process, without a sandbox, since no code of theirs is executed."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from backend.models.catalog import ConfiguredModel, Models, ModelUnusableError
 from backend.runtime.agents import failures
 from backend.runtime.agents.base import AnswerCheck, OnProgress, StepFailed, StepRequest, StepResult
 from backend.runtime.agents.model_failures import model_failure
-from backend.runtime.agents.progress import untimed, within
+from backend.runtime.agents.progress import limit_progress, pause_clock
 from backend.runtime.agents.prompt import user_prompt
 from backend.runtime.agents.tools import tools_of
 from backend.runtime.agents.values import require_levels, too_deep
@@ -29,17 +29,17 @@ STRUCTURED_ANSWER: Final = "answer.json"
 MOST_CALLS: Final = 50
 MOST_TOOL_CALLS: Final = 200
 MORE_TRIES: Final = 2
-"""How often the model may correct an answer that does not fit, or the arguments of a tool."""
+"""How often the model may correct an answer that does not fit its schema, or the arguments of a tool."""
 SECONDS_BETWEEN_EVENTS: Final = 2.0
 
 
 async def run_llm_step(
     models: Models, check_answer: AnswerCheck, request: StepRequest, on_progress: OnProgress
 ) -> StepResult:
-    """Have the model answer within the environment's time, and keep the answer as an output file (docs/agents.md).
+    """Gets the model's answer within the environment's time, and writes it to an output file (docs/agents.md).
 
-    The time counts from the first call: making ready what calls models is not the step's. Raises StepFailed; what
-    `on_progress` raises passes through.
+    The time counts from the first call, without the preparation of the client. Raises StepFailed; exceptions of
+    `on_progress` pass through.
     """
     declared = request.agent
     try:
@@ -48,14 +48,16 @@ async def run_llm_step(
         )
     except ModelUnusableError as error:
         raise StepFailed(error.type, str(error), final=True) from None
-    conversation = _Conversation(configured, request, within(request.events, on_progress), check_answer, models.secrets)
+    conversation = _Conversation(
+        configured, request, limit_progress(request.events, on_progress), check_answer, models.secrets
+    )
     try:
-        value = await conversation.hold()
+        value = await conversation.run()
     except StepFailed as failed:
         failed.log = bounded(request.data_limits.log_bytes, conversation.log(), failed.log)
         raise
     finally:
-        await conversation.tell_usage()
+        await conversation.report_usage()
     await asyncio.to_thread(_write_answer, request, value)
     return StepResult(value, bounded(request.data_limits.log_bytes, conversation.log()))
 
@@ -84,8 +86,8 @@ class _Conversation:
         self._usage: RunUsage = RunUsage()
         self._messages: list[ModelMessage] = []
 
-    async def hold(self) -> Any:
-        """The model's answer, as text or as the schema says."""
+    async def run(self) -> Any:
+        """Returns the model's answer, as text or as the schema says."""
         from pydantic_ai import capture_run_messages
 
         clock = self._clock = asyncio.timeout(self._request.limits.timeout_seconds)
@@ -98,10 +100,10 @@ class _Conversation:
             if self._progress_error is not None:
                 raise self._progress_error from error
             if isinstance(error, StepFailed):
-                # A tool found that the step cannot go on.
+                # A tool has failed the step.
                 raise
             raise self._failure(error, late=clock.expired()) from error
-        return await asyncio.to_thread(_kept, answer, self._request.data_limits)
+        return await asyncio.to_thread(_storable, answer, self._request.data_limits)
 
     def _failure(self, error: Exception, *, late: bool) -> StepFailed:
         if late and isinstance(error, TimeoutError):
@@ -111,10 +113,10 @@ class _Conversation:
             return StepFailed("InvalidAnswer", failures.plain(self._mismatch or f"The model gave no answer{form}."))
         return model_failure(error, self._configured)
 
-    async def tell_usage(self) -> None:
-        """Tells what was used, also where the step failed; a call that failed is none."""
+    async def report_usage(self) -> None:
+        """Reports the usage, also where the step failed; calls that failed are not counted."""
         used = self._usage
-        await self._tell(
+        await self._report(
             "model usage",
             model=self._request.agent["model"],
             requests=used.requests,
@@ -124,7 +126,7 @@ class _Conversation:
         )
 
     def log(self) -> bytes:
-        """A line for each answer of the model: what it used and which tools it called, none of what was said."""
+        """Returns a line for each answer of the model: its usage and the tools that it called, without any content."""
         from pydantic_ai.messages import ModelResponse, ToolCallPart
 
         lines = []
@@ -145,7 +147,7 @@ class _Conversation:
             user_prompt(self._request),
             usage=self._usage,
             usage_limits=UsageLimits(request_limit=MOST_CALLS, tool_calls_limit=MOST_TOOL_CALLS),
-            event_stream_handler=self._follow if self._request.agent.get("stream") else None,
+            event_stream_handler=self._report_streaming if self._request.agent.get("stream") else None,
             infer_name=False,
         )
         if self._schema is None and result.response.finish_reason == "length":
@@ -190,27 +192,27 @@ class _Conversation:
             settings["request_timeout"] = declared["request_timeout_seconds"]
         return settings
 
-    async def _follow(self, _: Any, events: AsyncIterable[Any]) -> None:
-        """Tells now and then how much of a streamed answer has come."""
+    async def _report_streaming(self, _: Any, events: AsyncIterable[Any]) -> None:
+        """Reports from time to time how much of a streamed answer has arrived."""
         from pydantic_ai.messages import PartDeltaEvent, TextPartDelta, ToolCallPartDelta
 
         characters = 0
-        told = time.monotonic()
+        reported = time.monotonic()
         async for event in events:
             if not isinstance(event, PartDeltaEvent):
                 continue
             match event.delta:
                 case TextPartDelta(content_delta=str(text)) | ToolCallPartDelta(args_delta=str(text)):
                     characters += len(text)
-            if time.monotonic() - told >= SECONDS_BETWEEN_EVENTS:
-                told = time.monotonic()
+            if time.monotonic() - reported >= SECONDS_BETWEEN_EVENTS:
+                reported = time.monotonic()
                 try:
-                    await untimed(self._on_progress, self._clock)("the model answers", {"characters": characters})
+                    await pause_clock(self._on_progress, self._clock)("the model answers", {"characters": characters})
                 except Exception as error:
                     self._progress_error = error
                     raise
 
-    async def _tell(self, message: str, **data: Any) -> None:
+    async def _report(self, message: str, **data: Any) -> None:
         awaitable = self._on_progress(message, data)
         if awaitable is not None:
             await awaitable
@@ -222,8 +224,8 @@ def _gave_up(error: Exception) -> bool:
     return isinstance(error, UnexpectedModelBehavior) and "output retries" in error.message
 
 
-def _kept(answer: Any, limits: StepDataLimits) -> Any:
-    """The answer as JSON that can be stored."""
+def _storable(answer: Any, limits: StepDataLimits) -> Any:
+    """Returns the answer as JSON that can be stored."""
     try:
         payload = json_text.write(answer).encode(errors="surrogatepass")
     except RecursionError:

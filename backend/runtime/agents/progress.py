@@ -1,4 +1,4 @@
-"""Progress events on their way from an agent to its run: the step's clock, the attempt's limits, what was dropped."""
+"""Progress events of an agent: the step's clock while one is recorded, the attempt's limits, and dropped events."""
 
 import asyncio
 import json
@@ -13,13 +13,13 @@ from backend.settings import StepDataLimits
 
 MAX_DROPPED_BYTES: Final = 256
 MAX_DROPPED_FRAMES: Final = 100
-"""The runner doubles the number from one to the next."""
+"""The most of them, which is enough because the runner doubles the reported number each time."""
 
 
-def untimed(on_progress: OnProgress, clock: asyncio.Timeout) -> Callable[[str, dict[str, Any]], Awaitable[None]]:
-    """Progress whose telling a step's running clock does not count: it may wait long for other runs' sweeps."""
+def pause_clock(on_progress: OnProgress, clock: asyncio.Timeout) -> Callable[[str, dict[str, Any]], Awaitable[None]]:
+    """Returns progress whose recording does not count as the step's time: it may wait long for sweeps of other runs."""
 
-    async def tell(message: str, data: dict[str, Any]) -> None:
+    async def report(message: str, data: dict[str, Any]) -> None:
         loop, end = asyncio.get_running_loop(), clock.when()
         assert end is not None
         left = end - loop.time()
@@ -31,11 +31,11 @@ def untimed(on_progress: OnProgress, clock: asyncio.Timeout) -> Callable[[str, d
         finally:
             clock.reschedule(loop.time() + left)
 
-    return tell
+    return report
 
 
-def within(budget: EventBudget, on_progress: OnProgress) -> OnProgress:
-    """Progress of an agent in this process, dropped past the budget of its attempt."""
+def limit_progress(budget: EventBudget, on_progress: OnProgress) -> OnProgress:
+    """Returns progress of an agent in this process that is dropped beyond the budget of its attempt."""
 
     def report(message: str, data: dict[str, Any]) -> Awaitable[None] | None:
         size = len(json_text.write(data | {"message": message}).encode(errors="surrogatepass"))
@@ -44,11 +44,11 @@ def within(budget: EventBudget, on_progress: OnProgress) -> OnProgress:
     return report
 
 
-def take_dropped(budget: EventBudget, payload: bytes) -> None:
-    """Take over how many events the runner has dropped so far.
+def record_dropped(budget: EventBudget, payload: bytes) -> None:
+    """Records how many events the runner has dropped so far.
 
     Raises:
-        HostileFrameError: the runner never says this.
+        HostileFrameError: the runner never sends this.
     """
     try:
         counts = json.loads(payload)
@@ -64,7 +64,7 @@ def take_dropped(budget: EventBudget, payload: bytes) -> None:
 
 
 def dropped_warning(budget: EventBudget, limits: StepDataLimits) -> dict[str, Any] | None:
-    """The data of the one `warning` event about an attempt's dropped events; None where none was dropped."""
+    """Returns the data of the `warning` event about an attempt's dropped events; None where none was dropped."""
     if not budget.dropped_events:
         return None
     reasons = {

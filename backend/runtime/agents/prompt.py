@@ -1,4 +1,4 @@
-"""What an agent that calls a model is told of its run."""
+"""The prompt of an agent that calls a model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +10,10 @@ NOTHING = "There is no input."
 
 
 def user_prompt(request: StepRequest) -> str:
-    """The run's parameters and the needed steps' values as JSON, then the input text as it is; nothing that is empty.
+    """Returns the run's parameters and the needed steps' values as JSON, then the input text; empty parts are left out.
 
-    No JSON in it can hold a tag, and nothing follows the input text but its own closing tag: whatever a caller writes,
-    the parts before it stay what they are.
+    No JSON in it can hold a tag, and only its own closing tag follows the input text: so no caller's text can change
+    the parts before it.
     """
     parts = [
         f"<{name}>\n{_json_without_tags(values)}\n</{name}>"

@@ -1,4 +1,4 @@
-"""Steps whose work is Python code, run in the sandbox."""
+"""Runs steps of agents that are Python code, in the sandbox."""
 
 import asyncio
 import marshal
@@ -10,7 +10,7 @@ from backend import json_text
 from backend.json_text import JsonText
 from backend.runtime.agents import failures
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult, ValueReader
-from backend.runtime.agents.progress import MAX_DROPPED_BYTES, MAX_DROPPED_FRAMES, take_dropped, untimed
+from backend.runtime.agents.progress import MAX_DROPPED_BYTES, MAX_DROPPED_FRAMES, pause_clock, record_dropped
 from backend.runtime.agents.values import require_levels
 from backend.sandbox import Readable, Sandbox
 from backend.sandbox.frames import EndOfStepError, Frames, HostileFrameError
@@ -29,7 +29,7 @@ EXIT_SECONDS = 0.5
 MAX_SKIPPED = 10**9
 CONNECTOR_FIELDS = ("type", "bucket", "prefixes")
 INLINE_PARSE_BYTES = 4 * 1024
-"""The longest JSON that is parsed on the event loop: a step chooses what its own is like, and some takes long."""
+"""The longest JSON that is parsed on the event loop: a step may send JSON that takes long to parse."""
 
 # The kinds of frame that are allowed before the request is sent, with the most bytes of each.
 WHILE_STARTING: Final = {READY: 0}
@@ -38,10 +38,10 @@ WHILE_STARTING: Final = {READY: 0}
 async def run_python_step(
     sandbox: Sandbox, request: StepRequest, on_progress: OnProgress, read_value: ValueReader
 ) -> StepResult:
-    """Run the agent's `run(context)` in a sandbox of its own, within the environment's limits (DECISIONS.md §9).
+    """Runs the agent's `run(context)` in a sandbox of its own, within the environment's limits (DECISIONS.md §9).
 
     When this returns or raises, also by cancellation, every process of the step is dead and reaped. Raises StepFailed;
-    what `on_progress` raises passes through.
+    exceptions of `on_progress` pass through.
     """
     try:
         process = await sandbox.start(request.limits, Readable(request.inputs, request.files))
@@ -82,7 +82,7 @@ async def _run(
     try:
         async with asyncio.timeout(request.limits.timeout_seconds) as clock:
             await frames.send_request(_payload(process, request))
-            return await _converse(frames, request, outputs, untimed(on_progress, clock), read_value)
+            return await _converse(frames, request, outputs, pause_clock(on_progress, clock), read_value)
     except TimeoutError as error:
         if clock.expired():
             raise failures.time_limit(request.limits) from error
@@ -123,7 +123,7 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
 
 
 def _while_running(limits: StepDataLimits) -> Mapping[int, int]:
-    """The kinds of frame that a step may send before its first file, with the most bytes of each."""
+    """Returns the kinds of frame that a step may send before its first file, with the most bytes of each."""
     return {
         PROGRESS: limits.event_bytes,
         DROPPED: MAX_DROPPED_BYTES,
@@ -137,7 +137,7 @@ def _while_running(limits: StepDataLimits) -> Mapping[int, int]:
 async def _converse(
     frames: Frames, request: StepRequest, outputs: OutputFolder, on_progress: OnProgress, read_value: ValueReader
 ) -> tuple[Any, Mapping[str, int]]:
-    """Read what the step sends until its result; returns that, and how many entries are no outputs, by kind."""
+    """Reads the step's frames until its result; returns that, and how many entries are not outputs, by kind."""
     allowed = _while_running(request.data_limits)
     skipped: Mapping[str, int] = {}
     dropped_frames = 0
@@ -158,7 +158,7 @@ async def _converse(
             dropped_frames += 1
             if dropped_frames > MAX_DROPPED_FRAMES:
                 raise HostileFrameError("the runner says less often how many events it dropped")
-            take_dropped(request.events, payload)
+            record_dropped(request.events, payload)
         else:
             if not request.events.admit(len(payload)):
                 raise HostileFrameError("more progress events than the runner lets through")
@@ -175,14 +175,14 @@ def _without(allowed: Mapping[int, int], *kinds: int) -> Mapping[int, int]:
 async def _parsed(
     parse_payload: Callable[Concatenate[bytes, P], T], payload: bytes, *args: P.args, **kwargs: P.kwargs
 ) -> T:
-    """What parsing gives, done on the loop only for a short payload; a step has one payload parsed at a time."""
+    """Returns what parsing returns, on the loop only for a short payload; a step has one payload parsed at a time."""
     if len(payload) > INLINE_PARSE_BYTES:
         return await asyncio.to_thread(parse_payload, payload, *args, **kwargs)
     return parse_payload(payload, *args, **kwargs)
 
 
 async def _result(payload: bytes, limits: StepDataLimits, read_value: ValueReader) -> Any:
-    """The value; where it is large, its text as it was read in a process that can be killed."""
+    """Returns the value; for a large one its text, after it was parsed in a process that can be killed."""
     await _parsed(require_levels, payload, limits.json_levels, "the return value")
     try:
         if len(payload) <= json_text.LARGEST_SHARED:

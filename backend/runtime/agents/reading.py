@@ -1,4 +1,4 @@
-"""Lets an agent that calls a model read files: bounded, text only, never outside of a folder."""
+"""Reads files for an agent that calls a model: bounded, text only, never outside of a folder."""
 
 import codecs
 import os
@@ -14,7 +14,7 @@ NOT_THERE: Final = {"error": "there is no such file"}
 
 
 def list_files(folders: Mapping[str, Path], prefix: str) -> dict[str, Any]:
-    """Path and size of each regular file whose path begins with `prefix`; the first part of a path names its folder."""
+    """Returns path and size of regular files whose path begins with `prefix`; a path's first part names its folder."""
     found = sorted(
         (path, size)
         for name, root in folders.items()
@@ -26,7 +26,7 @@ def list_files(folders: Mapping[str, Path], prefix: str) -> dict[str, Any]:
 
 
 def read_file(folders: Mapping[str, Path], path: str, offset: int) -> dict[str, Any]:
-    """Up to 64 KiB of a text file from a byte offset; see `text_part`."""
+    """Returns up to 64 KiB of a text file from a byte offset; see `text_part`."""
     first, _, rest = path.partition("/")
     root = folders.get(first)
     parts = rest.split("/")
@@ -44,7 +44,7 @@ def read_file(folders: Mapping[str, Path], path: str, offset: int) -> dict[str, 
 
 
 def text_part(data: bytes, offset: int, size: int) -> dict[str, Any]:
-    """Bytes from the offset of a file of `size` bytes as text, with the offset to read on from; no half characters."""
+    """Returns bytes from an offset of a file as text without half characters, and the offset of what follows."""
     if b"\0" in data:
         return {"error": "this is not a text file", "size_bytes": size}
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -67,7 +67,7 @@ def _open(root: Path, parts: list[str]) -> int:
     """Opens a regular file part by part, so that no link on the way is followed.
 
     Raises:
-        OSError: it is not there, or a link, or no regular file.
+        OSError: it does not exist, or is a link or another irregular file.
     """
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

@@ -1,4 +1,4 @@
-"""Which runner serves which type of agent."""
+"""The runners of agents, by type."""
 
 from collections.abc import Mapping
 
@@ -10,11 +10,11 @@ RUNNERS: Mapping[str, AgentRunner] = {
     "python": lambda deps, request, on_progress: run_python_step(deps.sandbox, request, on_progress, deps.read_value),
     "llm": lambda deps, request, on_progress: run_llm_step(deps.models, deps.check_answer, request, on_progress),
 }
-"""Every agent type of this release with what runs it."""
+"""The agent types of this release."""
 
 
 async def run_step(deps: AgentDeps, request: StepRequest, on_progress: OnProgress) -> StepResult:
-    """Run a step by the runner of its agent's type; raises StepFailed, also for a type that has none."""
+    """Runs a step by the runner of its agent's type; raises StepFailed, also for a type that has none."""
     agent_type = request.agent["type"]
     runner = RUNNERS.get(agent_type)
     if runner is None:

@@ -12,7 +12,7 @@ Tool = Callable[..., Awaitable[dict[str, Any]]]
 
 
 def tools_of(declared: Iterable[str], request: StepRequest, secrets: Secrets) -> list[Tool]:
-    """The functions behind the declared tools; the model is shown their names, parameters and docstrings.
+    """Returns the functions of the declared tools; the model sees their names, parameters and docstrings.
 
     `secrets` are for the connectors that name one.
     """

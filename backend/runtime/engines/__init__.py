@@ -1,1 +1,1 @@
-"""Engines execute segments; the tables stay the truth."""
+"""Engines, which execute segments; the state that counts is in the tables."""

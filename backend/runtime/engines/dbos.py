@@ -1,7 +1,7 @@
-"""Segments on DBOS: handed out to worker processes by its queue on PostgreSQL. (DESIGN.md, 6).
+"""The engine on DBOS, whose queue on PostgreSQL hands segments to worker processes. (DESIGN.md, 6).
 
-A DBOS workflow is one segment, its id the segment's, so handing one over twice is harmless. What DBOS keeps counts for
-nothing: the tables say what runs, and a segment that was interrupted is never taken up again.
+Each segment is one DBOS workflow of the same id, so handing a segment over twice has no effect. The state that DBOS
+keeps does not count: the tables say what runs, and an interrupted segment is never resumed.
 """
 
 import logging
@@ -22,7 +22,7 @@ _POLL_SECONDS: Final = 0.1
 
 
 class DbosQueue:
-    """The engine of a process that executes nothing: it only hands over. `url` is the database's."""
+    """The engine of a process that executes nothing itself and only fills the queue; `url` is the database's."""
 
     def __init__(self, url: str) -> None:
         self._client = DBOSClient(
@@ -30,14 +30,14 @@ class DbosQueue:
         )
 
     def stop(self) -> None:
-        """Ends the connections."""
+        """Closes the connections."""
         self._client.destroy()
 
     def submit(self, segment_id: str) -> None:
         """Puts a segment into the queue; see `Engine.submit`.
 
         Raises:
-            Exception: it could not be put there, as before the first worker ever ran.
+            Exception: it could not be added, as before the first worker ever ran.
         """
         self._client.enqueue(
             {
@@ -51,20 +51,20 @@ class DbosQueue:
         )
 
     def cancel(self, segment_id: str) -> None:
-        """The worker that executes it looks for itself."""
+        """Does nothing: the worker that executes the segment looks at its run's row by itself."""
 
     def executes(self, segment_id: str) -> bool:  # noqa: ARG002 - the same for every segment
-        """Nothing is executed here."""
+        """Returns False: nothing is executed here."""
         return False
 
     @property
     def generation(self) -> int:
-        """The queue is durable and drops nothing."""
+        """Always the same: the queue is durable and loses nothing."""
         return 0
 
 
 class DbosWorker:
-    """Takes segments from the queue and has the local engine execute them, up to `most` at once."""
+    """Takes segments from the queue for the local engine, up to `most` at once."""
 
     def __init__(self, url: str, owner: str, engine: LocalEngine, most: int) -> None:
         self._engine = engine
@@ -73,7 +73,7 @@ class DbosWorker:
             "name": _NAME,
             "system_database_url": url,
             "application_version": _APPLICATION_VERSION,
-            # Of this process alone, so that DBOS never takes up what another one left.
+            # Unique to this process, so that DBOS never resumes what another one left.
             "executor_id": owner,
             "max_executor_threads": most + 4,
             "console_log_level": "ERROR",
@@ -81,7 +81,7 @@ class DbosWorker:
         }
 
     def start(self) -> None:
-        """Begins to take segments. Not for a thread with an event loop: DBOS would move into it."""
+        """Starts to take segments. Not to be called in a thread with an event loop, which DBOS would use."""
         DBOS(config=self._config)  # type: ignore[arg-type]  # the keys are those of its typed dictionary
 
         @DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=0, serialization_type=WorkflowSerializationFormat.PORTABLE)
@@ -93,5 +93,5 @@ class DbosWorker:
         DBOS.register_queue(_QUEUE, worker_concurrency=self._most, polling_interval_sec=_POLL_SECONDS)
 
     def stop(self, grace_seconds: float) -> None:
-        """Takes none any more, and gives those that run so long to end by themselves."""
+        """Takes no more segments, and gives those that run so long to end by themselves."""
         DBOS.destroy(destroy_registry=True, workflow_completion_timeout_sec=round(grace_seconds))

@@ -1,27 +1,27 @@
-"""What the runtime asks of an engine."""
+"""The port of the engines that execute segments."""
 
 from typing import Protocol
 
 
 class Engine(Protocol):
-    """Executes segments by id. It keeps no state that counts: whatever it forgets, the tables still hold."""
+    """Executes segments by id. It keeps no state of its own that counts: what it loses is still in the tables."""
 
     def submit(self, segment_id: str) -> None:
-        """Has a queued segment executed soon; doing so twice is harmless. Does not wait for it; from any thread.
+        """Executes a queued segment soon, once however often it is submitted. Does not wait for it; from any thread.
 
         Raises:
-            Exception: it was not taken, and is to be submitted again.
+            Exception: it was not accepted, and must be submitted again.
         """
 
     def cancel(self, segment_id: str) -> None:
-        """Has a running segment kill its steps and close its run, for the reason that the run's row gives.
+        """Makes a running segment kill its steps and close its run, with the outcome that the run's row says.
 
-        Nothing happens where the engine does not execute it. Does not wait; from any thread; twice is harmless.
+        Does nothing where the engine does not execute it. Does not wait; from any thread; may be repeated.
         """
 
     def executes(self, segment_id: str) -> bool:
-        """Whether the engine has the segment, and so is the one to record its end; from any thread."""
+        """Returns whether the engine has the segment, and so will record its end; from any thread."""
 
     @property
     def generation(self) -> int:
-        """Another number whenever the engine may have dropped segments that it had taken; from any thread."""
+        """A number that changes whenever the engine may have lost segments that it had accepted; from any thread."""

@@ -1,4 +1,4 @@
-"""The embedded engine: segments as tasks on an event loop of its own, in one long-lived thread. (DESIGN.md, 6)."""
+"""The embedded engine: segments are tasks on an event loop in a thread of its own. (DESIGN.md, 6)."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ from backend.runtime.execution.segment_context import SegmentContext
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A segment that was submitted and has not ended, with those who wait for its end."""
+    """A submitted segment that has not ended, with the futures that wait for its end."""
 
     segment: Segment
     waiters: "list[Future[None]]" = field(default_factory=list)
@@ -23,7 +23,7 @@ class _Entry:
 class LocalEngine:
     """Executes segments in this process; `on_free` is called whenever one has ended.
 
-    A lock guards which segments there are and whether more are taken. Tasks belong to the loop's thread alone.
+    A lock guards the segments and whether more are accepted. Tasks belong to the loop's thread alone.
     """
 
     def __init__(self, context: SegmentContext, on_free: Callable[[], None]) -> None:
@@ -34,7 +34,7 @@ class LocalEngine:
         self._segments: dict[str, _Entry] = {}
         self._closed = False
         self._aborted = asyncio.Event()
-        # Held here: the loop itself forgets tasks that nobody holds.
+        # References to the tasks, because the loop itself holds none.
         self._tasks: set[asyncio.Task[None]] = set()
         self._thread = threading.Thread(target=self._loop.run_forever, name="segments", daemon=True)
 
@@ -43,21 +43,21 @@ class LocalEngine:
         self._thread.start()
 
     def stop(self, grace_seconds: float) -> None:
-        """Takes no more segments, gives those there are so long to end by themselves, then ends them as orphaned."""
+        """Accepts no more segments, gives the present ones so long to end, then ends them as orphaned."""
         with self._lock:
             self._closed = True
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self._drain(grace_seconds), self._loop).result()
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
-        # Else a start failed before it came to this, and nothing would ever run on the loop.
+        # Otherwise a start failed before this thread, and nothing would ever run on the loop.
         with self._lock:
             self._loop.close()
 
     def abort(self) -> None:
-        """Takes no more segments and ends those there are, within the grace of a `stop` too.
+        """Accepts no more segments and ends the present ones, also during the grace of a `stop`.
 
-        Does not wait; from any thread; again, and after a stop, is harmless.
+        Does not wait; from any thread; may be repeated, also after a stop.
         """
         with self._lock:
             self._closed = True
@@ -65,7 +65,7 @@ class LocalEngine:
                 self._loop.call_soon_threadsafe(self._abort)
 
     def submit(self, segment_id: str) -> None:
-        """Has a queued segment executed; see `Engine.submit`.
+        """Executes a queued segment soon; see `Engine.submit`.
 
         Raises:
             RuntimeError: the engine was stopped.
@@ -74,14 +74,14 @@ class LocalEngine:
             self._entry(segment_id)
 
     def execute(self, segment_id: str) -> Future[None]:
-        """As `submit`; the future is done once the segment has ended."""
+        """Submits a segment; returns a future that is done once the segment has ended. Raises as `submit`."""
         ended: Future[None] = Future()
         with self._lock:
             self._entry(segment_id).waiters.append(ended)
         return ended
 
     def cancel(self, segment_id: str) -> None:
-        """Has a segment end; see `Engine.cancel`."""
+        """Ends a segment; see `Engine.cancel`."""
         with self._lock:
             entry = self._segments.get(segment_id)
             # The loop is open as long as there is a segment.
@@ -89,23 +89,23 @@ class LocalEngine:
                 self._loop.call_soon_threadsafe(entry.segment.stop)
 
     def executes(self, segment_id: str) -> bool:
-        """Whether the segment goes on here; see `Engine.executes`."""
+        """Returns whether the segment is executed here; see `Engine.executes`."""
         with self._lock:
             return segment_id in self._segments
 
     @property
     def running(self) -> int:
-        """How many segments go on here; from any thread."""
+        """How many segments are executed here; from any thread."""
         with self._lock:
             return len(self._segments)
 
     @property
     def generation(self) -> int:
-        """Always the same: only an engine that has ended drops segments; see `Engine.generation`."""
+        """Always the same: only an engine that has ended loses segments; see `Engine.generation`."""
         return 0
 
     def _entry(self, segment_id: str) -> _Entry:
-        """The segment's entry, made where there is none; with the lock held."""
+        """Returns the segment's entry, added where there is none; the caller holds the lock."""
         if self._closed:
             raise RuntimeError("the engine was stopped")
         entry = self._segments.get(segment_id)
@@ -135,7 +135,7 @@ class LocalEngine:
         self._aborted.set()
 
     async def _drain(self, grace_seconds: float) -> None:
-        """Begun once the engine is closed: every segment there will be has its task by now."""
+        """Waits for the segments to end; called once the engine is closed, when every segment has its task."""
         if self._tasks:
             aborted = asyncio.create_task(self._aborted.wait())
             ended = asyncio.ensure_future(asyncio.wait(self._tasks.copy()))

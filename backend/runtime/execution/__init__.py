@@ -1,1 +1,1 @@
-"""Executes segments: leases, steps, results, and the journal that makes them durable."""
+"""Executes segments: leases, steps, results, and the journal that records them."""

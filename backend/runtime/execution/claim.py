@@ -1,4 +1,4 @@
-"""The first act of a segment: the compare-and-set that takes it, and what it then works from."""
+"""Claims a segment for execution, and loads what its execution needs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +18,10 @@ from backend.workflows.terms_cache import load_terms
 
 @dataclass(frozen=True, slots=True)
 class ClaimedSegment:
-    """A segment that is this process's to execute; `first` where it is its run's first.
+    """A segment that this process has claimed; `first` where it is its run's first.
 
-    `redaction` is None where the run's PII policy is off. `decisions` are the decided approvals that it goes on from
-    and is still to tell.
+    `redaction` is None where the run's PII policy is off. `decisions` are the decided approvals that it continues from
+    and that no event records yet.
     """
 
     run_id: str
@@ -35,10 +35,10 @@ class ClaimedSegment:
     decisions: list[Any]
 
 
-def begin(context: SegmentContext, segment_id: str) -> ClaimedSegment | None:
-    """Takes a queued segment; None when it is not to be executed: somebody else took it, or its run is over.
+def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegment | None:
+    """Claims a queued segment; returns None where another process has claimed it, or its run is over.
 
-    Handing a segment over twice is harmless for that reason. A launch that meets a licence on hold fails its run.
+    So handing a segment over twice is harmless. The first segment of a run fails it where the licence is on hold.
     """
 
     def read(tx: Tx) -> tuple[str, WorkflowTerms] | None:

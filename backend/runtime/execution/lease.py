@@ -1,7 +1,7 @@
-"""A process's lease: while it holds it, what it executes is its own. (DESIGN.md, 6).
+"""The lease of a process that executes segments beside others. (DESIGN.md, 6).
 
-Others orphan what a process without one was executing. So a process that cannot renew must have ended its steps by
-then: it gives up a little earlier than they do.
+Other processes close the runs of a process without a lease as orphaned. So a process that cannot renew its lease must
+have ended its steps before that: it gives up a little before the lease ends.
 """
 
 import logging
@@ -69,9 +69,9 @@ class Lease:
             thread.start()
 
     def other_worker_host(self) -> str | None:
-        """The host of another process that executes runs of this database, if any: one that renews its lease.
+        """Returns the host of another process that executes runs of this database, if any: one that renews its lease.
 
-        What an earlier process left is not renewed; where there is a lease, that takes six seconds to see.
+        An earlier process may have left a lease, which nobody renews; telling them apart takes six seconds.
         """
         end = time.monotonic() + _OTHER_WORKER_HOST_SECONDS
         first = self._others()
@@ -86,12 +86,12 @@ class Lease:
         return {row.owner: (row.host, row.lease_until) for row in rows if row.owner != self._owner}
 
     def drain(self) -> None:
-        """Tells everybody that this process takes nothing new; it goes on with what it has."""
+        """Marks the lease as of a process that takes nothing new and goes on with what it has."""
         self._draining = True
         self._renew()
 
     def stop(self) -> None:
-        """Gives the lease back, once nothing is executed any more; again is harmless."""
+        """Gives the lease back, once nothing is executed any more; may be repeated."""
         self._ended.set()
         for thread in self._threads:
             if thread.is_alive():
@@ -106,11 +106,11 @@ class Lease:
             self._renew()
 
     def _watch(self) -> None:
-        """Not the thread that renews, which may wait long for a database that is away."""
+        """Looks for a lost lease, apart from the thread that renews, which may wait long for the database."""
         while not self._ended.wait(_WATCHED_EVERY_SECONDS):
             if self._gone or time.monotonic() - self._renewed > _GIVEN_UP_AFTER_SECONDS:
                 metrics.LEASES_LOST.add()
-                _LOG.error("The lease of %s was lost: its steps are ended", self._owner)
+                _LOG.error("The lease of %s was lost; its steps are killed", self._owner)
                 self._on_lost()
                 return
 
@@ -124,7 +124,7 @@ class Lease:
                     lambda tx: workers_sql.renew(tx, self._owner, until, draining=self._draining),
                     lock_key=f"worker {self._owner}",
                 )
-            except Exception:  # noqa: BLE001 - whatever it was may pass before the lease ends
+            except Exception:  # noqa: BLE001 - the cause may pass before the lease ends
                 metrics.LEASE_RENEWALS.add("failed")
                 _LOG.warning("The lease of %s could not be renewed", self._owner, exc_info=True)
                 return

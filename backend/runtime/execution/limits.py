@@ -1,4 +1,4 @@
-"""What an execution environment allows a step. (SPEC.md, Workflow and resource limits)."""
+"""The limits that an execution environment sets for a step. (SPEC.md, Workflow and resource limits)."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from backend.workflows.terms import DEFAULT_ENVIRONMENT, StepTerms
 
 
 def limits_of(environment: Definition, outputs: OutputLimits) -> Limits:
-    """The limits of a step in this environment, and of what it may leave."""
+    """Returns the limits of a step in this environment, its output files included."""
     return Limits(
         environment["memory_mb"],
         environment["timeout_seconds"],
@@ -21,7 +21,7 @@ def limits_of(environment: Definition, outputs: OutputLimits) -> Limits:
 
 
 def memory_of(step: StepTerms) -> int:
-    """The megabytes that a step holds while it runs; what a model does is done in no sandbox and needs none."""
+    """Returns the megabytes that a step holds while it runs; a model's work runs in no sandbox and needs none."""
     if step.agent is None or step.agent["type"] != "python":
         return 0
     return int(step.environment["memory_mb"])

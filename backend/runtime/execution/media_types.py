@@ -23,7 +23,7 @@ _OF_ENCODING: Final = {"gzip": "application/gzip", "bzip2": "application/x-bzip2
 
 
 def media_type(path: str) -> str:
-    """`application/octet-stream` where the name does not tell."""
+    """Returns the media type, `application/octet-stream` where the name does not show it."""
     # Not a URL: a colon in a file's name is only a character.
     found, encoding = _TYPES.guess_type("x/" + path.rpartition("/")[2])
     if encoding is not None:

@@ -1,4 +1,4 @@
-"""How much memory this process may give its steps where the settings do not say it."""
+"""The default of the memory that this process gives its steps."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,15 +10,15 @@ LARGEST_STEP_MB: Final = 3_008
 
 
 def default_memory_mb(root: Path = Path("/")) -> int:
-    """Three quarters of what the process may use; the rest is for itself and for what steps write into memory.
+    """Returns three quarters of what the process may use; the rest is for itself and for files of steps in memory.
 
-    Never less than the largest step asks for, so that every step may run, if need be alone.
+    At least what the largest step may ask for, so that every step can run, if need be alone.
     """
     return max(LARGEST_STEP_MB, usable_mb(root) * 3 // 4)
 
 
 def usable_mb(root: Path = Path("/")) -> int:
-    """The memory of the machine, or less where a control group of the process, version 1 or 2, has a limit."""
+    """Returns the memory of the machine, or less where a control group of the process, version 1 or 2, has a limit."""
     return min(_machine(root), *_limits(root)) >> 20
 
 
@@ -31,7 +31,7 @@ def _machine(root: Path) -> int:
 
 
 def _limits(root: Path) -> Iterator[int]:
-    """The limits of the process's groups and of all groups above them; in a container those that it can see."""
+    """Yields the limits of the process's groups and of all groups above them; in a container those that it can see."""
     yield 1 << 62
     with suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():

@@ -1,4 +1,4 @@
-"""Why a run ends other than by its own steps, worded for the person who reads it. (SPEC.md, Failure codes)."""
+"""Outcomes of runs that do not follow from their steps, with messages for the caller. (SPEC.md, Failure codes)."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -46,13 +46,13 @@ LICENSE_UNAVAILABLE: Final = Outcome(
 
 
 def time_limit(max_run_hours: float) -> Outcome:
-    """A run that reached its time limit, approvals included."""
+    """Returns the outcome of a run that reached its time limit, which counts the wait for approvals."""
     message = f"The run reached its time limit of {max_run_hours:g} hours."
     return Outcome(RunStatus.FAILED, failure_codes.WALL_CLOCK_LIMIT_REACHED, message)
 
 
 def reason_to_stop(run: Any, now: int) -> Outcome | None:
-    """Why a run that has begun should end now, by its row; None where nothing says so."""
+    """Returns the outcome with which a started run must end now, by its row; None where it may go on."""
     if run.cancel_requested_at is not None:
         return CANCEL
     if run.max_run_hours is None or run.started_at is None or now < run.started_at + run.max_run_hours * HOUR_MS:

@@ -1,4 +1,4 @@
-"""What comes before the steps of a segment: decisions are told, inputs copied in, and both swept. (DECISIONS.md, 5)."""
+"""Prepares a segment's steps: records decisions, copies inputs in, and sweeps both. (DECISIONS.md, 5)."""
 
 import asyncio
 import logging
@@ -20,9 +20,9 @@ from backend.runtime.execution.outcomes import Outcome
 from backend.runtime.execution.run_redaction import INPUTS, STEPS, Found
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.segment_journal import SegmentJournal
-from backend.runtime.execution.stopping import StoppedError, Stopping
+from backend.runtime.execution.stop_signal import StoppedError, StopSignal
 from backend.runtime.inputs.s3_prefix import InputError, materialise_all
-from backend.runtime.inputs.swept import sweep_inputs
+from backend.runtime.inputs.sweeping import sweep_inputs
 from contract.failure_codes import INPUT_MATERIALISATION_FAILED, INVARIANT_BLOCKED
 
 _LOG = logging.getLogger(__name__)
@@ -32,29 +32,29 @@ T = TypeVar("T")
 
 
 class StepInputs(NamedTuple):
-    """What the steps get to see of how the run was started."""
+    """The parameters and the input text as steps see them."""
 
     parameters: Mapping[str, Any]
     input_text: str | None
 
 
 async def prepare(
-    context: SegmentContext, claimed: ClaimedSegment, journal: SegmentJournal, stopping: Stopping
+    context: SegmentContext, claimed: ClaimedSegment, journal: SegmentJournal, stop_signal: StopSignal
 ) -> StepInputs | None:
-    """Readies the inputs on disk; None where they cannot be had, and the run is closed.
+    """Prepares the inputs; returns None where that fails, with the run closed.
 
     Raises:
         StoppedError: the segment is to end.
-        SegmentEndedError: the run was closed by somebody else.
+        SegmentEndedError: another process closed the run.
     """
-    preparation = _Preparation(context, claimed, journal, stopping)
-    if await preparation.told() and await preparation.copied():
-        return await preparation.swept()
+    preparation = _Preparation(context, claimed, journal, stop_signal)
+    if await preparation.record_decisions() and await preparation.copy_inputs():
+        return await preparation.sweep_inputs()
     return None
 
 
 def inputs_folder(context: SegmentContext, claimed: ClaimedSegment) -> Path | None:
-    """Where the inputs are; None where the run was given none."""
+    """Returns the folder of the copied inputs; None where the run has none."""
     given = any(declared.parameter in claimed.parameters for declared in claimed.terms.inputs)
     return context.inputs_of_run(claimed.run_id) if given else None
 
@@ -66,21 +66,23 @@ def remove_folder(context: SegmentContext, run_id: str) -> None:
 
 class _Preparation:
     def __init__(
-        self, context: SegmentContext, claimed: ClaimedSegment, journal: SegmentJournal, stopping: Stopping
+        self, context: SegmentContext, claimed: ClaimedSegment, journal: SegmentJournal, stop_signal: StopSignal
     ) -> None:
         self._context = context
         self._claimed = claimed
         self._journal = journal
-        self._stopping = stopping
+        self._stop_signal = stop_signal
 
-    async def told(self) -> bool:
-        """Tells what people decided, with their words as they were swept; False where they cannot be."""
+    async def record_decisions(self) -> bool:
+        """Records people's decisions with their swept comments; returns False where the sweep failed."""
         claimed, redaction = self._claimed, self._claimed.redaction
         if redaction is None or not claimed.decisions:
             return True
         comments = [decision.comment for decision in claimed.decisions]
-        if (stage := redaction.stage_of_words) is not None:
-            swept = await self._swept(lambda halt: redaction.value(comments, halt), "What was said of an approval")
+        if (stage := redaction.message_stage) is not None:
+            swept = await self._sweep_or_close(
+                lambda halt: redaction.value(comments, halt), "What was said of an approval"
+            )
             if swept is None:
                 return False
             comments, counts = swept
@@ -90,8 +92,8 @@ class _Preparation:
         await self._journal.record()
         return True
 
-    async def copied(self) -> bool:
-        """Whether the run goes on: it is closed where its inputs cannot be copied in."""
+    async def copy_inputs(self) -> bool:
+        """Copies the inputs in; returns False where that failed, with the run closed."""
         context, claimed = self._context, self._claimed
         folder = inputs_folder(context, claimed)
         if folder is None or not claimed.first:
@@ -101,14 +103,16 @@ class _Preparation:
             lambda: materialise_all(claimed.terms.inputs, claimed.parameters, folder, halt, context.secrets)
         )
         try:
-            manifest = await self._stopping.or_result(copying)
+            manifest = await self._stop_signal.result_of(copying)
         except StoppedError:
             halt.set()
             self._clean_up_after(copying)
             raise
         except InputError as error:
             await self._journal.close(
-                Outcome(RunStatus.FAILED, INPUT_MATERIALISATION_FAILED, await self._worded(str(error), "The inputs"))
+                Outcome(
+                    RunStatus.FAILED, INPUT_MATERIALISATION_FAILED, await self._swept_message(str(error), "The inputs")
+                )
             )
             return False
         text = json_text.write(manifest)
@@ -120,15 +124,15 @@ class _Preparation:
         await self._journal.record(lambda tx, _: sql.set_manifest(tx, claimed.run_id, text))
         return True
 
-    async def swept(self) -> StepInputs | None:
-        """What the steps may see; None where it cannot be swept, and the run is closed."""
+    async def sweep_inputs(self) -> StepInputs | None:
+        """Returns what the steps may see; None where the sweep failed, with the run closed."""
         context, claimed, redaction = self._context, self._claimed, self._claimed.redaction
         if redaction is None or not redaction.covers(INPUTS):
             return StepInputs(claimed.parameters, claimed.input_text)
         if claimed.first:
             claimed.step_states.changes.event("redaction.started", stage=INPUTS)
             await self._journal.record()
-        found = await self._swept(
+        found = await self._sweep_or_close(
             lambda halt: sweep_inputs(redaction, claimed, inputs_folder(context, claimed), halt), "The inputs", INPUTS
         )
         if found is None:
@@ -143,30 +147,32 @@ class _Preparation:
             )
             await self._journal.record(lambda tx, _: sql.set_redaction_status(tx, claimed.run_id, INPUTS, COMPLETED))
         elif counts.model_calls or counts.model_skipped:
-            # What is found was counted at the first time.
+            # The values found were counted in the first segment.
             asked = Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped)
             claimed.step_states.changes.redacted.append(Found(INPUTS, asked))
         return StepInputs(parameters, input_text)
 
-    async def _worded(self, message: str, what: str) -> str:
-        """Why the run ends, as it may be told; an event never changes."""
+    async def _swept_message(self, message: str, what: str) -> str:
+        """Returns a message as an event may hold it, for an event never changes."""
         redaction = self._claimed.redaction
-        if redaction is None or (stage := redaction.stage_of_words) is None:
+        if redaction is None or (stage := redaction.message_stage) is None:
             return message
         try:
-            swept, counts = await self._or_stopped(lambda halt: redaction.value(message, halt))
+            swept, counts = await self._in_stoppable_thread(lambda halt: redaction.value(message, halt))
         except RedactionError:
             return f"{what} cannot be had, and why could not be swept for personal data."
         self._claimed.step_states.changes.redacted.append(Found(stage, counts))
         return str(swept)
 
-    async def _swept(self, sweep: Callable[[threading.Event], T], what: str, stage: str | None = None) -> T | None:
-        """What a sweep gives; None where it failed, and the run was closed for it, with the stage."""
+    async def _sweep_or_close(
+        self, sweep: Callable[[threading.Event], T], what: str, stage: str | None = None
+    ) -> T | None:
+        """Returns what a sweep returns; None where it failed, with the run closed and the stage marked as failed."""
         run_id = self._claimed.run_id
         try:
-            return await self._or_stopped(sweep)
+            return await self._in_stoppable_thread(sweep)
         except (RedactionError, OSError) as error:
-            _LOG.exception("%s could not be swept for run %s", what, run_id)
+            _LOG.exception("%s of run %s could not be swept", what, run_id)
             why = error if isinstance(error, RedactionError) else error.strerror
             if stage is not None:
                 await self._journal.record(lambda tx, _: sql.set_redaction_status(tx, run_id, stage, SWEEP_FAILED))
@@ -174,18 +180,18 @@ class _Preparation:
             await self._journal.close(Outcome(RunStatus.FAILED, INVARIANT_BLOCKED, message))
             return None
 
-    async def _or_stopped(self, sweep: Callable[[threading.Event], T]) -> T:
+    async def _in_stoppable_thread(self, sweep: Callable[[threading.Event], T]) -> T:
         halt = threading.Event()
         sweeping = self._context.in_slow_thread(lambda: sweep(halt))
         try:
-            return await self._stopping.or_result(sweeping)
+            return await self._stop_signal.result_of(sweeping)
         except StoppedError:
             halt.set()
             self._clean_up_after(sweeping)
             raise
 
     def _clean_up_after(self, work: asyncio.Future[Any]) -> None:
-        """The run ends now, and the thread that works for it later: what it still writes goes after it."""
+        """Removes the run's folder after the work, whose thread may end after the run and write until then."""
         context, run_id = self._context, self._claimed.run_id
 
         def clean_up(done: asyncio.Future[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Stores what a step wrote into its output folder, so that its outputs can be recorded. (DECISIONS.md, 5)."""
+"""Stores the files of a step's output folder as objects, before its outputs are recorded. (DECISIONS.md, 5)."""
 
 import logging
 import threading
@@ -15,12 +15,12 @@ _LOG = logging.getLogger(__name__)
 
 
 def store_outputs(objects: ObjectStore, run_id: str, step: str, folder: Path, halt: threading.Event) -> list[NewOutput]:
-    """Stores every file below `folder`, durable on return; one output for each, by path.
+    """Stores every file below `folder`, durable on return; returns one output for each, by path.
 
-    No file is begun once `halt` is set.
+    Starts no file once `halt` is set.
 
     Raises:
-        OSError: the store could not take a file; those before it are discarded.
+        OSError: the store did not take a file; those before it are discarded.
     """
     stored: list[NewOutput] = []
     try:
@@ -35,14 +35,14 @@ def store_outputs(objects: ObjectStore, run_id: str, step: str, folder: Path, ha
 
 
 def discard(objects: ObjectStore, outputs: Iterable[NewOutput]) -> None:
-    """Removes the bytes of outputs that no row will name; what the store keeps goes with the run's erasure."""
+    """Removes the objects of outputs that no row will name; those it cannot remove go with the run's erasure."""
     for output in outputs:
         try:
             objects.delete(output.object_key)
         except OSError:
-            # One that is silent must not be waited for once more for each of the rest.
+            # A silent store must not be waited for once for each of the others.
             _LOG.exception(
-                "Object %s and what comes after it stay stored, though nothing names them", output.object_key
+                "Object %s and those after it could not be removed, and nothing names them", output.object_key
             )
             return
 
@@ -54,5 +54,5 @@ def _store(objects: ObjectStore, run_id: str, step: str, file: Path, relative: s
 
 
 def new_output(run_id: str, output_id: str, path: str, step: str | None, size: int, sha256: str) -> NewOutput:
-    """An output whose bytes are stored under its id."""
+    """Returns an output whose object is stored under its id."""
     return NewOutput(output_id, run_id, path, step, media_type(path), size, sha256, object_key(run_id, output_id))

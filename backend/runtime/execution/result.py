@@ -20,7 +20,7 @@ SUMMARY: Final = "summary_markdown"
 
 
 class StoredResult(NamedTuple):
-    """What a run shows of a result, the output that holds it, and what the run is warned of."""
+    """A result as the run shows it, the output that holds it, and warnings."""
 
     result: RunResult
     output: NewOutput
@@ -32,10 +32,10 @@ def make_result(
 ) -> StoredResult:
     """Stores the value, JSON text, as `result.json`.
 
-    `mismatch` is what of it does not fit its schema, and `summary` the summary that it carries, if any.
+    `mismatch` says how it does not fit its schema, and `summary` is the summary that it carries, if any.
 
     Raises:
-        OSError: the store could not take it.
+        OSError: the store did not take it.
     """
     output_id = new_id("out")
     size, sha256 = objects.put_bytes(object_key(run_id, output_id), value.encode())
@@ -53,21 +53,21 @@ def make_result(
 
 
 def inline_result(text: str) -> str | None:
-    """The result as a run shows it: JSON text up to 262,144 bytes."""
+    """Returns JSON text of up to 262,144 bytes, which a run shows; None for longer text."""
     return text if len(text.encode()) <= LARGEST_INLINE_BYTES else None
 
 
 def may_carry_summary(value: str) -> bool:
-    """Whether a value, JSON text, may carry a summary: the name stands in the text as it is, or not at all."""
+    """Returns whether a value, JSON text, may carry a summary; the text is searched for the member's name."""
     return value.startswith("{") and f'"{SUMMARY}"' in value
 
 
 def carried_summary(value: Any) -> str | None:
-    """The summary that a value carries, of any length."""
+    """Returns the summary that a value carries, of any length."""
     summary = value.get(SUMMARY) if isinstance(value, dict) else None
     return summary if isinstance(summary, str) else None
 
 
 def summary_warnings(summary: str | None) -> list[str]:
-    """What a run is warned of for its summary: one beyond the bound is only in `result.json`."""
+    """Returns the warning about a summary beyond the bound, which only `result.json` holds."""
     return [] if summary is None or inline_result(summary) is not None else [SUMMARY_TOO_LONG]

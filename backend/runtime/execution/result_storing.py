@@ -1,4 +1,4 @@
-"""Judges the result of a run by its schema, and stores it, while the segment may be stopped."""
+"""Judges the result of a run by its schema and stores it, until the segment is stopped."""
 
 import asyncio
 
@@ -9,22 +9,22 @@ from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.promotion import discard
 from backend.runtime.execution.result import SUMMARY, StoredResult, carried_summary, make_result, may_carry_summary
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.execution.stopping import StoppedError, Stopping
+from backend.runtime.execution.stop_signal import StoppedError, StopSignal
 
 
 async def store_result(
-    context: SegmentContext, claimed: ClaimedSegment, stopping: Stopping, value: str
+    context: SegmentContext, claimed: ClaimedSegment, stop_signal: StopSignal, value: str
 ) -> StoredResult:
     """Judges and stores a result, JSON text.
 
     Raises:
-        StoppedError: the segment is to end; neither goes on.
+        StoppedError: the segment is to stop; neither goes on.
         JudgeUnavailableError: it could not be judged.
-        OSError: the store could not take it.
+        OSError: the store did not take it.
     """
     storing = asyncio.create_task(_judge_and_store(context, claimed, value))
     try:
-        return await stopping.or_result(storing)
+        return await stop_signal.result_of(storing)
     except StoppedError:
         storing.cancel()
         # Once the run is closed it may be erased, and nothing may be stored for it after that.
@@ -36,18 +36,18 @@ async def _judge_and_store(context: SegmentContext, claimed: ClaimedSegment, val
     schema, mismatch = claimed.terms.result_schema, None
     if schema is not None:
         mismatch = await retries.RESOURCE.run(
-            lambda: context.halted_with(
+            lambda: context.in_halting_thread(
                 lambda halt: context.schemas.mismatch(schema, value, "result", owner=claimed.key_id, halt=halt)
             ),
             f"Judging the result of run {claimed.run_id}",
         )
     summary = await _summary(context, claimed, value)
     return await retries.RESOURCE.run(
-        lambda: context.halted_with(
+        lambda: context.in_halting_thread(
             lambda _: make_result(context.objects, claimed.run_id, value, mismatch, summary),
             undo=lambda made: discard(context.objects, [made.output]),
         ),
-        f"The result of run {claimed.run_id}",
+        f"Storing the result of run {claimed.run_id}",
     )
 
 
@@ -58,7 +58,7 @@ async def _summary(context: SegmentContext, claimed: ClaimedSegment, value: str)
     if not isinstance(parsed, JsonText):
         return carried_summary(parsed)
     return await retries.RESOURCE.run(
-        lambda: context.halted_with(
+        lambda: context.in_halting_thread(
             lambda halt: context.schemas.member(value, SUMMARY, owner=claimed.key_id, halt=halt)
         ),
         f"Reading the result of run {claimed.run_id}",

@@ -1,4 +1,4 @@
-"""The sweeps of a run while it goes: what its steps are given, hand on and say. (docs/redaction.md)."""
+"""The sweeps of a run in progress: of inputs, of what steps hand on, and of messages. (docs/redaction.md)."""
 
 import shutil
 import threading
@@ -19,7 +19,7 @@ OUTPUTS: Final = "outputs"
 
 
 class Found(NamedTuple):
-    """What a sweep for a stage found."""
+    """The counts of a sweep for one stage."""
 
     stage: str
     counts: Counts
@@ -35,7 +35,7 @@ _REASONS: Final[Mapping[str, str]] = {
 
 
 def sweep_warning(outcome: FileOutcome, name: str, limit: str, expanded_mb: int) -> str | None:
-    """The warning for a file, by its swept name, that was not swept in full; None where there is nothing to say."""
+    """Returns the warning for a file, by its swept name, that was not swept in full; None for one that was."""
     if outcome.reason == OVER_LIMIT:
         return over_limit_warning(name, limit, outcome.withheld)
     if outcome.reason == SWEEP_FAILED:
@@ -49,15 +49,15 @@ def sweep_warning(outcome: FileOutcome, name: str, limit: str, expanded_mb: int)
 
 
 def over_limit_warning(name: str, limit: str, withheld: bool) -> str:
-    """The warning for a file, by its swept name, whose sweep exceeded the bounds that `limit` words."""
+    """Returns the warning for a file, by its swept name, whose sweep exceeded the bounds that `limit` words."""
     what = "was withheld" if withheld else "could not be searched"
     return f"The file '{name}' {what}, because its sweep for personal data needs more than {limit}."
 
 
 class RunRedaction:
-    """One run's policy, which is not off, at work. Thread-safe; every sweep blocks, and raises RedactionError.
+    """Sweeps by one run's policy, which is not off. Thread-safe; every sweep blocks, and raises RedactionError.
 
-    `calls_made` is how often the run's model was asked before, `owner` the run's API key. A sweep ends soon after its
+    `calls_made` is how often the run's model was called before, `owner` the run's API key. A sweep ends soon after its
     `halt` is set.
     """
 
@@ -73,16 +73,16 @@ class RunRedaction:
         self._lock = threading.Lock()
 
     def covers(self, stage: str) -> bool:
-        """Whether the policy names the stage."""
+        """Returns whether the policy names the stage."""
         return stage in self._policy["stages"]
 
     @property
-    def stage_of_words(self) -> str | None:
-        """The stage that messages of steps are swept in, for readers see them while the run goes."""
+    def message_stage(self) -> str | None:
+        """The stage that sweeps messages of steps, which readers see while the run goes on; None for no stage."""
         return next((stage for stage in (STEPS, OUTPUTS) if self.covers(stage)), None)
 
     def value(self, value: Any, halt: threading.Event | None = None) -> tuple[Any, Counts]:
-        """Sweeps a JSON value; of one that is `JsonText` it gives such text."""
+        """Sweeps a JSON value; returns `JsonText` for one that is."""
         if isinstance(value, JsonText):
             swept_text, counts = self._counted(
                 lambda policy: self._redactor.text(policy, value, halt, owner=self._owner)
@@ -92,7 +92,7 @@ class RunRedaction:
         return swept, counts
 
     def folder(self, folder: Path, halt: threading.Event | None = None) -> Counts:
-        """Sweeps every file below a folder in its place, and its name; a file that cannot be swept is removed."""
+        """Sweeps every file below a folder in place, names included; a file that cannot be swept is removed."""
         total = Counts()
         files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
         paths = [path.relative_to(folder).as_posix() for path in files]
@@ -113,7 +113,7 @@ class RunRedaction:
         return total
 
     def take_warnings(self) -> list[str]:
-        """What became of files that were not swept in full, since the last call."""
+        """Returns the warnings since the last call, about files that were not swept in full."""
         with self._lock:
             warnings, self._warnings = self._warnings, []
         return warnings
@@ -130,7 +130,7 @@ class RunRedaction:
         return counts
 
     def _counted(self, sweep: Callable[[Mapping[str, Any]], tuple[T, Counts]]) -> tuple[T, Counts]:
-        """What a sweep gives; the calls of sweeps that failed are told with the next that does not."""
+        """Returns what a sweep returns; adds the model calls of failed sweeps to the next one that succeeds."""
         with self._asking:
             try:
                 swept, counts = sweep({**self._policy, "max_model_calls": self._calls_left})

@@ -1,7 +1,7 @@
-"""Executes one segment of a run: takes it, runs its steps as their needs allow, and parks or closes the run.
+"""Executes one segment of a run: claims it, runs its steps in the order of their needs, and parks or closes the run.
 
-Nothing is done before what led to it is durable: a step's process starts after its `step.started`, and a step counts
-as completed only with its outputs, in one transaction.
+Each act follows a durable record: a step's process starts after its `step.started` was committed, and a step completes
+in one transaction with its outputs.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any
 from backend.run_status import RunStatus
 from backend.runs.lifecycle import RunResult, SegmentEndedError, complete_run, park_run, promote_outputs
 from backend.runtime.execution import dag, sql
-from backend.runtime.execution.claim import ClaimedSegment, begin
+from backend.runtime.execution.claim import ClaimedSegment, claim_segment
 from backend.runtime.execution.limits import memory_of
 from backend.runtime.execution.outcomes import Outcome, reason_to_stop
 from backend.runtime.execution.preparation import StepInputs, inputs_folder, prepare, remove_folder
@@ -22,7 +22,7 @@ from backend.runtime.execution.segment_journal import SegmentJournal
 from backend.runtime.execution.step_files import drop_files
 from backend.runtime.execution.step_retry import wait_seconds
 from backend.runtime.execution.steps import Completed, Failed, StepWork
-from backend.runtime.execution.stopping import StoppedError, Stopping
+from backend.runtime.execution.stop_signal import StoppedError, StopSignal
 from backend.runtime.publishing.stage import publish
 from backend.schemas.judge import JudgeUnavailableError
 from contract.failure_codes import INVARIANT_BLOCKED
@@ -33,7 +33,7 @@ StepOutcome = Completed | Failed
 
 
 class Segment:
-    """One segment; lives on the engine's loop, and `stop` is called there too."""
+    """One segment, used on the engine's loop only."""
 
     def __init__(self, context: SegmentContext, segment_id: str) -> None:
         self._context = context
@@ -41,26 +41,26 @@ class Segment:
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
-        """Has the segment kill its steps and close its run, for the reason that the run's row then gives."""
+        """Makes the segment kill its steps and close its run, with the outcome that the run's row then says."""
         self._stop.set()
 
     async def run(self) -> None:
-        """Executes the segment to its end; what goes wrong is logged, and ends a run that has begun as `orphaned`."""
+        """Executes the segment to its end; an unexpected failure is logged, and ends a run that began as `orphaned`."""
         if self._stop.is_set():
-            # It stays queued: what would begin now would only be ended.
+            # It stays queued: its run would only be ended.
             return
         try:
-            claimed = await self._context.in_thread(lambda: begin(self._context, self._segment_id))
+            claimed = await self._context.in_thread(lambda: claim_segment(self._context, self._segment_id))
         except Exception:  # noqa: BLE001 - logged; other segments go on
             # It stays queued, and the sweeper's launch time-out fails it.
-            _LOG.exception("Segment %s could not begin", self._segment_id)
+            _LOG.exception("Segment %s could not be claimed", self._segment_id)
             return
         if claimed is not None:
-            await _Execution(self._context, self._segment_id, claimed, self._stop).run()
+            await _SegmentRun(self._context, self._segment_id, claimed, self._stop).run()
 
 
-class _Execution:
-    """A segment that has begun."""
+class _SegmentRun:
+    """The execution of a claimed segment."""
 
     def __init__(self, context: SegmentContext, segment_id: str, claimed: ClaimedSegment, stop: asyncio.Event) -> None:
         self._context = context
@@ -68,7 +68,7 @@ class _Execution:
         self._claimed = claimed
         self._step_states = claimed.step_states
         self._journal = SegmentJournal(context, segment_id, claimed)
-        self._stopping = Stopping(stop)
+        self._stop_signal = StopSignal(stop)
         self._slots: dict[str, asyncio.Future[None]] = {}
         self._holding: set[str] = set()
         self._beginning: list[str] = []
@@ -79,7 +79,7 @@ class _Execution:
 
     async def run(self) -> None:
         try:
-            step_inputs = await prepare(self._context, self._claimed, self._journal, self._stopping)
+            step_inputs = await prepare(self._context, self._claimed, self._journal, self._stop_signal)
             if step_inputs is not None:
                 self._step_inputs = step_inputs
                 await self._execute()
@@ -87,14 +87,14 @@ class _Execution:
             await self._give_up()
             await self._journal.close_stopped()
         except SegmentEndedError:
-            # Whoever closed the run has recorded why.
+            # The process that closed the run has recorded why.
             await self._give_up()
-        except Exception:  # noqa: BLE001 - whatever it was, the steps must die and the run must end
-            _LOG.exception("Segment %s could not be carried out", self._segment_id)
+        except Exception:  # noqa: BLE001 - the steps must die and the run must end, whatever the cause
+            _LOG.exception("Segment %s failed unexpectedly", self._segment_id)
             await self._give_up()
             await self._journal.close_stopped()
         finally:
-            self._stopping.forget()
+            self._stop_signal.close()
             if not self._parked:
                 await self._context.in_slow_thread(lambda: remove_folder(self._context, self._claimed.run_id))
 
@@ -107,7 +107,7 @@ class _Execution:
                 await self._kill()
                 await self._journal.close(Outcome(RunStatus.FAILED, *failure))
                 return
-            self._step_states.ask(plan, self._context.clock())
+            self._step_states.request_approvals(plan, self._context.clock())
             self._take_slots(plan)
             if not (self._tasks or self._slots or self._beginning or self._backoffs):
                 await (self._complete() if plan.done else self._park())
@@ -117,11 +117,11 @@ class _Execution:
             await self._wait()
 
     def _take_slots(self, plan: dag.Plan) -> None:
-        """Asks for a slot for each step that may begin, and begins those that got theirs."""
+        """Requests a slot for each step that may begin, and begins those that have theirs."""
         room = self._claimed.terms.parallel_steps - len(self._tasks) - len(self._slots)
         new = [step for step in plan.begin if step not in self._slots and step not in self._backoffs]
         for step in new[:room]:
-            self._slots[step] = self._context.slots.ask(self._claimed.key_id, self._memory(step))
+            self._slots[step] = self._context.slots.request(self._claimed.key_id, self._memory(step))
         for step in [step for step, slot in self._slots.items() if slot.done()]:
             del self._slots[step]
             self._holding.add(step)
@@ -130,25 +130,25 @@ class _Execution:
 
     def _start_steps(self) -> None:
         for step in self._beginning:
-            work = self._work_of(step)
-            task = asyncio.create_task(work.carry_out(), name=f"{self._claimed.run_id}/{step}")
-            # Not in the task itself: one that is cancelled before it began runs none of its code.
+            work = self._step_work(step)
+            task = asyncio.create_task(work.run(), name=f"{self._claimed.run_id}/{step}")
+            # Not in the task itself: a task that is cancelled before it began runs none of its code.
             task.add_done_callback(partial(self._release, step))
             self._tasks[task] = step
         self._beginning.clear()
 
     def _memory(self, step: str) -> int:
-        """What a step holds beside its slot: nothing where it asks for more than there is, for it will not run."""
+        """Returns the memory that a step holds with its slot; 0 where it needs more than there is, and will not run."""
         memory_mb = memory_of(self._step_states.terms(step))
         return memory_mb if memory_mb <= self._context.slots.memory_mb else 0
 
     def _release(self, step: str, _: object = None) -> None:
-        """Gives a step's slot back, once."""
+        """Releases a step's slot, once."""
         if step in self._holding:
             self._holding.remove(step)
             self._context.slots.release(self._claimed.key_id, self._memory(step))
 
-    def _work_of(self, step: str) -> StepWork:
+    def _step_work(self, step: str) -> StepWork:
         claimed = self._claimed
         return StepWork(
             context=self._context,
@@ -167,13 +167,13 @@ class _Execution:
         )
 
     async def _wait(self) -> None:
-        """Waits until a step finishes, gets a slot or may be tried again, and takes in what finished.
+        """Waits until a step finishes, gets a slot or may be retried, and takes up the outcomes of finished steps.
 
         Raises:
-            StoppedError: the segment is to end.
-            SegmentEndedError: the run was closed by somebody else.
+            StoppedError: the segment is to stop.
+            SegmentEndedError: another process closed the run.
         """
-        await self._stopping.or_first({*self._tasks, *self._slots.values(), *self._backoffs.values()})
+        await self._stop_signal.wait_first({*self._tasks, *self._slots.values(), *self._backoffs.values()})
         for step in [step for step, backoff in self._backoffs.items() if backoff.done()]:
             del self._backoffs[step]
         for task in [task for task in self._tasks if task.done()]:
@@ -204,14 +204,14 @@ class _Execution:
         await self._journal.record(lambda tx, at: park_run(tx, self._segment_id, at))
 
     async def _complete(self) -> None:
-        """Stores the result, tells what optional stages did not land, and closes the run as completed."""
+        """Stores the result, publishes outputs, and closes the run as completed, with its warnings."""
         claimed, step_states, context = self._claimed, self._step_states, self._context
         warnings = step_states.warnings()
         result = RunResult()
         value = step_states.value(claimed.terms.result_step) if claimed.terms.result_step else None
         if value is not None:
             try:
-                result, output, of_result = await store_result(context, claimed, self._stopping, value)
+                result, output, result_warnings = await store_result(context, claimed, self._stop_signal, value)
             except OSError as error:
                 verb = "judged" if isinstance(error, JudgeUnavailableError) else "stored"
                 _LOG.exception("The result of run %s could not be %s", claimed.run_id, verb)
@@ -220,9 +220,9 @@ class _Execution:
                 )
                 return
             step_states.changes.outputs.append(output)
-            for message in of_result:
+            for message in result_warnings:
                 step_states.changes.event("warning", message=message)
-            warnings += of_result
+            warnings += result_warnings
         if claimed.terms.publish:
             await self._journal.record(lambda tx, at: promote_outputs(tx, claimed.run_id, self._segment_id, at))
             warnings += await publish(
@@ -241,9 +241,9 @@ class _Execution:
 
     async def _wait_for_publication(self, outcome: asyncio.Future[Any], seconds: float) -> None:
         try:
-            await self._stopping.or_first({outcome}, seconds)
+            await self._stop_signal.wait_first({outcome}, seconds)
         except StoppedError:
-            # The end of the process alone fails no run whose steps are done: it is late, and goes on at the next start.
+            # The end of the process alone fails no run whose steps are done: its publications go on at the next start.
             if await self._context.in_thread(self._has_reason_to_stop):
                 raise
 
@@ -252,12 +252,12 @@ class _Execution:
         return reason_to_stop(run, self._context.clock()) is not None
 
     async def _give_up(self) -> None:
-        """Ends every step, and forgets what was not recorded yet."""
+        """Ends every step, and discards the changes that were not recorded yet."""
         await self._kill()
         await self._journal.give_up(self._step_states.take_changes().outputs)
 
     async def _kill(self) -> None:
-        """Ends every step, and gives back every slot; on return no process of the segment is left."""
+        """Ends every step, and releases every slot; on return no process of the segment is left."""
         for step, slot in self._slots.items():
             if not slot.cancel():
                 self._holding.add(step)

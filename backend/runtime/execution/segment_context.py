@@ -1,4 +1,4 @@
-"""What every segment of this process works with; made once by the runtime."""
+"""What the segments of one worker session share; made by `backend.runtime.bootstrap`."""
 
 import asyncio
 import threading
@@ -26,16 +26,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SegmentContext:
-    """Shared means of the segments.
+    """The services, folders and threads that segments use.
 
     Attributes:
-        owner: This process: an id made at its start and never used again.
-        work: Folder of what running steps need on disk, one folder a run.
+        owner: The id of the session, never used again.
+        work: The folder of what running steps need on disk, one folder a run.
         network: The most that an environment may allow its steps.
         output_limits: How many files a step may leave, and how deep.
         step_data: What one attempt of a step may return and report.
-        threads: Where what blocks for a moment goes, so that the engine's loop never waits.
-        slow_threads: Where copies, sweeps and removals of files go, so that no write waits behind them.
+        threads: For work that blocks for a moment, so that the engine's loop never waits.
+        slow_threads: For copies, sweeps and removals of files, so that no write waits behind them.
     """
 
     database: Database
@@ -58,15 +58,15 @@ class SegmentContext:
     schemas: SchemaJudge
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Runs blocking work beside the loop."""
+        """Runs work that blocks for a moment."""
         return asyncio.get_running_loop().run_in_executor(self.threads, work)
 
     def in_slow_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """As `in_thread`, for copies, sweeps and removals of files."""
+        """Runs a copy, sweep or removal of files."""
         return asyncio.get_running_loop().run_in_executor(self.slow_threads, work)
 
     async def in_thread_to_its_end(self, work: Callable[[], T]) -> T:
-        """As `in_thread`, for what must not go on behind its caller's back: a cancellation waits until it has ended."""
+        """Runs work as `in_thread` that must not outlive its caller: a cancellation waits until it has ended."""
         running = self.in_thread(work)
         try:
             return await asyncio.shield(running)
@@ -74,12 +74,12 @@ class SegmentContext:
             await asyncio.wait({running})
             raise
 
-    async def halted_with(
+    async def in_halting_thread(
         self, work: Callable[[threading.Event], T], *, undo: Callable[[T], object] | None = None
     ) -> T:
-        """As `in_thread_to_its_end`, for copies and sweeps, which a cancellation tells to end at once.
+        """Runs a copy or sweep, which a cancellation ends at once by the event that it is given.
 
-        What they gave all the same `undo` takes back.
+        `undo` takes back what one returned that ended by itself all the same.
         """
         halt = threading.Event()
         running = self.in_slow_thread(lambda: work(halt))
@@ -88,19 +88,19 @@ class SegmentContext:
         except asyncio.CancelledError:
             halt.set()
             await asyncio.wait({running})
-            # Looked at in any case: that the work was ended is no error that nobody noticed.
+            # Read in any case, so that a failure after the halt is not logged as one that nobody retrieved.
             if running.exception() is None and undo is not None:
                 await self.in_slow_thread(lambda: undo(running.result()))
             raise
 
     def folder_of_run(self, run_id: str) -> Path:
-        """What a run keeps on disk until it ends; it may not exist."""
+        """Returns the folder of what a run keeps on disk until it ends; it may not exist."""
         return self.work / run_id
 
     def files_of_run(self, run_id: str) -> Path:
-        """Where output files of a run's steps are, one folder a step, for the steps that need them."""
+        """Returns the folder of output files that other steps need, one folder a step."""
         return self.folder_of_run(run_id) / "files"
 
     def inputs_of_run(self, run_id: str) -> Path:
-        """Where a run's `s3_prefix` inputs are, one folder a parameter."""
+        """Returns the folder of a run's `s3_prefix` inputs, one folder a parameter."""
         return self.folder_of_run(run_id) / "inputs"

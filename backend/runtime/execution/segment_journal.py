@@ -1,4 +1,4 @@
-"""Makes durable what an executing segment has gathered, and closes its run."""
+"""Records the changes of an executing segment in the database, and closes its run."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class SegmentJournal:
-    """What one segment records, on the engine's loop."""
+    """Writes the unit of work of one segment's step states; used on the engine's loop."""
 
     def __init__(self, context: SegmentContext, segment_id: str, claimed: ClaimedSegment) -> None:
         self._context = context
@@ -27,10 +27,10 @@ class SegmentJournal:
         self._step_states = claimed.step_states
 
     async def record(self, last: Callable[[Tx, int], object] | None = None) -> None:
-        """Makes durable what the board has gathered, with `last` behind it in the same transaction.
+        """Writes the gathered changes, with `last` behind them in the same transaction; durable on return.
 
         Raises:
-            SegmentEndedError: the run was closed by somebody else.
+            SegmentEndedError: another process closed the run.
         """
         changes = self._step_states.take_changes()
         if not changes and last is None:
@@ -45,27 +45,27 @@ class SegmentJournal:
         try:
             await self._write(work)
         except OutcomeUnknownError:
-            # A row may name the outputs; what none names goes with the run.
+            # A row may name the outputs; those that none names go with the run's erasure.
             raise
         except BaseException:
             await self.discard(changes.outputs)
             raise
 
-    async def close(self, ending: Outcome) -> None:
-        """Closes the run, with what the board has gathered. Raises as `record`."""
-        await self.record(lambda tx, at: ending.close(tx, self._run_id, at, self._lease))
+    async def close(self, outcome: Outcome) -> None:
+        """Closes the run after the gathered changes. Raises as `record`."""
+        await self.record(lambda tx, at: outcome.close(tx, self._run_id, at, self._lease))
 
     async def close_stopped(self) -> None:
-        """Closes the run for the reason that its row gives, else as orphaned; what fails is left to the sweeper."""
+        """Closes the run with the outcome that its row says, else as orphaned; a failure is left to the sweeper."""
         at = self._context.clock()
 
         def work(tx: Tx) -> None:
-            ending = reason_to_stop(sql.run_of_segment(tx, self._segment_id), at) or ORPHANED
-            ending.close(tx, self._run_id, at, self._lease)
+            outcome = reason_to_stop(sql.run_of_segment(tx, self._segment_id), at) or ORPHANED
+            outcome.close(tx, self._run_id, at, self._lease)
 
         try:
             await self._write_once(work)
-        except Exception:  # noqa: BLE001 - whatever keeps it from being recorded may pass
+        except Exception:  # noqa: BLE001 - the cause may pass, and the sweeper closes it then
             _LOG.exception("Run %s could not be closed yet", self._run_id)
 
     async def _write(self, work: Callable[[Tx], None]) -> None:
@@ -76,14 +76,16 @@ class SegmentJournal:
         return self._context.in_thread(lambda: database.write(work, lock_key=lock_key))
 
     async def give_up(self, outputs: Sequence[NewOutput]) -> None:
-        """Has removed what was stored for a run that somebody else may have closed, and that was erased since then."""
+        """Removes outputs that were not recorded, and orders the removal of objects of a run erased meanwhile."""
         await self.discard(outputs)
         at = self._context.clock()
         try:
             await self._write(lambda tx: order_again(tx, self._run_id, at))
         except Exception:  # noqa: BLE001 - the segment ends all the same
-            _LOG.exception("Whether run %s was erased meanwhile could not be seen", self._run_id)
+            _LOG.exception(
+                "Objects of run %s could not be ordered to be removed, should it have been erased", self._run_id
+            )
 
     async def discard(self, outputs: Sequence[NewOutput]) -> None:
-        """Removes the bytes of outputs that no row will name."""
+        """Removes the objects of outputs that no row will name."""
         await self._context.in_slow_thread(lambda: discard(self._context.objects, outputs))

@@ -102,7 +102,7 @@ class WorkerSession:
             self._started.append(self._lease)
             self._lease.start(lose)
             if self._queue is None:
-                # What a process that is gone was handed is with nobody; with another that lives, twice is harmless.
+                # A dead process may have had them; handing over one that a live process has is harmless.
                 self.sweeper.take_back()
         self.engine.start()
         if self._queue is not None:

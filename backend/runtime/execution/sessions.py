@@ -17,7 +17,7 @@ class WorkerSessions:
     """An `Engine` that gives segments to the present session; a session whose lease was lost is followed by another.
 
     The present session changes in `start`, then in the thread that replaces lost ones, then in `stop`, which ends that
-    thread first; everybody else reads it once and works with what was read.
+    thread first; every other method reads it once.
 
     Args:
         new_session: Makes a session under an owner id of its own, from the sandbox and what `start` is given.

@@ -1,4 +1,4 @@
-"""The warning about what a step left in its output folder and that is not promoted. (DECISIONS.md, 11)."""
+"""The warning about entries of a step's output folder that are not promoted. (DECISIONS.md, 11)."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from backend.settings import OutputLimits
 
 
 def skipped_warning(step: str, skipped: Mapping[str, int], limits: OutputLimits) -> str:
-    """One warning that counts by kind what a step left and that did not become outputs."""
+    """Returns a warning that counts, by kind, the entries that did not become outputs."""
     words = {
         SYMLINK: "symbolic links",
         PIPE: "named pipes",

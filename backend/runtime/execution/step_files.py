@@ -1,4 +1,4 @@
-"""Output files of steps on this machine, for the steps that need them. (DECISIONS.md, 9)."""
+"""Output files of steps on this machine's disk, for the steps that need them. (DECISIONS.md, 9)."""
 
 import shutil
 import tempfile
@@ -17,9 +17,9 @@ from backend.storage.objects.reading import copy_to_file
 def keep_files(
     context: SegmentContext, run_id: str, step: str, folder: Path, redaction: RunRedaction | None, halt: threading.Event
 ) -> Counts | None:
-    """Takes over what a completed step left in `folder`; its files are stored objects too.
+    """Keeps the output files of a completed step, which are stored as objects too.
 
-    Where the policy sweeps what steps hand on, other steps see the files as they were swept; gives what was found.
+    Where the policy sweeps what steps hand on, other steps see the swept files; returns the counts of that sweep.
 
     Raises:
         RedactionError: they could not be swept.
@@ -34,7 +34,7 @@ def keep_files(
 def files_of(
     context: SegmentContext, run_id: str, steps: Iterable[str], redaction: RunRedaction | None, halt: threading.Event
 ) -> dict[str, Path]:
-    """The folders of those of these completed steps that left files; one that is not here is made from the objects.
+    """Returns the folders of those completed steps that left files; restores missing ones from the objects.
 
     Raises:
         OSError, KeyError, EOFError: the objects could not be read.
@@ -52,7 +52,7 @@ def files_of(
 
 
 def drop_files(context: SegmentContext, run_id: str) -> None:
-    """Frees the disk while a run waits; the objects stay."""
+    """Removes a run's files from this disk while it waits; the objects stay."""
     shutil.rmtree(context.files_of_run(run_id), ignore_errors=True)
 
 
@@ -74,9 +74,9 @@ def _restore(
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             copy_to_file(objects, key, size, target)
-        # What is found was counted when the step handed its files on.
+        # The values found were counted when the step handed its files on.
         _sweep(folder / kept.name, redaction, halt)
-        # Whole or not at all: a step beside this one may need the same files, and may have been faster.
+        # Renamed as a whole: a concurrent step that needs the same files may have restored them first.
         if not kept.exists():
             (folder / kept.name).rename(kept)
     except OSError:

@@ -1,4 +1,4 @@
-"""A run's board as its executing segment knows it: each move changes a step and gathers what is to be recorded."""
+"""The states of a run's steps in its executing segment; each change of a step is gathered in a unit of work."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,12 +11,13 @@ from backend.outputs.sql import NewOutput
 from backend.runs.lifecycle import decision_event, decision_value
 from backend.runtime.execution import dag
 from backend.runtime.execution.unit_of_work import Row, UnitOfWork
+from backend.step_status import StepStatus
 from backend.workflows.terms import StepTerms
 from contract.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
 
 
 class StepStates:
-    """The steps of one run. `rows` are those of the table; both are in the order of the definition."""
+    """The steps of one run; `steps` and `rows`, those of the table, are in the order of the definition."""
 
     def __init__(self, steps: Sequence[StepTerms], run_id: str, segment_id: str, rows: Sequence[Any]) -> None:
         self._run_id = run_id
@@ -27,46 +28,46 @@ class StepStates:
 
     @property
     def changes(self) -> UnitOfWork:
-        """What is still to be recorded; callers may add to it."""
+        """The changes that are not recorded yet; callers may add to them."""
         return self._changes
 
     def take_changes(self) -> UnitOfWork:
-        """Hands over what is to be recorded, and begins to gather anew."""
+        """Returns the changes to record, and starts a new unit of work."""
         taken, self._changes = self._changes, UnitOfWork()
         return taken
 
     def plan(self) -> dag.Plan:
-        """What follows from where the steps stand."""
+        """Returns the plan for the present statuses."""
         return dag.plan(tuple(self._steps.values()), self._status())
 
     def terms(self, step: str) -> StepTerms:
-        """What the definition says of a step."""
+        """Returns the terms of a step, from the definition."""
         return self._steps[step]
 
     def value(self, step: str) -> str | None:
-        """The return value of a completed step as JSON text; None where the step has not completed."""
+        """Returns the return value of a completed step as JSON text; None where the step has not completed."""
         row = self._rows[step]
-        return row["value"] if row["status"] == dag.COMPLETED else None
+        return row["value"] if row["status"] == StepStatus.COMPLETED else None
 
     def needs_of(self, step: str) -> dict[str, Any]:
-        """The return values of the steps that a step needs."""
+        """Returns the return values of the steps that a step needs."""
         return {need: json_text.shared(self._rows[need]["value"] or "null") for need in self._steps[step].needs}
 
     def attempt(self, step: str) -> int:
-        """How often a step has begun."""
+        """Returns how often a step has begun."""
         return int(self._rows[step]["attempt"])
 
     def begin(self, step: str, at: int) -> None:
-        """An agent step begins in this segment."""
-        row = self._move(step, dag.RUNNING, started_at=at, segment_id=self._segment_id)
+        """Begins an agent step in this segment."""
+        row = self._move(step, StepStatus.RUNNING, started_at=at, segment_id=self._segment_id)
         row["attempt"] += 1
         self._changes.event("step.started", step, attempt=row["attempt"])
 
     def complete(
         self, step: str, value: str, outputs: Sequence[NewOutput], at: int, warnings: Sequence[str] = ()
     ) -> None:
-        """A step completed with a value, as JSON text, outputs whose bytes are stored, and warnings for the run."""
-        self._move(step, dag.COMPLETED, finished_at=at, value=value)
+        """Completes a step with a value, as JSON text, outputs whose objects are stored, and warnings for the run."""
+        self._move(step, StepStatus.COMPLETED, finished_at=at, value=value)
         self._changes.outputs += outputs
         self._changes.counts["steps_completed"] += 1
         self._changes.event("step.completed", step, outputs=len(outputs))
@@ -75,14 +76,14 @@ class StepStates:
         self._changes.warnings += warnings
 
     def retry(self, step: str, failure_type: str, message: str, retry_at: int) -> None:
-        """An attempt failed and the step will begin once more: until then it is pending."""
-        self._tell_failure(step, failure_type, message, retry_at)
-        self._move(step, dag.PENDING, started_at=None)
+        """Records a failed attempt of a step that will be retried: until then it is pending."""
+        self._record_failure(step, failure_type, message, retry_at)
+        self._move(step, StepStatus.PENDING, started_at=None)
 
     def fail(self, step: str, failure_type: str, message: str, at: int) -> None:
-        """A step failed for good; an optional one leaves a warning."""
-        self._tell_failure(step, failure_type, message, None)
-        self._move(step, dag.FAILED, finished_at=at, error_code=NODE_FAILED, error_message=message)
+        """Fails a step that is not retried; an optional one leaves a warning."""
+        self._record_failure(step, failure_type, message, None)
+        self._move(step, StepStatus.FAILED, finished_at=at, error_code=NODE_FAILED, error_message=message)
         self._changes.counts["steps_failed"] += 1
         if self._steps[step].optional:
             self._changes.event("warning", step, message=_failed_warning(step))
@@ -90,22 +91,22 @@ class StepStates:
     def settle(self, plan: dag.Plan) -> None:
         """Skips and blocks the steps that will never begin."""
         for step in plan.skip:
-            self._move(step, dag.SKIPPED)
+            self._move(step, StepStatus.SKIPPED)
         for step in plan.block:
-            self._move(step, dag.BLOCKED)
+            self._move(step, StepStatus.BLOCKED)
         for step in plan.skip:
             self._changes.counts["steps_skipped"] += 1
-            self._changes.event("step.skipped", step, reason=self._behind(step))
+            self._changes.event("step.skipped", step, reason=self._unmet_reason(step))
             self._changes.event("warning", step, message=self._skipped_warning(step))
         for step in plan.block:
-            self._rows[step].update(error_code=INVARIANT_BLOCKED, error_message=self._behind(step))
+            self._rows[step].update(error_code=INVARIANT_BLOCKED, error_message=self._unmet_reason(step))
 
-    def ask(self, plan: dag.Plan, at: int) -> None:
-        """Asks for the approvals that may be asked for now."""
+    def request_approvals(self, plan: dag.Plan, at: int) -> None:
+        """Requests the approvals that the plan names."""
         for step in plan.ask:
             terms = self._steps[step]
             approval_id = new_id("apr")
-            self._move(step, dag.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1
+            self._move(step, StepStatus.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1
             self._changes.approvals.append(
                 {
                     "approval_id": approval_id,
@@ -122,7 +123,7 @@ class StepStates:
             self._changes.event("approval.requested", step, approval_id=approval_id, title=terms.title)
 
     def decide(self, approval: Any, comment: str | None, *, hand_on: bool) -> None:
-        """Tells a decision with these words; `hand_on` says that other steps get them too, not those of the row."""
+        """Records a decision with this comment; with `hand_on`, other steps get it in place of the row's comment."""
         self._changes.events.append(decision_event(approval, comment=comment))
         if hand_on:
             row = self._rows[approval.step]
@@ -130,29 +131,29 @@ class StepStates:
             self._changes.steps[approval.step] = row
 
     def failure(self, plan: dag.Plan) -> tuple[str, str] | None:
-        """Failure code and message of a run that cannot go on; None where it can."""
+        """Returns failure code and message of a run that cannot go on; None where it can."""
         if plan.failed is not None:
             return NODE_FAILED, f"Step '{plan.failed}' failed: {self._rows[plan.failed]['error_message']}"
         if plan.stuck is not None:
-            if self._steps[plan.stuck].kind == "approval" and self._unmet(plan.stuck) is None:
+            if self._steps[plan.stuck].kind == "approval" and self._unmet_need(plan.stuck) is None:
                 return INVARIANT_BLOCKED, f"The approval of step '{plan.stuck}' was rejected."
-            return INVARIANT_BLOCKED, f"Step '{plan.stuck}' was blocked: {self._behind(plan.stuck)}"
+            return INVARIANT_BLOCKED, f"Step '{plan.stuck}' was blocked: {self._unmet_reason(plan.stuck)}"
         return None
 
     def warn(self, message: str) -> None:
-        """Leaves a warning of the run, as an event too."""
+        """Adds a warning of the run, and an event for it."""
         self._changes.warnings.append(message)
         self._changes.event("warning", message=message)
 
     def warnings(self) -> list[str]:
-        """One for each optional step that did not land; those that were left are with the run already."""
+        """Returns a warning for each optional step that failed or was skipped; others are recorded already."""
         return [
-            _failed_warning(step) if row["status"] == dag.FAILED else self._skipped_warning(step)
+            _failed_warning(step) if row["status"] == StepStatus.FAILED else self._skipped_warning(step)
             for step, row in self._rows.items()
-            if row["status"] in {dag.FAILED, dag.SKIPPED}
+            if row["status"] in {StepStatus.FAILED, StepStatus.SKIPPED}
         ]
 
-    def _tell_failure(self, step: str, failure_type: str, message: str, retry_at: int | None) -> None:
+    def _record_failure(self, step: str, failure_type: str, message: str, retry_at: int | None) -> None:
         self._changes.event(
             "step.failed",
             step,
@@ -166,17 +167,17 @@ class StepStates:
     def _status(self) -> Mapping[str, str]:
         return {step: row["status"] for step, row in self._rows.items()}
 
-    def _unmet(self, step: str) -> str | None:
+    def _unmet_need(self, step: str) -> str | None:
         return dag.unmet_need(self._steps[step], self._status())
 
-    def _behind(self, step: str) -> str:
-        need = self._unmet(step)
+    def _unmet_reason(self, step: str) -> str:
+        need = self._unmet_need(step)
         return f"It needs step '{need}', which is {self._rows[need]['status']}." if need else ""
 
     def _skipped_warning(self, step: str) -> str:
-        return f"The optional step '{step}' was skipped. {self._behind(step)}"
+        return f"The optional step '{step}' was skipped. {self._unmet_reason(step)}"
 
-    def _move(self, step: str, status: str, **columns: Any) -> Row:
+    def _move(self, step: str, status: StepStatus, **columns: Any) -> Row:
         row = self._rows[step]
         row.update(columns, status=status)
         self._changes.steps[step] = row

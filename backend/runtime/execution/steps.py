@@ -1,4 +1,4 @@
-"""Carries out one agent step: runs its agent in the sandbox and makes what it leaves durable."""
+"""Runs one attempt of an agent step, and stores what it returns and leaves."""
 
 import logging
 import shutil
@@ -35,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The return value as JSON text, outputs whose bytes are stored, what a sweep found, by stage, and warnings."""
+    """The return value as JSON text, outputs whose objects are stored, counts of sweeps by stage, and warnings."""
 
     value: str
     outputs: list[NewOutput]
@@ -45,7 +45,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why an attempt came to nothing; `message` is for the caller, the rest as in `StepFailed`."""
+    """A failed attempt; `message` is for the caller, the rest is as in `StepFailed`."""
 
     type: str
     message: str
@@ -58,8 +58,8 @@ class Failed:
 class StepWork:
     """One attempt of one step.
 
-    `inputs` is None where the workflow declares none; `keep_files` says that other steps need what this one leaves.
-    `on_executed` is called where what the agent left is still to be swept, once none of its processes is left.
+    `inputs` is None where the workflow declares none; `keep_files` says that other steps need its output files.
+    `on_executed` is called before its sweeps, once none of its processes is left.
     """
 
     context: SegmentContext
@@ -76,8 +76,8 @@ class StepWork:
     redaction: RunRedaction | None
     on_executed: Callable[[], None]
 
-    async def carry_out(self) -> Completed | Failed:
-        """Runs the step to its end; on return, and when cancelled, none of its processes is left.
+    async def run(self) -> Completed | Failed:
+        """Runs the attempt to its end; on return, and when cancelled, none of its processes is left.
 
         Raises:
             SegmentEndedError: the run was closed meanwhile.
@@ -85,29 +85,29 @@ class StepWork:
         began = perf_counter()
         events = event_budget(self.context.step_data)
         try:
-            outcome = await self._attempted(events)
+            outcome = await self._attempt(events)
         finally:
-            await self._warn_of_dropped(events)
+            await self._record_dropped_events(events)
         agent = "none" if self.step.agent is None else self.step.agent["type"]
         named = "completed" if isinstance(outcome, Completed) else "failed"
         metrics.STEP_SECONDS.observe(perf_counter() - began, agent, named)
         return outcome
 
-    async def _attempted(self, events: EventBudget) -> Completed | Failed:
+    async def _attempt(self, events: EventBudget) -> Completed | Failed:
         try:
-            return await self._run(events)
+            return await self._run_agent(events)
         except StepFailed as failure:
             metrics.STEP_FAILURES.add(metrics.BY_THE_AGENT if failure.by_the_agent else failure.type)
             await self._keep_log(failure.log)
-            return await self._failed(failure)
+            return await self._swept_failure(failure)
         except SegmentEndedError:
             raise
-        except Exception:  # noqa: BLE001 - whatever it was, only this step fails
+        except Exception:  # noqa: BLE001 - only this step fails, whatever the cause
             metrics.STEP_FAILURES.add("InternalError")
-            _LOG.exception("Step %s of run %s could not be carried out", self.step.step, self.run_id)
+            _LOG.exception("Step %s of run %s failed unexpectedly", self.step.step, self.run_id)
             return Failed("InternalError", "the runtime could not carry out the step")
 
-    async def _run(self, events: EventBudget) -> Completed:
+    async def _run_agent(self, events: EventBudget) -> Completed:
         agent, name = self.step.agent, self.step.agent_name
         if agent is None:
             missing = f"there is no agent named '{name}'" if name else "the step has no agent"
@@ -139,26 +139,26 @@ class StepWork:
             data_limits=self.context.step_data,
             events=events,
         )
-        agent_means = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value)
-        result = await run_step(agent_means, request, self._on_progress)
+        deps = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value)
+        result = await run_step(deps, request, self._on_progress)
         if self.redaction is not None:
-            # A sweep may take long, and others' steps must not wait for it.
+            # A sweep may take long, and steps of other runs must not wait for its slot.
             self.on_executed()
         await self._keep_log(result.log)
-        value, redacted = await self._swept(STEPS, result.value)
+        value, redacted = await self._sweep(STEPS, result.value)
         outputs: list[NewOutput] = []
         if folder.exists():
-            outputs, kept = await self._take_over(folder)
+            outputs, kept = await self._store_and_keep(folder)
             redacted += kept
         warnings = [skipped_warning(self.step.step, result.skipped, limits.outputs)] if result.skipped else []
         return Completed(json_text.text_of(value), outputs, redacted, warnings)
 
     async def _answer_mismatch(self, schema: Any, answer: Any) -> str | None:
-        """What of a model's answer does not fit its schema."""
+        """Returns how a model's answer does not fit its schema; None where it fits."""
         text = json_text.write(answer)
         try:
             return await retries.RESOURCE.run(
-                lambda: self.context.halted_with(
+                lambda: self.context.in_halting_thread(
                     lambda halt: self.context.schemas.mismatch(schema, text, "answer", owner=self.key_id, halt=halt)
                 ),
                 f"Judging the answer in step {self.step.step} of run {self.run_id}",
@@ -167,66 +167,66 @@ class StepWork:
             raise StepFailed("InternalError", "the model's answer could not be judged by its schema") from error
 
     async def _read_value(self, text: str) -> JsonText:
-        """A large return value, read where it can be killed; raises NotJsonError."""
+        """Returns a large return value, parsed in a process that can be killed; raises NotJsonError."""
         return await retries.RESOURCE.run(
-            lambda: self.context.halted_with(
+            lambda: self.context.in_halting_thread(
                 lambda halt: self.context.schemas.normalised(text, owner=self.key_id, halt=halt)
             ),
-            f"Reading what step {self.step.step} of run {self.run_id} returned",
+            f"Reading the return value of step {self.step.step} of run {self.run_id}",
         )
 
     async def _files(self) -> Mapping[str, Path]:
-        """What the steps that it needs left, made anew from the objects where a run went on after it waited."""
-        what = f"What step {self.step.step} of run {self.run_id} needs"
+        """Returns the folders of the steps that it needs, restored from the objects after the run waited."""
+        what = f"Reading the files that step {self.step.step} of run {self.run_id} needs"
         try:
             return await retries.RESOURCE.run(
-                lambda: self.context.halted_with(
+                lambda: self.context.in_halting_thread(
                     lambda halt: files_of(self.context, self.run_id, self.step.needs, self.redaction, halt)
                 ),
                 what,
             )
         except OSError as error:
-            _LOG.exception("%s could not be read", what)
+            _LOG.exception("%s failed", what)
             raise StepFailed("FilesNotRead", "the files of the steps that it needs could not be read") from error
 
-    async def _failed(self, failure: StepFailed) -> Failed:
-        # The type too: it is the name that an agent gave its exception.
-        told, redacted = [failure.type, failure.message], list[Found]()
+    async def _swept_failure(self, failure: StepFailed) -> Failed:
+        # The type too, for it is the name that an agent gave its exception.
+        words, redacted = [failure.type, failure.message], list[Found]()
         try:
-            told, redacted = await self._swept(self._stage_of_words(), told)
+            words, redacted = await self._sweep(self._message_stage(), words)
         except StepFailed as unswept:
-            told = [unswept.type, unswept.message]
-        return Failed(told[0], told[1], failure.final, failure.retry_after, redacted)
+            words = [unswept.type, unswept.message]
+        return Failed(words[0], words[1], failure.final, failure.retry_after, redacted)
 
-    async def _swept(self, stage: str | None, value: Any) -> tuple[Any, list[Found]]:
-        """A JSON value as it may leave the step; raises StepFailed where it cannot be swept."""
+    async def _sweep(self, stage: str | None, value: Any) -> tuple[Any, list[Found]]:
+        """Returns a JSON value as it may leave the step; raises StepFailed where it cannot be swept."""
         redaction = self.redaction
         if redaction is None or stage is None or not redaction.covers(stage):
             return value, []
         try:
-            swept, counts = await self.context.halted_with(lambda halt: redaction.value(value, halt))
+            swept, counts = await self.context.in_halting_thread(lambda halt: redaction.value(value, halt))
         except RedactionError as error:
-            _LOG.warning("What step %s of run %s gave could not be swept: %s", self.step.step, self.run_id, error)
-            raise _unswept("what the step gave", error) from error
+            _LOG.warning("Values of step %s of run %s could not be swept: %s", self.step.step, self.run_id, error)
+            raise _sweep_failure("what the step gave", error) from error
         return swept, [Found(stage, counts)]
 
-    def _stage_of_words(self) -> str | None:
-        return None if self.redaction is None else self.redaction.stage_of_words
+    def _message_stage(self) -> str | None:
+        return None if self.redaction is None else self.redaction.message_stage
 
     async def _on_progress(self, message: str, data: dict[str, Any]) -> None:
         at = self.context.clock()
-        said, redacted = await self._swept(self._stage_of_words(), data | {"message": message})
-        await self._append("step.progress", at, said, redacted)
+        swept, redacted = await self._sweep(self._message_stage(), data | {"message": message})
+        await self._append("step.progress", at, swept, redacted)
 
-    async def _warn_of_dropped(self, events: EventBudget) -> None:
-        """Write how many events the attempt dropped, now that the number is final; also of one that is cancelled."""
+    async def _record_dropped_events(self, events: EventBudget) -> None:
+        """Records how many events the attempt dropped, now that the number is final; also of one that is cancelled."""
         data = dropped_warning(events, self.context.step_data)
         if data is None:
             return
         try:
             await self._append("warning", self.context.clock(), data | {"attempt": self.attempt}, [])
         except SegmentEndedError:
-            # Whoever closed the run meanwhile left no place for it.
+            # The run was closed meanwhile, and takes no more events.
             return
         except Exception:  # noqa: BLE001 - the outcome of the step counts all the same
             _LOG.exception("Dropped events of step %s of run %s could not be recorded", self.step.step, self.run_id)
@@ -244,25 +244,25 @@ class StepWork:
             f"An event of run {self.run_id}",
         )
 
-    async def _take_over(self, folder: Path) -> tuple[list[NewOutput], list[Found]]:
-        """Stores what the step left, for callers and for the steps that need it."""
-        what = f"What step {self.step.step} of run {self.run_id} left"
+    async def _store_and_keep(self, folder: Path) -> tuple[list[NewOutput], list[Found]]:
+        """Stores the step's output files, for callers and for the steps that need them."""
+        what = f"Storing the outputs of step {self.step.step} of run {self.run_id}"
         try:
             outputs = await retries.RESOURCE.run(lambda: self._store_outputs(folder), what)
         except OSError as error:
-            _LOG.exception("%s could not be stored", what)
+            _LOG.exception("%s failed", what)
             raise StepFailed("OutputsNotStored", "what the step left could not be stored") from error
         try:
-            return outputs, await self.context.halted_with(lambda halt: self._keep(folder, outputs, halt))
+            return outputs, await self.context.in_halting_thread(lambda halt: self._keep(folder, outputs, halt))
         except BaseException as error:
             await self.context.in_slow_thread(lambda: discard(self.context.objects, outputs))
             if isinstance(error, RedactionError):
-                raise _unswept("what the step left", error) from error
+                raise _sweep_failure("what the step left", error) from error
             raise
 
     async def _store_outputs(self, folder: Path) -> list[NewOutput]:
-        """Of a step that is cancelled meanwhile nothing stays stored."""
-        return await self.context.halted_with(
+        """Stores the output files; those of a step that is cancelled meanwhile are removed again."""
+        return await self.context.in_halting_thread(
             lambda halt: store_outputs(self.context.objects, self.run_id, self.step.step, folder, halt),
             undo=lambda outputs: discard(self.context.objects, outputs),
         )
@@ -275,7 +275,7 @@ class StepWork:
         return [] if counts is None else [Found(STEPS, counts)]
 
     async def _keep_log(self, log: bytes) -> None:
-        """The step's log is an object of the run that no output names, and is erased with it."""
+        """Stores the step's log, an object of the run that no output names and that is erased with it."""
         if not log:
             return
         key = object_key(self.run_id, f"logs/{self.step.step}-{self.attempt}")
@@ -285,6 +285,6 @@ class StepWork:
             _LOG.exception("The log of step %s of run %s could not be kept", self.step.step, self.run_id)
 
 
-def _unswept(what: str, error: RedactionError) -> StepFailed:
+def _sweep_failure(what: str, error: RedactionError) -> StepFailed:
     message = f"{what} could not be swept for personal data: {error}"
     return StepFailed("RedactionFailed", message, final=error.permanent)

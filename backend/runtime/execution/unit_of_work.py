@@ -1,4 +1,4 @@
-"""What a segment has to record next, gathered so that one transaction writes it."""
+"""The changes that a segment records next, in one transaction."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class UnitOfWork:
-    """Events in their order, and the rows that go with them; `counts` are added to the run's counters.
+    """Events in their order, and the rows that change with them; `counts` are added to the run's counters.
 
-    `redacted` is what sweeps found, for the run's redaction manifest; `warnings` are added to the run's.
+    `redacted` are counts of sweeps, for the run's redaction manifest; `warnings` are added to the run's.
     """
 
     events: list[NewEvent] = field(default_factory=list)
@@ -40,7 +40,7 @@ class UnitOfWork:
         """Writes everything, events first.
 
         Raises:
-            SegmentEndedError: the segment does not run any more; nothing was written.
+            SegmentEndedError: the segment does not run; nothing was written.
         """
         append_events(tx, segment_id, at, self.events)
         sql.save_steps(tx, run_id, self.steps.values())
@@ -55,6 +55,6 @@ class UnitOfWork:
 
 
 def add_redaction(tx: Tx, run_id: str, found: Found) -> None:
-    """Adds what a sweep found to the run's redaction manifest."""
+    """Adds the counts of a sweep to the run's redaction manifest."""
     manifest = redaction_manifest.with_counts(sql.redaction_manifest(tx, run_id), found.stage, found.counts.as_dict())
     sql.set_redaction_manifest(tx, run_id, manifest)

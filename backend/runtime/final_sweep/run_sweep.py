@@ -1,4 +1,4 @@
-"""The final sweep of one run: its outputs, its result, and what the run itself says. (DECISIONS.md, 5, 6 and 11)."""
+"""The final sweep of one run: its outputs, its result, and its messages. (DECISIONS.md, 5, 6 and 11)."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ _WITHHELD: Final = "Withheld: it could not be swept for personal data within its
 
 
 class RunSweep:
-    """One attempt for one run; `folder` is for copies of what is being swept, and it ends soon after `halt` is set."""
+    """One attempt to sweep a run; `folder` is for copies of its objects, and it ends soon after `halt` is set."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class RunSweep:
         self._warnings: list[str] = []
 
     @classmethod
-    def of(
+    def find(
         cls,
         database: Database,
         objects: ObjectStore,
@@ -61,11 +61,11 @@ class RunSweep:
         folder: Path,
         halt: threading.Event,
     ) -> "RunSweep | None":
-        """The sweep of a run that waits for it; None where it waits no longer, as another process has done it."""
+        """Returns the sweep of a run that waits for it; None where another process has swept or erased the run."""
         row = database.read(lambda tx: sql.run(tx, run_id))
         return None if row is None else cls(database, objects, redactor, row, folder, halt)
 
-    def carry_out(self) -> None:
+    def run(self) -> None:
         """Sweeps and opens the run's outputs; what exceeds the limits of a sweep is withheld, with a warning.
 
         Raises:
@@ -82,10 +82,10 @@ class RunSweep:
                         self._sweep_result(output)
                 self._sweep_texts()
             except BaseException:
-                self._leave_nothing(outputs)
+                self._discard_if_erased(outputs)
                 raise
         if not self._finish(outputs):
-            self._leave_nothing(outputs)
+            self._discard_if_erased(outputs)
 
     @property
     def _redacts(self) -> bool:
@@ -107,8 +107,8 @@ class RunSweep:
             keys = [_swept_key(output) for output in outputs]
             self._database.write(lambda tx: sql.announce(tx, keys), lock_key=run_of(self._run_id))
 
-    def _leave_nothing(self, outputs: Iterable[Any]) -> None:
-        """What was stored for a run that was erased meanwhile is removed, though the removal may have been before."""
+    def _discard_if_erased(self, outputs: Iterable[Any]) -> None:
+        """Announces the objects of a run that was erased meanwhile, as its removal may have come before them."""
         if self._database.read(lambda tx: sql.run(tx, self._run_id)) is None:
             self._announce(outputs)
 
@@ -117,17 +117,17 @@ class RunSweep:
         self._policy["max_model_calls"] -= counts.model_calls
 
     def _values(self, values: list[Any]) -> list[Any] | None:
-        """The swept values; None where they exceed the limits of a sweep."""
+        """Returns the swept values; None where they exceed the limits of a sweep."""
         return self._counted(lambda: self._redactor.values(self._policy, values, self._halt, owner=self._row.key_id))
 
     def _text(self, text: str) -> SweptText | None:
-        """The swept result, with the summary that it carries; None where it exceeds the limits of a sweep."""
+        """Returns the swept result, with the summary that it carries; None where it exceeds the limits of a sweep."""
         return self._counted(
             lambda: self._redactor.text(self._policy, text, self._halt, owner=self._row.key_id, member=SUMMARY)
         )
 
     def _counted(self, sweep: Callable[[], tuple[T, Counts]]) -> T | None:
-        """What a sweep gives, with what it found counted; None where it can never be carried out."""
+        """Returns what a sweep returns, and adds its counts; None where no retry can help."""
         try:
             swept, counts = sweep()
         except RedactionError as error:
@@ -139,18 +139,18 @@ class RunSweep:
         return swept
 
     def _sweep_texts(self) -> None:
-        """What the run itself says: why it failed, what did not land, what its result lacks."""
+        """Sweeps the messages of the run: its error, its warnings, and the error of its result."""
         row = self._row
-        said = [row.error_message, json_text.parse(row.warnings), row.result_error_message]
-        swept = self._values(said)
+        messages = [row.error_message, json_text.parse(row.warnings), row.result_error_message]
+        swept = self._values(messages)
         if not self._redacts:
-            self._columns["warnings"] = json_text.write([*said[1], *self._warnings])
+            self._columns["warnings"] = json_text.write([*messages[1], *self._warnings])
             return
         if swept is None:
-            swept = [_withheld(said[0]), [_WITHHELD] * len(said[1]), _withheld(said[2])]
+            swept = [_withheld(messages[0]), [_WITHHELD] * len(messages[1]), _withheld(messages[2])]
         self._columns["error_message"], warnings, self._columns["result_error_message"] = swept
-        # What was said of the summary before was of the one that was not swept.
-        warnings = [after for before, after in zip(said[1], warnings, strict=True) if before != SUMMARY_TOO_LONG]
+        # An earlier warning about the summary was about the unswept one.
+        warnings = [after for before, after in zip(messages[1], warnings, strict=True) if before != SUMMARY_TOO_LONG]
         self._columns["warnings"] = json_text.write([*warnings, *self._warnings])
 
     def _sweep_files(self, files: list[Any]) -> None:

@@ -1,8 +1,8 @@
-"""The final sweeps: what finished runs leave is given out only once it was swept. (DECISIONS.md, 5 and 6).
+"""The final sweeps of finished runs, before which their outputs stay closed. (DECISIONS.md, 5 and 6).
 
-Nothing is opened before all of it is swept and stored, in one transaction. A sweep that fails, or dies with the
-process, leaves everything closed and is tried again from the beginning. What it stored until then is removed, for it
-was announced before; so is what an erasure came before.
+The outputs of a run are opened together, in one transaction after all of them were swept and stored. A sweep that
+fails, or dies with the process, leaves them closed and starts over later. The objects that it stored until then are
+removed, because it announced them before; so are those of a run that was erased meanwhile.
 """
 
 import logging
@@ -30,11 +30,11 @@ from backend.storage.objects import ObjectStore
 _LOG = logging.getLogger(__name__)
 
 CONCURRENT_SWEEPS: Final = 4
-"""Concurrent sweeps of runs in one process; keys that have none among them share as many more."""
+"""The concurrent sweeps of one process; keys without one share as many more."""
 
 _BACKOFF: Final = Backoff(first_seconds=1.0, longest_seconds=300.0)
 _END_SECONDS: Final = 2.0
-# Another process that has a run may die before it is done.
+# Another process that sweeps a run may die before it is done.
 _ELSEWHERE_SECONDS: Final = 2.0
 
 
@@ -46,7 +46,7 @@ class _Active:
 
 
 class FinalSweeps:
-    """Sweeps several runs concurrently, round robin by key. `folder` is for copies of what is being swept.
+    """Sweeps several runs concurrently, round robin by key. `folder` is for copies of the objects being swept.
 
     Args:
         concurrent: See CONCURRENT_SWEEPS. Each sweep holds a connection to the database.
@@ -73,7 +73,7 @@ class FinalSweeps:
         self._lock = threading.Lock()
         self._active: dict[str, _Active] = {}
         self._threads = ThreadPoolExecutor(2 * concurrent, thread_name_prefix="final-sweep")
-        # Nothing unswept stays on the working disk, also when an earlier process died in mid-sweep.
+        # An earlier process may have died in mid-sweep, and nothing unswept may stay on this disk.
         shutil.rmtree(folder, ignore_errors=True)
 
     def start(self) -> None:
@@ -81,9 +81,9 @@ class FinalSweeps:
         self._ticker.start()
 
     def round(self) -> "list[Future[None]]":
-        """Removes the originals of runs that were swept, and begins to sweep finished runs that wait for it.
+        """Removes the originals of swept runs, and starts to sweep finished runs that wait for it.
 
-        A sweep whose run waits for it no longer, as after an erasure by any process, is ended.
+        Ends the sweep of a run that waits for it no longer, as after an erasure by any process.
         """
         with self._lock:
             active = dict(self._active)
@@ -94,12 +94,12 @@ class FinalSweeps:
         with self._lock:
             self._retries.keep_only({*waiting, *unnamed})
             self._elsewhere = {run_id: until for run_id, until in self._elsewhere.items() if run_id in waiting}
-        # An ended sweep may be about to store something: what was announced for it waits for the next round.
+        # An ended sweep may be about to store an object: those that it announced wait for the next round.
         self._remove(key for key in unnamed if run_of(key) not in active)
         with self._lock:
             chosen = list(self._chosen(waiting))
             self._active.update(chosen)
-        return [self._threads.submit(self._try, run_id, sweep) for run_id, sweep in chosen]
+        return [self._threads.submit(self._sweep, run_id, sweep) for run_id, sweep in chosen]
 
     def forget(self, run_id: str) -> None:
         """Ends the sweep of an erased run, and removes its copies from this disk."""
@@ -119,7 +119,7 @@ class FinalSweeps:
         self._threads.shutdown()
 
     def _chosen(self, waiting: Mapping[str, str]) -> Iterator[tuple[str, _Active]]:
-        """What is swept next, of the keys with the fewest sweeps first."""
+        """Yields the runs to sweep next, those of the keys with the fewest sweeps first."""
         held = Counter(sweep.key_id for sweep in self._active.values())
         now = time.monotonic()
         left = {
@@ -135,7 +135,7 @@ class FinalSweeps:
             held[key_id] += 1
             yield run_id, _Active(key_id)
 
-    def _try(self, run_id: str, sweep: _Active) -> None:
+    def _sweep(self, run_id: str, sweep: _Active) -> None:
         folder = self._folder / run_id
         try:
             with self._database.hold(f"final sweep {run_id}") as mine:
@@ -144,10 +144,10 @@ class FinalSweeps:
                         self._elsewhere[run_id] = time.monotonic() + _ELSEWHERE_SECONDS
                     return
                 folder.mkdir(parents=True, exist_ok=True)
-                of_run = RunSweep.of(self._database, self._objects, self._redactor, run_id, folder, sweep.halt)
-                if of_run is not None:
-                    of_run.carry_out()
-        except Exception:  # noqa: BLE001 - its outputs stay closed, and other runs must not wait for it
+                run_sweep = RunSweep.find(self._database, self._objects, self._redactor, run_id, folder, sweep.halt)
+                if run_sweep is not None:
+                    run_sweep.run()
+        except Exception:  # noqa: BLE001 - its outputs stay closed, and other runs go on
             if not sweep.halt.is_set():
                 self._postpone(run_id)
         finally:
@@ -155,7 +155,7 @@ class FinalSweeps:
             with self._lock:
                 del self._active[run_id]
             sweep.done.set()
-            # Others may have waited for this one.
+            # Other runs may have waited for this one.
             self._ticker.wake()
 
     def _postpone(self, run_id: str) -> None:
@@ -165,7 +165,7 @@ class FinalSweeps:
         _LOG.exception("The final sweep of run %s failed; next try in %d s", run_id, seconds)
 
     def _remove(self, keys: Iterable[str]) -> None:
-        """Removes objects that no row names; one that a store keeps holds up neither others nor any sweep."""
+        """Removes objects that no row names; one that cannot be removed delays neither others nor any sweep."""
         removed = []
         for key in keys:
             if not self._retries.is_due(key):

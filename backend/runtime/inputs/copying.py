@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 THREADS: Final = 8
 
 _PART_BYTES: Final = 128 * 1024
-_WORDS: Final = {
+_MESSAGES: Final = {
     "NoSuchKey": "vanished after it was listed",
     "PreconditionFailed": "changed after it was listed",
     "InvalidObjectState": "is archived and cannot be read",
@@ -26,7 +26,7 @@ _WORDS: Final = {
 
 
 class ListedObject(NamedTuple):
-    """An object as the listing had it; `etag` as S3 writes it, in quotation marks."""
+    """An object of a listing; `etag` as S3 writes it, in quotation marks."""
 
     key: str
     size: int
@@ -34,7 +34,7 @@ class ListedObject(NamedTuple):
 
 
 class Copying:
-    """One input's copying: `client` reads the connector's bucket, until `halt` ends it."""
+    """Copies one input: `client` reads the connector's bucket, until `halt` ends it."""
 
     def __init__(self, client: "S3Client", connector: Mapping[str, Any], halt: CopyHalt) -> None:
         self._client = client
@@ -53,7 +53,7 @@ class Copying:
         with ThreadPoolExecutor(THREADS, thread_name_prefix="inputs") as threads:
             workers = [threads.submit(self._work, waiting) for _ in range(THREADS)]
         errors = [error for worker in workers if (error := worker.exception()) is not None]
-        # All but the first only ended because of it.
+        # The others only ended because of the first.
         for error in sorted(errors, key=lambda error: isinstance(error, OtherThreadFailedError)):
             raise error
 
@@ -75,7 +75,7 @@ class Copying:
             self._halt.retry(lambda: self._copy_once(found, file), "Copying an object")
         except (BotoCoreError, ClientError, ResponseParserError, CredentialsError) as error:
             code = code_of(error)
-            why = f"{_WORDS[code]} ({code})" if code in _WORDS else f"failed: {explain(error, self._connector)}"
+            why = f"{_MESSAGES[code]} ({code})" if code in _MESSAGES else f"failed: {explain(error, self._connector)}"
             raise CopyError(f"the object {found.key!r} {why}") from error
 
     def _copy_once(self, found: ListedObject, file: BinaryIO) -> None:
@@ -85,14 +85,14 @@ class Copying:
             self._write(found, body, file)
 
     def _open(self, found: ListedObject) -> "StreamingBody":
-        """Opens the object, which must still be the one that was listed."""
+        """Opens the object, provided that it is still the listed one."""
         bucket = self._connector["bucket"]
         if found.etag:
             return self._client.get_object(Bucket=bucket, Key=found.key, IfMatch=found.etag)["Body"]
         return self._client.get_object(Bucket=bucket, Key=found.key)["Body"]
 
     def _write(self, found: ListedObject, body: "StreamingBody", file: BinaryIO) -> None:
-        """Writes as many bytes as were listed; the caps were held against those."""
+        """Writes as many bytes as were listed, for which the limits were checked."""
         written = 0
         while part := body.read(_PART_BYTES):
             self._halt.check()
@@ -104,11 +104,11 @@ class Copying:
             raise CopyError(f"the object {found.key!r} no longer has the {found.size:,} bytes that were listed")
 
 
-def require_room(folder: Path, size: int) -> None:
-    """Refuses what cannot fit on the disk.
+def require_free_space(folder: Path, size: int) -> None:
+    """Refuses a size that does not fit on the disk.
 
     Raises:
-        CopyError: there is less room than that.
+        CopyError: there is less free space.
     """
     free = shutil.disk_usage(folder).free
     if size > free:
@@ -116,7 +116,7 @@ def require_room(folder: Path, size: int) -> None:
 
 
 class _Shared(Iterator[tuple[ListedObject, Path]]):
-    """One iteration for several threads."""
+    """An iterator that several threads share."""
 
     def __init__(self, items: Iterable[tuple[ListedObject, Path]]) -> None:
         self._items = iter(items)

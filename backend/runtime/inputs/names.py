@@ -1,4 +1,4 @@
-"""Where the objects of an input land: a safe file name of its own for any key. (docs/connectors.md)."""
+"""File names of input objects: a safe and unique relative path for any key. (docs/connectors.md)."""
 
 import hashlib
 import itertools
@@ -19,10 +19,10 @@ _DOTS: Final = {"": _SLASH, ".": "%2E", "..": "%2E%2E"}
 
 
 def file_names(keys: Iterable[str]) -> Mapping[str, str]:
-    """The relative path for each key below an input's prefix; keys are told apart also where only case or form differ.
+    """Returns the relative path for each key below an input's prefix, also where keys differ in case or form only.
 
     A path has no empty part, no `.` or `..`, no part above 255 bytes, at most 64 folders and little above 1,024 bytes,
-    and none is a folder of another. A key that is such a path keeps it, unless an earlier one stands in its way.
+    and none is a folder of another. A key that is such a path keeps it, unless it collides with an earlier one.
     """
     plain = {key: _plain(key) for key in keys}
     folders = {parent for path in plain.values() for parent in _parents(_folded(path))}
@@ -61,7 +61,7 @@ def _percent(character: str) -> str:
 
 
 def _marked(path: str, key: str, attempt: int = 0) -> str:
-    """The path with the key's digest before the extension, cut to what a file name may have."""
+    """Returns the path with the key's digest before the extension, cut to the longest file name."""
     folder, slash, name = path.rpartition("/")
     stem, dot, extension = name.rpartition(".")
     if not stem or len(extension.encode()) > _LONGEST_EXTENSION:

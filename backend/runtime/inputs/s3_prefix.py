@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backend.connectors.object_storage import s3_client
 from backend.connectors.s3_errors import explain, failures, list_page
-from backend.runtime.inputs.copying import Copying, ListedObject, require_room
+from backend.runtime.inputs.copying import Copying, ListedObject, require_free_space
 from backend.runtime.inputs.halting import CopyHalt
 from backend.runtime.inputs.names import file_names
 from backend.secrets import Secrets
@@ -24,7 +24,7 @@ _LONGEST_MESSAGE: Final = 1_000
 
 
 class InputError(Exception):
-    """Inputs could not be copied in; the message says which and why, for a person."""
+    """Inputs could not be copied in; the message names the input and the cause, for the caller."""
 
 
 def materialise(
@@ -32,7 +32,7 @@ def materialise(
 ) -> dict[str, Any]:
     """Copies every object below the prefix into `folder` and returns the manifest's entry.
 
-    Files are named after the keys below the prefix. Nothing is copied when the listing is empty or beyond the caps.
+    Files are named after the keys below the prefix. Nothing is copied where the listing is empty or beyond its limits.
     Ends soon after `stop` is set.
 
     Raises:
@@ -47,9 +47,9 @@ def materialise(
         halt = CopyHalt(stop)
         client = halt.retry(lambda: s3_client(connector, secrets, attempts=1), f"Credentials for bucket {bucket}")
         copying = Copying(client, connector, halt)
-        objects = _list(_all(client, halt, bucket, prefix), declared)
+        objects = _within_limits(_list(client, halt, bucket, prefix), declared)
         folder.mkdir(parents=True, exist_ok=True)
-        require_room(folder, sum(one.size for one in objects))
+        require_free_space(folder, sum(one.size for one in objects))
         names = file_names(one.key[len(prefix) :] for one in objects)
         copying.copy((one, folder / names[one.key[len(prefix) :]]) for one in objects)
     except failures() as error:
@@ -75,7 +75,7 @@ def materialise_all(
     stop: threading.Event,
     secrets: Secrets,
 ) -> list[dict[str, Any]]:
-    """Copies in every input that has a value, each into a folder of its own; gives the run's inputs manifest.
+    """Copies in every input that has a value, each into a folder of its own; returns the run's inputs manifest.
 
     Raises:
         InputError: as `materialise`.
@@ -89,13 +89,13 @@ def materialise_all(
 
 
 def _check_inside(connector: Mapping[str, Any], bucket: str, prefix: str) -> None:
-    """The connector may have changed since the start of the run."""
+    """Checks the prefix again, for the connector may have changed since the start of the run."""
     if not may_read(connector, bucket, prefix):
         raise ValueError("it lies outside of what the connector may read")
 
 
-def _list(found: Iterable[ListedObject], declared: InputTerms) -> list[ListedObject]:
-    """Every object that was found, within the caps; the markers that consoles make for folders are none."""
+def _within_limits(found: Iterable[ListedObject], declared: InputTerms) -> list[ListedObject]:
+    """Returns the objects, which must be within the limits; leaves out the folder markers that consoles make."""
     objects: list[ListedObject] = []
     size = 0
     for one in found:
@@ -112,8 +112,8 @@ def _list(found: Iterable[ListedObject], declared: InputTerms) -> list[ListedObj
     return objects
 
 
-def _all(client: "S3Client", halt: CopyHalt, bucket: str, prefix: str) -> Iterator[ListedObject]:
-    """Every object below the prefix, page by page, so that a page that fails begins no listing anew."""
+def _list(client: "S3Client", halt: CopyHalt, bucket: str, prefix: str) -> Iterator[ListedObject]:
+    """Yields every object below the prefix; each page is retried by itself, so that no listing starts over."""
     following: dict[str, str] = {}
     while True:
         page = halt.retry(partial(list_page, client, bucket, prefix, **following), f"Listing bucket {bucket}")

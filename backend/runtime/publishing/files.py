@@ -1,4 +1,4 @@
-"""What of a run is published: the files of its outputs that an entry of `publish` chooses."""
+"""The files of a run that are published: outputs that an entry of `publish` chooses."""
 
 import io
 from collections.abc import Callable, Iterable, Mapping
@@ -15,14 +15,14 @@ from backend.workflows.manifests.publishing import RDF_ENDINGS, ROW_ENDINGS
 
 @dataclass(frozen=True, slots=True)
 class PublishFile:
-    """A file that a step left; `path` is `<step>/<relative path>`, and `open` may be called often."""
+    """An output file of a step; `path` is `<step>/<relative path>`, and `open` may be called often."""
 
     path: str
     open: Callable[[], BinaryIO]
 
 
 Source = Callable[[str], Iterable[PublishFile]]
-"""Gives the files of a run, by its id.
+"""Returns the files of a run, by its id.
 
 Raises:
     GraphUnavailableError: they cannot be read now.
@@ -30,7 +30,7 @@ Raises:
 
 
 def stored_outputs(database: Database, objects: ObjectStore) -> Source:
-    """The outputs that a run's steps left."""
+    """Returns a source of the outputs of steps."""
 
     def files(run_id: str) -> Iterable[PublishFile]:
         rows = database.read(lambda tx: outputs_sql.outputs_of(tx, run_id))
@@ -40,7 +40,7 @@ def stored_outputs(database: Database, objects: ObjectStore) -> Source:
 
 
 def is_chosen(path: str, entry: Mapping[str, Any]) -> bool:
-    """Whether an entry of `publish` chooses the file of that path."""
+    """Returns whether an entry of `publish` chooses the file of that path."""
     step, _, inner = path.partition("/")
     if entry["steps"] is not None and step not in entry["steps"]:
         return False

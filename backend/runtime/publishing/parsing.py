@@ -1,4 +1,4 @@
-"""Reads files of runs as triples, in confined processes with processor time and memory of their own."""
+"""Parses files of runs into triples, in confined processes with limits of processor time and memory."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ from backend.workflows.manifests.publishing import ROW_ENDINGS
 
 MOST_TRIPLES: Final = 1_000_000
 MOST_CHARACTERS: Final = 256_000_000
-"""Of all triples as N-Triples: a store may hold as much in memory."""
+"""The bound of all triples as N-Triples, which a store may hold in memory."""
 
 _PROGRAM: Final = "backend.graphs.parse_program"
 _OVER_LIMIT: Final = frozenset({FailureKind.DEADLINE, FailureKind.MEMORY, FailureKind.DIED})
@@ -26,7 +26,7 @@ _BLOCK_BYTES: Final = 256 * 1024
 
 @dataclass(slots=True)
 class _Publication:
-    """What the files of one publication are parsed for, and how much there may still be."""
+    """One publication whose files are being parsed, and the triples and characters that are left to it."""
 
     spool: TripleSpool
     entry: Mapping[str, Any]
@@ -37,7 +37,7 @@ class _Publication:
     characters: int
 
     def arguments(self, path: str) -> dict[str, Any]:
-        """What the program gets for a file."""
+        """Returns the program's arguments for a file."""
         ending = PurePosixPath(path).suffix.lower()
         return {
             "ending": ending,
@@ -50,7 +50,7 @@ class _Publication:
         }
 
     def count(self, answer: Any) -> None:
-        """Counts what a process says that it wrote; the process has read what strangers wrote."""
+        """Counts the triples that a process says it wrote; it has read untrusted files, so its answer is checked."""
         match answer:
             case {"triples": int(triples), "characters": int(characters)}:
                 if 0 <= triples <= self.triples and 0 <= characters <= self.characters:
@@ -61,11 +61,11 @@ class _Publication:
 
 
 class FileParser:
-    """Has files parsed, those of several keys in turn. Thread-safe; every call waits for its files.
+    """Parses files, round robin by key. Thread-safe; every call waits for its files.
 
     Args:
-        limits: Of the parsing of one file.
-        folder: For copies of what is being parsed, which have no name there.
+        limits: The bounds of parsing one file.
+        folder: The folder of unnamed copies of the files being parsed.
     """
 
     def __init__(self, limits: JobLimits, folder: Path) -> None:
@@ -82,7 +82,7 @@ class FileParser:
         owner: str,
         halt: threading.Event,
     ) -> TripleSpool:
-        """The triples of every file that the entry chooses; `owner` is the API key that they are parsed for.
+        """Returns the triples of every file that the entry chooses; `owner` is the API key that they are parsed for.
 
         Ends soon after `halt` is set.
 
@@ -104,11 +104,11 @@ class FileParser:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that parse, or wait for a file, now."""
+        """The ids of the processes that parse or wait for a file."""
         return self._pool.pids
 
     def close(self) -> None:
-        """Ends the processes for good; what they still work on fails, and so does whatever comes."""
+        """Ends the processes; jobs in progress fail, and so do later ones."""
         self._pool.close()
 
     def _append(self, publication: _Publication, file: PublishFile) -> None:

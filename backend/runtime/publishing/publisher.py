@@ -1,4 +1,4 @@
-"""Carries out what is ordered in `publications`, in threads, until it has landed."""
+"""Carries out the publications and removals of the table `publications`, in threads, until they have landed."""
 
 import logging
 import threading
@@ -23,21 +23,21 @@ from backend.storage.database import Database
 
 _LOG = logging.getLogger(__name__)
 
-# What changes here are publications, beside everything else.
-_OF: Final = "publications"
-# What another process withdraws ends here within two seconds.
+# Changes of publications need no order among other changes.
+_LOCK_KEY: Final = "publications"
+# A publication that another process withdraws ends here within two seconds.
 _TICK_SECONDS: Final = 1.0
 _REMOVING_THREADS: Final = 4
 _MOST_REMOVALS: Final = 50
 _MOST_WAITING: Final = 10_000
 _BACKOFF: Final = Backoff(first_seconds=1.0, longest_seconds=256.0)
-# A run's publication that no store took for so long is given up.
+# A publication that failed for so long is given up.
 _TRIED_FOR_MS: Final = DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A publication that its graph holds: under which name, and how many triples."""
+    """A publication that its graph holds: its name there, and how many triples it has."""
 
     name: str
     triples: int
@@ -45,23 +45,23 @@ class Landed:
 
 @dataclass(frozen=True, slots=True)
 class NotLanded:
-    """A publication that came to nothing, worded for a person."""
+    """A publication that failed for good, with the reason for the caller."""
 
     reason: str
 
 
 @dataclass(slots=True)
 class Watch:
-    """How a publication stands; `problem` is why the last attempt did not land."""
+    """The outcome of a publication, once there is one; `problem` says why the last attempt failed."""
 
     outcome: "Future[Landed | NotLanded]" = field(default_factory=Future)
     problem: str | None = None
 
 
 class Publisher:
-    """Publishes and removes. The table says all of it, so a crash loses nothing; what is done twice is done once.
+    """Publishes and removes. The table holds all orders, so a crash loses none; carrying one out twice has no effect.
 
-    Only what completed runs published stays: of runs that fail or are cancelled meanwhile it is taken away again.
+    Only completed runs stay published: publications of runs that fail or are cancelled meanwhile are removed again.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class Publisher:
         self._watches: dict[tuple[str, str], Watch] = {}
 
     def start(self) -> None:
-        """Begins with what an earlier process left undone."""
-        self._database.write(lambda tx: sql.resume(tx, self._clock()), lock_key=_OF)
+        """Starts its thread, beginning with the orders that an earlier process left."""
+        self._database.write(lambda tx: sql.resume(tx, self._clock()), lock_key=_LOCK_KEY)
         self._ticker.start()
 
     def stop(self) -> None:
-        """Ends what is under way, which stays ordered."""
+        """Ends the work in progress, whose orders stay."""
         self._ticker.stop()
         self._halt(lambda _: True)
         self._graphs.close()
@@ -96,23 +96,23 @@ class Publisher:
         self._removing_threads.shutdown()
 
     def wake(self) -> None:
-        """Tells that something was ordered; called after the commit, from any thread."""
+        """Starts to carry out new orders; called after the commit, from any thread."""
         self._ticker.wake()
 
     def watch(self, run_id: str, graph_id: str) -> Watch:
-        """Follows a publication that is about to be ordered, until `unwatch`."""
+        """Watches a publication that is about to be ordered, until `unwatch`."""
         return self._watches.setdefault((run_id, graph_id), Watch())
 
     def unwatch(self, run_id: str, graph_id: str) -> None:
-        """Follows it no longer."""
+        """Ends a watch."""
         self._watches.pop((run_id, graph_id), None)
 
     def remove(self, run_id: str) -> None:
-        """Orders the removal of all that a run published, durable on return; it is carried out soon after.
+        """Orders the removal of all that a run published, durable on return and carried out soon after.
 
-        What is being published of it ends.
+        Ends publications of the run that are in progress.
         """
-        ordered = self._database.write(lambda tx: sql.remove(tx, run_id, self._clock()), lock_key=_OF)
+        ordered = self._database.write(lambda tx: sql.remove(tx, run_id, self._clock()), lock_key=_LOCK_KEY)
         self._halt(lambda active: active.run_id == run_id)
         if ordered:
             self.wake()
@@ -122,7 +122,7 @@ class Publisher:
             self._halt(lambda _: True)
             return
         now = self._clock()
-        self._database.write(lambda tx: sql.settle_ended(tx, now), lock_key=_OF)
+        self._database.write(lambda tx: sql.settle_ended(tx, now), lock_key=_LOCK_KEY)
         self._halt(self._is_withdrawn)
         for graph_id in self._database.read(lambda tx: sql.graphs_to_clear(tx, now)):
             with self._lock:
@@ -140,29 +140,29 @@ class Publisher:
                 one.halt.set()
 
     def _is_withdrawn(self, active: Active) -> bool:
-        """Whether any process has ordered the removal of what is being published."""
+        """Returns whether any process has withdrawn a publication in progress."""
         return not self._database.read(lambda tx: sql.is_pending(tx, active.run_id, active.graph_id))
 
     def _begin(self, waiting: list[Any]) -> None:
-        # A run that goes on waits in its own process, which alone can tell it why nothing landed.
+        # An unfinished run is published by its own process, whose watch learns why an attempt failed.
         ours = [row for row in waiting if row.ended or (row.run_id, row.graph_id) in self._watches]
         with self._lock:
             claimed = list(next_publications(ours, self._active.values()))
             self._active.update({(one.run_id, one.graph_id): one for one in claimed})
         for one in claimed:
-            self._threads.submit(self._try, one)
+            self._threads.submit(self._run, one)
 
-    def _try(self, active: Active) -> None:
+    def _run(self, active: Active) -> None:
         try:
             row = self._database.read(lambda tx: sql.pending(tx, active.run_id, active.graph_id))
             if row is not None:
                 self._publish(row, active)
         except Exception:  # noqa: BLE001 - the thread serves others too
-            _LOG.exception("What run %s publishes could not be worked on and is tried again", active.run_id)
+            _LOG.exception("A publication of run %s failed unexpectedly; it stays pending", active.run_id)
         finally:
             with self._lock:
                 del self._active[active.run_id, active.graph_id]
-        # Others may have waited for this one.
+        # Other publications may have waited for this one.
         self.wake()
 
     def _clear(self, graph_id: str) -> None:
@@ -170,20 +170,20 @@ class Publisher:
             now = self._clock()
             rows = self._database.read(lambda tx: sql.removals(tx, graph_id, now, _MOST_REMOVALS))
             with self._lock:
-                # What is being published may land, and is removed after that.
+                # A publication in progress may land, and is removed after that.
                 rows = [row for row in rows if (row.run_id, row.graph_id) not in self._active]
             self._remove(rows)
         except Exception:  # noqa: BLE001 - the thread serves other graphs too
-            _LOG.exception("Knowledge graph %s could not be worked on and is tried again", graph_id)
+            _LOG.exception("Removals from knowledge graph %s failed unexpectedly; they stay pending", graph_id)
         finally:
             with self._lock:
                 self._cleared.discard(graph_id)
         if rows:
-            # There may be more than fits into one round.
+            # There may be more than one round takes.
             self.wake()
 
     def _remove(self, rows: list[Any]) -> None:
-        """Removes what was ordered; it counts as removed only when nothing of it stays readable."""
+        """Removes publications; they count as removed only once nothing of them stays readable."""
         if not rows:
             return
         removed = []
@@ -197,9 +197,11 @@ class Publisher:
         except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
             for row in rows:
                 self._postpone(row)
-            _LOG.warning("What run %s published is still to be removed", rows[0].run_id, exc_info=error)
+            _LOG.warning("A removal of publications of run %s failed; it stays pending", rows[0].run_id, exc_info=error)
             return
-        self._database.write(lambda tx: sql.removed(tx, [(row.run_id, row.graph_id) for row in removed]), lock_key=_OF)
+        self._database.write(
+            lambda tx: sql.removed(tx, [(row.run_id, row.graph_id) for row in removed]), lock_key=_LOCK_KEY
+        )
 
     def _publish(self, row: Any, active: Active) -> None:
         try:
@@ -208,7 +210,7 @@ class Publisher:
             self._settle(row, NotLanded(str(error)))
         except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
             if active.halt.is_set():
-                # Its removal was ordered, or it begins anew in the next process.
+                # It was withdrawn, or starts over in the next process.
                 return
             if self._clock() - row.requested_at >= _TRIED_FOR_MS:
                 self._settle(row, NotLanded(_reason(error)))
@@ -232,9 +234,9 @@ class Publisher:
 
     def _settle(self, row: Any, outcome: Landed | NotLanded) -> None:
         state = sql.LANDED if isinstance(outcome, Landed) else sql.FAILED
-        settled = self._database.write(lambda tx: sql.settle(tx, row.run_id, row.graph_id, state), lock_key=_OF)
+        settled = self._database.write(lambda tx: sql.settle(tx, row.run_id, row.graph_id, state), lock_key=_LOCK_KEY)
         if isinstance(outcome, Landed) and not settled:
-            # Another process may have removed it before it landed.
+            # Another process may have withdrawn it before it landed.
             graph, name = self._graph_of(row)
             graph.remove(name)
         if isinstance(outcome, NotLanded):
@@ -245,7 +247,7 @@ class Publisher:
 
     def _postpone(self, row: Any) -> None:
         until = self._clock() + round(1000 * _BACKOFF.delay(row.attempts + 1))
-        self._database.write(lambda tx: sql.postpone(tx, row.run_id, row.graph_id, until), lock_key=_OF)
+        self._database.write(lambda tx: sql.postpone(tx, row.run_id, row.graph_id, until), lock_key=_LOCK_KEY)
 
     def _graph_of(self, row: Any) -> tuple[Any, str]:
         definition = orjson.loads(row.definition)

@@ -1,4 +1,4 @@
-"""Which publications are carried out next, so that no key and no graph keeps the others waiting."""
+"""Chooses the publications that are carried out next, fairly between keys and graphs."""
 
 import threading
 from collections import Counter
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 CONCURRENT_PUBLICATIONS: Final = 8
-"""Publications that one process carries out side by side; keys that have none among them share as many more."""
+"""The concurrent publications of one process; keys without one share as many more."""
 
 _CONCURRENT_PER_GRAPH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """A publication that is being carried out; it ends soon after `halt` is set."""
+    """A publication in progress, which ends soon after `halt` is set."""
 
     run_id: str
     graph_id: str
@@ -23,7 +23,7 @@ class Active:
 
 
 def next_publications(waiting: Iterable[Any], active: Collection[Active]) -> Iterator[Active]:
-    """Those to begin now of what waits, in its order for each key, and those of the keys with the fewest first.
+    """Yields the waiting publications to start now, in order for each key, those of the keys with the fewest first.
 
     A key has one at a time for each graph, so that a store which does not answer holds up only a few.
     """

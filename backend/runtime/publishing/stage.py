@@ -1,4 +1,4 @@
-"""The publishing stage of a run: orders its publications, waits for each, and words what did not land as a warning."""
+"""The publishing stage of a run: orders its publications, waits for them, and returns warnings of those that failed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,10 +13,10 @@ from backend.storage.database import Tx
 from backend.workflows.terms import PublicationTerms
 
 Record = Callable[[Callable[[Tx, int], object]], Awaitable[None]]
-"""Makes durable what the board gathered, with this work in the same transaction."""
+"""Records the gathered changes of steps, with this work in the same transaction."""
 
 Wait = Callable[["asyncio.Future[Any]", float], Awaitable[None]]
-"""Waits for a future, for so many seconds at most; raises when the run is to end."""
+"""Waits for a future, for so many seconds at most; raises StoppedError when the segment is to stop."""
 
 _LONGEST_REASON: Final = 1_000
 
@@ -31,10 +31,10 @@ async def publish(
     *,
     reasons: bool,
 ) -> list[str]:
-    """Publishes a run's outputs, side by side; gives one warning for each publication that has not landed in its time.
+    """Publishes a run's outputs concurrently; returns a warning for each publication that did not land within its wait.
 
-    What has not landed goes on after the run, until it lands. (SPEC.md, Run summary). `reasons` says whether a warning
-    may tell why, for that may quote a file.
+    Such a publication goes on after the run, until it lands. (SPEC.md, Run summary). `reasons` says whether a warning
+    may hold the reason of a failure, which may quote a file.
     """
     warnings: list[str] = []
     followed: list[tuple[PublicationTerms, str, Watch]] = []

@@ -1,4 +1,4 @@
-"""Triples as they may be published: swept for personal data where the run's policy redacts its outputs."""
+"""Sweeps triples for personal data before they are published, where the run's policy redacts its outputs."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyoxigraph import Triple
 
 Sweep = Callable[[str, TripleSpool, threading.Event], TripleSpool]
-"""Gives a run's triples, by its id, as they may be published; ends soon after the event is set.
+"""Returns a run's triples, by its id, as they may be published; ends soon after the event is set.
 
 Raises:
     GraphRefusedError: they cannot be swept within the limits of a sweep.
@@ -37,7 +37,7 @@ _NOT_IN_IRIS: Final = frozenset({"URL", "DATE_TIME"})
 
 
 def by_policy(database: Database, redactor: Redactor) -> Sweep:
-    """Sweeps as each run's PII policy says: literals, and IRIs that are no predicates."""
+    """Returns a sweep by each run's PII policy, of literals and of IRIs that are not predicates."""
     budget = _Budget(database, redactor)
 
     def sweep(run_id: str, triples: TripleSpool, halt: threading.Event) -> TripleSpool:
@@ -55,7 +55,7 @@ def by_policy(database: Database, redactor: Redactor) -> Sweep:
 
 
 class _Budget:
-    """Sweeps within the calls of a model that a run has left, and records those that were made."""
+    """Sweeps within the model calls that a run has left, and records those that were made."""
 
     def __init__(self, database: Database, redactor: Redactor) -> None:
         self._database = database
@@ -78,7 +78,7 @@ class _Budget:
             except RedactionError as error:
                 self._record(run_id, Counts(model_calls=error.model_calls))
                 raise
-            # The values are counted in the files that they come from.
+            # The values themselves are counted in the sweep of the files that hold them.
             self._record(run_id, Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped))
             return swept
 
@@ -130,7 +130,7 @@ def _rebuilt(triple: "Triple | Statement", literals: Mapping[str, str], iris: Ma
     def term(one: Any) -> Any:
         if isinstance(one, Literal):
             swept = literals[one.value]
-            # A value of a type, as a date, is only text once it was replaced.
+            # A typed value, as a date, becomes plain text once it was replaced.
             return one if swept == one.value else Literal(swept, language=one.language)
         if isinstance(one, NamedNode):
             swept = iris[one.value]

@@ -1,1 +1,1 @@
-"""Decides what happens next in the deployment: hands queued segments over, ends what must end, retains and purges."""
+"""Hands queued segments over to an engine, ends runs that must end, and deletes what is past its time."""

@@ -1,4 +1,4 @@
-"""What there is to do in the whole deployment, as one process of it tells an operator."""
+"""Metrics of the work that waits in the whole deployment."""
 
 import logging
 import threading
@@ -17,44 +17,44 @@ _LOG = logging.getLogger(__name__)
 
 
 class Backlog:
-    """Asks the database when it is asked, waits for at most two seconds, and never asks twice at once."""
+    """Counts waiting work in the database, with one query at a time and a wait of at most two seconds."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        # One thread for all questions, as a database may keep a connection for each.
+        # One thread for all queries, as a database may keep a connection for each thread.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="backlog")
         self._lock = threading.Lock()
-        self._asking: Future[Any] | None = None
+        self._query: Future[Any] | None = None
 
     def measured(self) -> list[Family]:
-        """What there is to do; only that the database is away where it is."""
+        """Returns the counts, or only that the database does not answer."""
         try:
-            row, now = self._asked().result(_SECONDS)
-        except Exception:  # noqa: BLE001 - whatever keeps it from answering, other numbers are told
-            _LOG.info("the database could not say what there is to do", exc_info=True)
+            row, now = self._running_query().result(_SECONDS)
+        except Exception:  # noqa: BLE001 - other metrics are served all the same
+            _LOG.info("The backlog could not be read", exc_info=True)
             found = [metrics.DATABASE_UP.with_value(0), *_families(None, 0)]
         else:
             found = [metrics.DATABASE_UP.with_value(1), *_families(row, now)]
         return found
 
     def close(self) -> None:
-        """Asks nothing any more."""
+        """Ends its thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _asked(self) -> Future[Any]:
-        """The question under way, or a new one: one that is still open is waited for the next time."""
+    def _running_query(self) -> Future[Any]:
+        """Returns the running query, or a new one; the next call waits for one that is still running."""
         with self._lock:
-            if self._asking is None or self._asking.done():
-                self._asking = self._thread.submit(self._ask)
-            return self._asking
+            if self._query is None or self._query.done():
+                self._query = self._thread.submit(self._read)
+            return self._query
 
-    def _ask(self) -> tuple[Any, int]:
+    def _read(self) -> tuple[Any, int]:
         now = self._services.clock()
         return self._services.database.read(lambda tx: backlog(tx, now)), now
 
 
 def _families(row: Any, now: int) -> list[Family]:
-    """Without a row, the names alone."""
+    """Returns the metrics of a row; without one, their names alone."""
     if row is None:
         gauges = (metrics.RUNS, metrics.SEGMENTS_QUEUED, metrics.OLDEST_QUEUED, metrics.APPROVALS, metrics.SWEEPS)
         more = (metrics.REMOVALS, metrics.PUBLICATIONS, metrics.WORKERS, metrics.WORKERS_SLOTS)

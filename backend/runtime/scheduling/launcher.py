@@ -1,4 +1,4 @@
-"""Hands queued segments over to the engine: the tables are its outbox. (DESIGN.md, 6)."""
+"""Hands queued segments over from the tables to the engine. (DESIGN.md, 6)."""
 
 from collections.abc import Callable
 from typing import Final
@@ -9,17 +9,17 @@ from backend.runtime.scheduling import sql
 from backend.storage.database import Database
 
 _FIRST: Final = 1
-"""The turn of a key's oldest waiting segment."""
+"""The rank of a key's oldest waiting segment."""
 
 
 class Launcher:
-    """Hands over up to `most` segments at a time, fairly by key: whose key has the fewest with the engine goes first.
+    """Keeps up to `most` segments with the engine; the keys with the fewest there go first.
 
-    Where that is used up, keys that have none with the engine get one each, up to as many again: nobody waits for what
+    Beyond that, keys without a segment there get one each, up to as many again: they do not wait for what segments of
     others do after their steps, which takes no slot.
 
-    A segment is marked as handed over once the engine has it; a mark left by a process that is gone is taken back at
-    the start of the next.
+    A segment is marked as handed over once the engine has it; marks that a dead process left are taken back at the
+    start of the next one.
     """
 
     def __init__(self, database: Database, clock: Clock, engine: Engine, most: Callable[[], int]) -> None:
@@ -29,10 +29,10 @@ class Launcher:
         self._most = most
 
     def launch(self) -> None:
-        """Hands over what waits, as far as there is room.
+        """Hands over waiting segments, as far as there is room.
 
-        What a crash leaves between the handing over and the mark is handed over again. Marks are taken back where the
-        engine may have dropped what it was handed.
+        A segment that a crash left without its mark is handed over again. Marks are taken back where the engine may
+        have dropped segments.
         """
         most = self._most()
         waiting = self._database.read(lambda tx: sql.waiting(tx, most))

@@ -1,4 +1,4 @@
-"""Ends what must end though nobody works on it. (DESIGN.md, 6)."""
+"""Ends runs that must end and that no segment ends by itself. (DESIGN.md, 6)."""
 
 import logging
 from typing import Any
@@ -17,10 +17,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class Sweeper:
-    """Looks at every run that is in flight; each closing is a compare-and-set, so a run that just ended stays.
+    """Checks every run in flight; each closing is a compare-and-set, so that a run that just ended stays as it is.
 
-    `owner` is this process where others share the database, and what has no live owner is nobody's; None where every
-    segment is this process's.
+    `owner` is this session where other processes share the database, and a segment without a live owner belongs to
+    nobody; it is None where every segment belongs to this process.
     """
 
     def __init__(
@@ -33,10 +33,9 @@ class Sweeper:
         self._owner = owner
 
     def recover(self) -> None:
-        """At the start of the process: what an earlier one left running ends, what waited is launched anew.
+        """At the start of a process, ends runs that an earlier one left running, and has queued segments handed over.
 
-        It ends as its row says, so that a cancel which was answered holds, and else as orphaned.
-
+        A run ends with the outcome that its row says, so that a cancel which was answered holds, and else as orphaned.
         Parked and finished runs stay as they are. (SPEC.md, Versioning: interrupted, not resumed)
         """
         now = self._clock()
@@ -49,7 +48,7 @@ class Sweeper:
         self._database.write(sql.take_back, lock_key="launcher")
 
     def sweep(self) -> None:
-        """One round; cheap where nothing is in flight."""
+        """Runs one round, which is cheap where nothing is in flight."""
         now = self._clock()
         running = self._database.read(sql.running)
         live = self._live(running, now)
@@ -58,7 +57,7 @@ class Sweeper:
             if segment.owner in live:
                 continue
             if not self._engine.executes(segment.segment_id):
-                # What executed it could not record the end, as while the database was away.
+                # Its executor could not record the end, as while the database was away.
                 self._end(segment, reason, now)
             elif reason is not None:
                 # It records the end itself, once its processes are dead.
@@ -68,24 +67,24 @@ class Sweeper:
         for segment in self._database.read(lambda tx: sql.not_launched(tx, now - self._launch_timeout_ms)):
             self._fail_launch(segment, now)
         if self._owner is not None and not self._database.read(lambda tx: workers_sql.live(tx, now)):
-            # Nobody executes anything: what waits to be handed over is not taken up either.
+            # No worker is alive: segments that wait to be handed over are not taken up either.
             for segment in self._database.read(lambda tx: sql.not_handed_over(tx, now - self._launch_timeout_ms)):
                 self._fail_launch(segment, now)
 
     def _live(self, running: list[Any], now: int) -> set[str]:
-        """The other processes that hold a lease; their segments are theirs to end."""
+        """Returns the other processes that hold a lease, and end their segments themselves."""
         if self._owner is None or all(segment.owner == self._owner for segment in running):
             return set()
         return self._database.read(lambda tx: workers_sql.live(tx, now)) - {self._owner}
 
     def _end(self, segment: Any, reason: Outcome | None, now: int) -> None:
-        """Ends what nobody executes, unless it ended or parked since it was read."""
+        """Closes the run of a segment that nobody executes, unless it ended or parked since it was read."""
         self._close(segment.run_id, reason or ORPHANED, now, SegmentLease(segment.segment_id, segment.owner))
 
-    def _close(self, run_id: str, ending: Outcome, now: int, lease: SegmentLease | None = None) -> None:
-        if self._database.write(lambda tx: ending.close(tx, run_id, now, lease), lock_key=run_of(run_id)):
-            metrics.SWEEPER_CLOSED.add(ending.code or ending.status)
-            _LOG.warning("Run %s was closed as %s", run_id, ending.code or ending.status)
+    def _close(self, run_id: str, outcome: Outcome, now: int, lease: SegmentLease | None = None) -> None:
+        if self._database.write(lambda tx: outcome.close(tx, run_id, now, lease), lock_key=run_of(run_id)):
+            metrics.SWEEPER_CLOSED.add(outcome.code or outcome.status)
+            _LOG.warning("Run %s was closed as %s", run_id, outcome.code or outcome.status)
 
     def _fail_launch(self, segment: Any, now: int) -> None:
         def work(tx: Tx) -> bool:
@@ -93,4 +92,4 @@ class Sweeper:
 
         if self._database.write(work, lock_key=run_of(segment.run_id)):
             metrics.SWEEPER_CLOSED.add(failure_codes.LAUNCH_FAILED)
-            _LOG.warning("Run %s was not taken up in time", segment.run_id)
+            _LOG.warning("Run %s was closed as %s", segment.run_id, failure_codes.LAUNCH_FAILED)

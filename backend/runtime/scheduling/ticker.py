@@ -1,4 +1,4 @@
-"""A thread that does its work when woken, and every so often."""
+"""A thread that runs its work when woken, and periodically."""
 
 import logging
 import threading
@@ -10,13 +10,13 @@ from backend import metrics
 _LOG = logging.getLogger(__name__)
 
 TICK_SECONDS: Final = 0.5
-"""How often a round comes that nobody woke, where it looks for changes of other processes."""
+"""The period of rounds that look for changes of other processes."""
 
 
 class Ticker:
-    """Calls `work` after each `wake`, and `seconds` after it last ended; several wakes may share one call.
+    """Calls `work` after each `wake`, and `seconds` after its last call ended; several wakes may share one call.
 
-    What `work` raises is logged, and the thread goes on.
+    An exception from `work` is logged, and the thread goes on.
     """
 
     def __init__(self, name: str, work: Callable[[], object], seconds: float) -> None:
@@ -27,11 +27,11 @@ class Ticker:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begins with a first call at once."""
+        """Starts the thread, with a first call at once."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Has the work done now; from any thread, also before the start."""
+        """Runs the work now; from any thread, also before the start."""
         self._woken.set()
 
     def stop(self) -> None:
@@ -48,7 +48,7 @@ class Ticker:
                 self._work()
             except Exception:  # noqa: BLE001 - the thread must not end
                 metrics.BACKGROUND_FAILURES.add(self._thread.name)
-                _LOG.exception("%s could not do its work and tries again", self._thread.name)
-            # Looked at again because a stop may have come before the clearing.
+                _LOG.exception("A round of %s failed; the next one follows", self._thread.name)
+            # Checked again because a stop may have come before the clearing.
             if not self._ended:
                 self._woken.wait(self._seconds)

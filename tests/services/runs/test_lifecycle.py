@@ -1,4 +1,4 @@
-"""How runs move and close. (DECISIONS.md, 5)"""
+"""Transitions and the closing of runs. (DECISIONS.md, 5)"""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Moves of one run at once: one of them wins, and the tables agree with it."""
+"""Concurrent transitions of one run: one of them wins, and the tables agree with it."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Starts on a server: one round trip each, and never by what held before but not any more."""
+"""Starts on a database server: one round trip each, and none by facts that no longer hold."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""A deployment with workflows and keys, and the moves of a runtime made by hand."""
+"""A deployment with workflows and keys, whose runs a test moves by hand in place of a runtime."""
 
 import itertools
 import json
@@ -108,7 +108,7 @@ _numbers = itertools.count()
 
 @dataclass
 class IdleRuntime:
-    """A runtime that runs nothing and remembers what it was told."""
+    """A runtime that executes nothing and records the calls to it."""
 
     woken: int = 0
     cancelled: list[str] = field(default_factory=list)

@@ -117,7 +117,7 @@ def gate(step: str, *needs: str) -> dict[str, Any]:
     return {"step": step, "approval": {"title": f"Look at {step}", "instructions": "Well?"}, "needs": list(needs)}
 
 
-class Live(World):
+class RuntimeWorld(World):
     """A world whose runs really run; `start_runtime` makes them go."""
 
     def __init__(self, services: Services, clock: TestClock, folder: Path) -> None:
@@ -128,7 +128,7 @@ class Live(World):
         ]
         self.apply("\n---\n".join(documents))
         self.work = folder / "data" / "work"
-        self.live = self.new_runtime(folder / "data")
+        self.local_runtime = self.new_runtime(folder / "data")
 
     def new_runtime(self, data: Path, **settings: Any) -> LocalRuntime:
         """A runtime as a new process would have it, which this world's service uses from now on."""
@@ -146,7 +146,7 @@ class Live(World):
     @property
     def engine(self) -> LocalEngine:
         """The engine of the runtime that was started."""
-        session = self.live._executor.sessions.present
+        session = self.local_runtime._executor.sessions.present
         assert session is not None
         return session.engine
 
@@ -197,14 +197,14 @@ class Live(World):
 
 
 @pytest.fixture
-def idle(services: Services, clock: TestClock, tmp_path: Path) -> Iterator[Live]:
+def idle_world(services: Services, clock: TestClock, tmp_path: Path) -> Iterator[RuntimeWorld]:
     """A world whose runtime was not started."""
-    live = Live(services, clock, tmp_path)
-    yield live
-    live.live.stop()
+    world = RuntimeWorld(services, clock, tmp_path)
+    yield world
+    world.local_runtime.stop()
 
 
 @pytest.fixture
-def live(idle: Live) -> Live:
-    idle.live.start()
-    return idle
+def world(idle_world: RuntimeWorld) -> RuntimeWorld:
+    idle_world.local_runtime.start()
+    return idle_world

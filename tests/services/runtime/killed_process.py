@@ -1,4 +1,4 @@
-"""A process that runs segments, for tests that kill it: `first` starts runs and waits, `second` tells what became."""
+"""A process that runs segments, for tests that kill it: `first` starts runs, `second` prints their statuses."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ from backend.cursors import Cursors
 from backend.deployment import sql as deployment_sql
 from backend.services import Services
 from backend.storage.factory import DataFolder
-from tests.services.runtime.conftest import Live, agent_step, gate
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 
 _RUNS = "runs.txt"
 
@@ -21,26 +21,26 @@ def main(folder: Path, part: str) -> None:
     services = Services(
         database, system_clock, deployment.deployment_id, Cursors(bytes.fromhex(deployment.cursor_secret))
     )
-    live = Live(services, system_clock, folder)  # type: ignore[arg-type]  # the real clock
-    live.live.start()
+    world = RuntimeWorld(services, system_clock, folder)  # type: ignore[arg-type]  # the real clock
+    world.local_runtime.start()
     if part == "first":
-        completed = live.run("Completed", [agent_step("main")])
-        live.until_ended(completed)
-        parked = live.run("Parked", [gate("review")])
-        live.until_status(parked, "waiting_for_approval")
-        running = live.run("Running", [agent_step("slow", "marked")], input_text=f"marker-{folder.name}")
-        live.until_event(running, "step.progress")
+        completed = world.run("Completed", [agent_step("main")])
+        world.until_ended(completed)
+        parked = world.run("Parked", [gate("review")])
+        world.until_status(parked, "waiting_for_approval")
+        running = world.run("Running", [agent_step("slow", "marked")], input_text=f"marker-{folder.name}")
+        world.until_event(running, "step.progress")
         (folder / _RUNS).write_text(f"{running} {parked} {completed}")
-        _tell("ready")
+        _print("ready")
         time.sleep(600)
     running, parked, completed = (folder / _RUNS).read_text().split()
-    row = live.row(running)
-    active = live.count("runs", "finished_at IS NULL")
-    _tell(f"{row.status}/{row.error_code} {live.status(parked)} {live.status(completed)} active={active}")
-    live.live.stop()
+    row = world.row(running)
+    active = world.count("runs", "finished_at IS NULL")
+    _print(f"{row.status}/{row.error_code} {world.status(parked)} {world.status(completed)} active={active}")
+    world.local_runtime.stop()
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

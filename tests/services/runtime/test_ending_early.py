@@ -17,7 +17,7 @@ from backend.runtime.scheduling.sweeper import Sweeper
 from backend.sandbox import Sandbox
 from backend.storage.objects import FolderObjects
 from tests.services.calls import RefusedError
-from tests.services.runtime.conftest import SLEEP_SECONDS, Live, agent_step, gate
+from tests.services.runtime.conftest import SLEEP_SECONDS, RuntimeWorld, agent_step, gate
 from tests.support.poll import until
 
 HOUR = 3_600
@@ -42,57 +42,57 @@ def before() -> set[int]:
     return _sleepers()
 
 
-def _until_asleep(live: Live, run_id: str, before: set[int]) -> None:
-    live.until_event(run_id, "step.progress")
+def _until_asleep(world: RuntimeWorld, run_id: str, before: set[int]) -> None:
+    world.until_event(run_id, "step.progress")
     until(lambda: len(_sleepers() - before) >= 2, "both grandchildren")
 
 
-def test_cancel_ends_a_step_and_all_it_started_within_two_seconds(live: Live, before: set[int]) -> None:
-    run_id = live.run("Cancelled", [agent_step("slow", "sleeper"), agent_step("next", "echo", "slow")])
-    _until_asleep(live, run_id, before)
-    live.cancel(run_id)
-    row = live.until_ended(run_id)
+def test_cancel_ends_a_step_and_all_it_started_within_two_seconds(world: RuntimeWorld, before: set[int]) -> None:
+    run_id = world.run("Cancelled", [agent_step("slow", "sleeper"), agent_step("next", "echo", "slow")])
+    _until_asleep(world, run_id, before)
+    world.cancel(run_id)
+    row = world.until_ended(run_id)
     assert row.status == "cancelled"
     assert _sleepers() <= before, "the processes are dead before the run is recorded as cancelled"
-    assert live.board(run_id) == {"slow": "cancelled", "next": "cancelled"}
-    assert live.event_types(run_id)[-2:] == ["run.cancelled", "segment.ended"]
-    assert live.count("runs", "status = 'running'") == 0
+    assert world.board(run_id) == {"slow": "cancelled", "next": "cancelled"}
+    assert world.event_types(run_id)[-2:] == ["run.cancelled", "segment.ended"]
+    assert world.count("runs", "status = 'running'") == 0
 
 
-def test_cancelling_twice_is_harmless(live: Live) -> None:
-    run_id = live.run("Twice", [agent_step("slow", "sleeper")])
-    live.until_event(run_id, "step.progress")
-    live.cancel(run_id)
+def test_cancelling_twice_is_harmless(world: RuntimeWorld) -> None:
+    run_id = world.run("Twice", [agent_step("slow", "sleeper")])
+    world.until_event(run_id, "step.progress")
+    world.cancel(run_id)
     # The second may come after the first took effect.
     with contextlib.suppress(RefusedError):
-        live.cancel(run_id)
-    assert live.until_ended(run_id).status == "cancelled"
-    assert live.event_types(run_id).count("run.cancelled") == 1
+        world.cancel(run_id)
+    assert world.until_ended(run_id).status == "cancelled"
+    assert world.event_types(run_id).count("run.cancelled") == 1
 
 
 def test_a_cancel_takes_effect_once_the_database_takes_changes_again(
-    live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run_id = live.run("Full", [agent_step("slow", "sleeper")])
-    live.until_event(run_id, "step.progress")
-    engine = live.engine
+    run_id = world.run("Full", [agent_step("slow", "sleeper")])
+    world.until_event(run_id, "step.progress")
+    engine = world.engine
 
     def away(*_: object) -> bool:
         raise OSError("the database is away")
 
     with monkeypatch.context() as fault, caplog.at_level(logging.CRITICAL):
         fault.setattr(Outcome, "close", away)
-        live.cancel(run_id)
+        world.cancel(run_id)
         until(lambda: not engine._segments, "the end of the segment")
-    assert live.until_ended(run_id).status == "cancelled"
-    assert live.event_types(run_id)[-2:] == ["run.cancelled", "segment.ended"]
+    assert world.until_ended(run_id).status == "cancelled"
+    assert world.event_types(run_id)[-2:] == ["run.cancelled", "segment.ended"]
 
 
-def test_a_cancelled_run_keeps_the_outputs_of_its_completed_steps(live: Live) -> None:
-    run_id = live.run("Kept", [agent_step("write", "writer"), agent_step("slow", "sleeper", "write")])
-    live.until_event(run_id, "step.progress")
-    live.cancel(run_id)
-    assert live.until_ended(run_id).outputs_count == 2
+def test_a_cancelled_run_keeps_the_outputs_of_its_completed_steps(world: RuntimeWorld) -> None:
+    run_id = world.run("Kept", [agent_step("write", "writer"), agent_step("slow", "sleeper", "write")])
+    world.until_event(run_id, "step.progress")
+    world.cancel(run_id)
+    assert world.until_ended(run_id).outputs_count == 2
 
 
 class Gate:
@@ -118,83 +118,83 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Gate:
     return held
 
 
-def _stored(live: Live) -> list[str]:
-    return [path.name for path in (live.work.parent.parent / "objects").rglob("*") if path.is_file()]
+def _stored(world: RuntimeWorld) -> list[str]:
+    return [path.name for path in (world.work.parent.parent / "objects").rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize("agent", ["writer", "echo"])
 def test_a_run_that_is_cancelled_while_files_or_its_result_are_stored_leaves_none(
-    live: Live, held: Gate, agent: str
+    world: RuntimeWorld, held: Gate, agent: str
 ) -> None:
-    run_id = live.run("Late", [agent_step("main", agent)], workflow={"result": {"step": "main"}})
+    run_id = world.run("Late", [agent_step("main", agent)], workflow={"result": {"step": "main"}})
     assert held.reached.wait(60)
-    engine = live.engine
+    engine = world.engine
     segment = next(iter(engine._segments.values())).segment
-    live.cancel(run_id)
+    world.cancel(run_id)
     until(segment._stop.is_set, "the segment to hear of it")
-    assert live.status(run_id) == "running", "it may be erased only once nothing is stored any more"
+    assert world.status(run_id) == "running", "it may be erased only once nothing is stored any more"
     held.opened.set()
-    row = live.until_ended(run_id)
-    assert _stored(live) == []
-    live.live.stop()
+    row = world.until_ended(run_id)
+    assert _stored(world) == []
+    world.local_runtime.stop()
     assert (row.status, row.outputs_count) == ("cancelled", 0)
-    assert _stored(live) == []
+    assert _stored(world) == []
 
 
-def test_a_step_whose_run_was_closed_while_its_files_were_stored_leaves_none(live: Live, held: Gate) -> None:
-    run_id = live.run("Closed", [agent_step("write", "writer")])
+def test_a_step_whose_run_was_closed_while_its_files_were_stored_leaves_none(world: RuntimeWorld, held: Gate) -> None:
+    run_id = world.run("Closed", [agent_step("write", "writer")])
     assert held.reached.wait(60)
-    live.close(run_id, "failed", error_code="orphaned")
+    world.close(run_id, "failed", error_code="orphaned")
     held.opened.set()
-    engine = live.engine
+    engine = world.engine
     until(lambda: not engine._segments, "the end of the segment")
-    assert _stored(live) == []
+    assert _stored(world) == []
 
 
-def test_a_running_run_ends_at_its_time_limit(live: Live) -> None:
-    run_id = live.run("Limited", [agent_step("slow", "sleeper")], workflow={"settings": {"max_run_hours": 0.25}})
-    live.until_event(run_id, "step.progress")
-    live.clock.advance(seconds=HOUR / 4)
-    row = live.until_ended(run_id)
+def test_a_running_run_ends_at_its_time_limit(world: RuntimeWorld) -> None:
+    run_id = world.run("Limited", [agent_step("slow", "sleeper")], workflow={"settings": {"max_run_hours": 0.25}})
+    world.until_event(run_id, "step.progress")
+    world.clock.advance(seconds=HOUR / 4)
+    row = world.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "wall_clock_limit_reached")
     assert row.error_message == "The run reached its time limit of 0.25 hours."
 
 
-def test_a_parked_run_ends_at_its_time_limit(live: Live) -> None:
-    run_id = live.run("Parked limit", [gate("review")], workflow={"settings": {"max_run_hours": 1}})
-    live.until_status(run_id, "waiting_for_approval")
-    live.clock.advance(seconds=HOUR)
-    row = live.until_ended(run_id)
+def test_a_parked_run_ends_at_its_time_limit(world: RuntimeWorld) -> None:
+    run_id = world.run("Parked limit", [gate("review")], workflow={"settings": {"max_run_hours": 1}})
+    world.until_status(run_id, "waiting_for_approval")
+    world.clock.advance(seconds=HOUR)
+    row = world.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "wall_clock_limit_reached")
-    assert live.approvals(run_id) == {}
+    assert world.approvals(run_id) == {}
 
 
-def test_a_run_within_its_time_limit_goes_on(live: Live) -> None:
+def test_a_run_within_its_time_limit_goes_on(world: RuntimeWorld) -> None:
     limit = {"settings": {"max_run_hours": 1}}
-    run_id = live.run("Within", [gate("review"), agent_step("after", "echo", "review")], workflow=limit)
-    live.until_status(run_id, "waiting_for_approval")
-    live.clock.advance(seconds=HOUR - 1)
-    other = live.run("Other", [agent_step("main")])
-    live.until_ended(other)
-    assert live.status(run_id) == "waiting_for_approval"
+    run_id = world.run("Within", [gate("review"), agent_step("after", "echo", "review")], workflow=limit)
+    world.until_status(run_id, "waiting_for_approval")
+    world.clock.advance(seconds=HOUR - 1)
+    other = world.run("Other", [agent_step("main")])
+    world.until_ended(other)
+    assert world.status(run_id) == "waiting_for_approval"
 
 
-def test_stopping_the_runtime_orphans_what_does_not_end_in_time(live: Live, before: set[int]) -> None:
-    run_id = live.run("Stopped", [agent_step("slow", "sleeper")])
-    _until_asleep(live, run_id, before)
-    live.live.stop()
-    row = live.row(run_id)
+def test_stopping_the_runtime_orphans_what_does_not_end_in_time(world: RuntimeWorld, before: set[int]) -> None:
+    run_id = world.run("Stopped", [agent_step("slow", "sleeper")])
+    _until_asleep(world, run_id, before)
+    world.local_runtime.stop()
+    row = world.row(run_id)
     assert (row.status, row.error_code) == ("failed", "orphaned")
     assert _sleepers() <= before
 
 
-def test_what_an_earlier_process_left_running_is_orphaned_at_the_start(idle: Live) -> None:
-    run_id = idle.run("Left", [agent_step("main")])
-    idle.begin(run_id, owner="proc_gone")
-    idle.live.start()
-    row = idle.row(run_id)
+def test_what_an_earlier_process_left_running_is_orphaned_at_the_start(idle_world: RuntimeWorld) -> None:
+    run_id = idle_world.run("Left", [agent_step("main")])
+    idle_world.begin(run_id, owner="proc_gone")
+    idle_world.local_runtime.start()
+    row = idle_world.row(run_id)
     assert (row.status, row.error_code) == ("failed", "orphaned")
-    assert idle.event_types(run_id)[-2:] == ["run.failed", "segment.ended"]
+    assert idle_world.event_types(run_id)[-2:] == ["run.failed", "segment.ended"]
 
 
 def test_kill_9_of_the_process_orphans_its_runs_and_spares_the_others(tmp_path: Path) -> None:
@@ -227,8 +227,8 @@ def _steps_of(folder: Path) -> list[str]:
     return found
 
 
-def test_calls_before_the_start_and_after_the_stop_are_harmless(idle: Live) -> None:
-    runtime: LocalRuntime = idle.live
+def test_calls_before_the_start_and_after_the_stop_are_harmless(idle_world: RuntimeWorld) -> None:
+    runtime: LocalRuntime = idle_world.local_runtime
     runtime.wake()
     runtime.cancel("run_none")
     runtime.forget("run_none")
@@ -241,7 +241,7 @@ def test_calls_before_the_start_and_after_the_stop_are_harmless(idle: Live) -> N
 
 @pytest.mark.parametrize(("owner", "part"), [(Sandbox, "prepare"), (Sweeper, "recover"), (LocalEngine, "start")])
 def test_a_start_that_fails_leaves_nothing_that_runs(
-    idle: Live, monkeypatch: pytest.MonkeyPatch, owner: type, part: str
+    idle_world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch, owner: type, part: str
 ) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError(part)
@@ -249,7 +249,7 @@ def test_a_start_that_fails_leaves_nothing_that_runs(
     before = set(threading.enumerate())
     monkeypatch.setattr(owner, part, fail)
     with pytest.raises(RuntimeError, match=part):
-        idle.live.start()
+        idle_world.local_runtime.start()
     assert set(threading.enumerate()) <= before
-    assert idle.live._executor.sessions.present is None
-    idle.live.stop()
+    assert idle_world.local_runtime._executor.sessions.present is None
+    idle_world.local_runtime.stop()

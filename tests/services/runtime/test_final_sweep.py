@@ -1,4 +1,4 @@
-"""What the final sweep leaves stored, whatever fails meanwhile. (DECISIONS.md, 5 and 6)"""
+"""The objects that a final sweep leaves, also where it fails. (DECISIONS.md, 5 and 6)"""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Return values that take far more memory than their text, and everybody else. (DECISIONS.md, 11)"""
+"""Return values that take far more memory than their text harm no other run. (DECISIONS.md, 11)"""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from backend import json_text
 from backend.schemas.bounds import SchemaBounds
 from backend.schemas.judge import SchemaJudge
 from backend.services import Services
-from tests.services.runtime.conftest import Live, agent_step
+from tests.services.runtime.conftest import RuntimeWorld, agent_step
 
 SIZE = 40_000
 AGENTS = [
@@ -50,7 +50,7 @@ def longest(value: Any) -> int:
 
 
 @pytest.fixture
-def live(live: Live, monkeypatch: pytest.MonkeyPatch) -> Live:
+def world(world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch) -> RuntimeWorld:
     """One in whose process no large value is parsed."""
     parse = json.loads
 
@@ -59,28 +59,30 @@ def live(live: Live, monkeypatch: pytest.MonkeyPatch) -> Live:
         assert longest(value) < SIZE
         return value
 
-    live.apply("\n---\n".join(map(json.dumps, AGENTS)))
+    world.apply("\n---\n".join(map(json.dumps, AGENTS)))
     monkeypatch.setattr(json, "loads", small_only)
-    return live
+    return world
 
 
 @pytest.mark.parametrize("mode", ["off", "redact"])
-def test_a_large_value_is_handed_on_and_stored_without_being_parsed_in_the_service(live: Live, mode: str) -> None:
+def test_a_large_value_is_handed_on_and_stored_without_being_parsed_in_the_service(
+    world: RuntimeWorld, mode: str
+) -> None:
     workflow = {"result": {"step": "last"}, "pii_policy": {"mode": mode, "stages": ["steps"]}}
-    row = live.until_ended(live.run("Large", STEPS, workflow=workflow))
+    row = world.until_ended(world.run("Large", STEPS, workflow=workflow))
     assert (row.status, row.result) == ("completed", str(SIZE))
 
 
-def test_a_large_result_is_judged_and_its_summary_read_without_being_parsed_in_the_service(live: Live) -> None:
+def test_a_large_result_is_judged_and_its_summary_read_without_being_parsed_in_the_service(world: RuntimeWorld) -> None:
     workflow = {"result": {"step": "main", "schema": {"type": "object", "required": ["items"]}}}
-    row = live.until_ended(live.run("Large", STEPS[:1], workflow=workflow))
+    row = world.until_ended(world.run("Large", STEPS[:1], workflow=workflow))
     assert (row.status, row.result_error_code, row.summary_markdown) == ("completed", None, "short")
     assert row.result_size_bytes > json_text.LARGEST_SHARED
 
 
 @pytest.mark.parametrize("bounds", [SchemaBounds(memory_mb=1)])
-def test_a_value_that_cannot_be_read_within_the_bounds_fails_its_step(live: Live) -> None:
-    row = live.until_ended(live.run("Large", STEPS))
+def test_a_value_that_cannot_be_read_within_the_bounds_fails_its_step(world: RuntimeWorld) -> None:
+    row = world.until_ended(world.run("Large", STEPS))
     assert (row.status, row.error_code) == ("failed", "node_failed")
     assert row.error_message == (
         "Step 'main' failed: the return value cannot be read within 5 seconds of processor time and 1 MB of memory"

@@ -10,7 +10,7 @@ from backend.runtime.scheduling.sweeper import Sweeper
 from backend.services import Services
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
-from tests.services.runtime.test_upkeep import NotingEngine
+from tests.services.runtime.test_upkeep import RecordingEngine
 from tests.support.poll import until
 
 
@@ -19,7 +19,7 @@ def world(services: Services, clock: TestClock, tmp_path: Path) -> World:
     return World(services, clock, tmp_path)
 
 
-class Elsewhere(NotingEngine):
+class Elsewhere(RecordingEngine):
     """Everything is executed by other processes."""
 
     def executes(self, segment_id: str) -> bool:

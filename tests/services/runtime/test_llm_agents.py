@@ -9,7 +9,7 @@ import pytest
 
 from backend.secrets import Secrets
 from backend.settings import ModelProvider
-from tests.services.runtime.conftest import Live, agent_step, gate
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
 
@@ -25,22 +25,24 @@ def server() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture
-def asking(idle: Live, server: OpenAIServer, tmp_path: Any) -> Iterator[Live]:
+def asking(idle_world: RuntimeWorld, server: OpenAIServer, tmp_path: Any) -> Iterator[RuntimeWorld]:
     """A world whose deployment has a key and an address for `openai`."""
-    runtime = idle.new_runtime(
+    runtime = idle_world.new_runtime(
         tmp_path / "data", secrets=SECRETS, models={"openai": ModelProvider("ours", server.base_url)}
     )
     runtime.start()
-    yield idle
+    yield idle_world
     runtime.stop()
 
 
-def agent(live: Live, name: str = "asker", **fields: Any) -> None:
+def agent(world: RuntimeWorld, name: str = "asker", **fields: Any) -> None:
     declared = {"kind": "Agent", "name": name, "type": "llm", "model": "openai:gpt-5", "instructions": "Be brief."}
-    live.apply(json.dumps(declared | fields))
+    world.apply(json.dumps(declared | fields))
 
 
-def test_an_answer_is_the_result_and_an_output_and_its_usage_an_event(asking: Live, server: OpenAIServer) -> None:
+def test_an_answer_is_the_result_and_an_output_and_its_usage_an_event(
+    asking: RuntimeWorld, server: OpenAIServer
+) -> None:
     server.will(Reply(calls=(ToolCall("final_result", {"words": 2, "summary_markdown": "# Two"}),)))
     agent(asking, output_schema={"type": "object", "required": ["words"], "properties": {"words": {"type": "integer"}}})
     run_id = asking.run(
@@ -61,7 +63,7 @@ def test_an_answer_is_the_result_and_an_output_and_its_usage_an_event(asking: Li
     assert "<input_text>\none two\n</input_text>" in json.dumps(server.requests[0].body).replace("\\n", "\n")
 
 
-def test_models_and_python_pass_values_and_files_on_to_each_other(asking: Live, server: OpenAIServer) -> None:
+def test_models_and_python_pass_values_and_files_on_to_each_other(asking: RuntimeWorld, server: OpenAIServer) -> None:
     server.will(Reply(calls=(ToolCall("read_file", {"path": "write/notes/a.txt"}),)), Reply("It says one two."))
     agent(asking, tools=["files"])
     run_id = asking.run(
@@ -83,18 +85,18 @@ def test_models_and_python_pass_values_and_files_on_to_each_other(asking: Live, 
     assert "one two" in json.dumps(server.requests[-1].body["input"][-1])
 
 
-def test_a_refused_call_is_tried_again_when_the_provider_says(asking: Live, server: OpenAIServer) -> None:
+def test_a_refused_call_is_tried_again_when_the_provider_says(asking: RuntimeWorld, server: OpenAIServer) -> None:
     server.will(Reply(status=429, message="slow", headers={"Retry-After": "1"}), Reply("done"))
     agent(asking)
     retry = {"attempts": 2, "backoff_seconds": 0}
     run_id = asking.run("Patient", [agent_step("ask", "asker", retry=retry)])
     assert asking.until_ended(run_id).status == "completed"
     failed = [json.loads(event.data) for event in asking.events(run_id).events if event.type == "step.failed"]
-    assert [(told["type"], told["attempt"]) for told in failed] == [("ModelRateLimited", 1)]
+    assert [(one["type"], one["attempt"]) for one in failed] == [("ModelRateLimited", 1)]
     assert failed[0]["retry_at"] > "2026-09-21", "at least the second that the provider asked for"
 
 
-def test_what_cannot_get_better_is_not_tried_again(asking: Live, server: OpenAIServer) -> None:
+def test_what_cannot_get_better_is_not_tried_again(asking: RuntimeWorld, server: OpenAIServer) -> None:
     server.will(Reply(status=401, message="no"))
     agent(asking)
     run_id = asking.run("Hopeless", [agent_step("ask", "asker", retry={"attempts": 5, "backoff_seconds": 0})])
@@ -102,7 +104,7 @@ def test_what_cannot_get_better_is_not_tried_again(asking: Live, server: OpenAIS
     assert asking.steps(run_id)["ask"].attempt == len(server.requests) == 1
 
 
-def test_a_secret_that_this_deployment_does_not_know_fails_the_step(asking: Live) -> None:
+def test_a_secret_that_this_deployment_does_not_know_fails_the_step(asking: RuntimeWorld) -> None:
     agent(asking, api_key="theirs")
     run_id = asking.run("Unknown", [agent_step("ask", "asker")])
     row = asking.until_ended(run_id)
@@ -110,7 +112,7 @@ def test_a_secret_that_this_deployment_does_not_know_fails_the_step(asking: Live
     assert row.error_message == "Step 'ask' failed: this deployment has no secret named 'theirs'"
 
 
-def test_a_run_is_cancelled_while_the_model_thinks(asking: Live, server: OpenAIServer) -> None:
+def test_a_run_is_cancelled_while_the_model_thinks(asking: RuntimeWorld, server: OpenAIServer) -> None:
     server.will(Reply("late", delay=20))
     agent(asking)
     run_id = asking.run("Thinks", [agent_step("ask", "asker")])
@@ -121,7 +123,7 @@ def test_a_run_is_cancelled_while_the_model_thinks(asking: Live, server: OpenAIS
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_key_is_nowhere_but_in_the_request(
-    asking: Live, server: OpenAIServer, stream: bool, caplog: pytest.LogCaptureFixture, tmp_path: Any
+    asking: RuntimeWorld, server: OpenAIServer, stream: bool, caplog: pytest.LogCaptureFixture, tmp_path: Any
 ) -> None:
     """Whatever the provider quotes back: no row, object, file or log line of the deployment holds it."""
     agent(asking, tools=["files"], stream=stream)

@@ -8,27 +8,27 @@ import pytest
 
 from backend.services import Services
 from tests.services.conftest import TestClock
-from tests.services.runtime.conftest import Live, agent_step
+from tests.services.runtime.conftest import RuntimeWorld, agent_step
 
 PARALLEL = {"settings": {"parallel_steps": 10}}
 
 
 @pytest.fixture
-def narrow(services: Services, clock: TestClock, tmp_path: Path) -> Iterator[Live]:
+def narrow(services: Services, clock: TestClock, tmp_path: Path) -> Iterator[RuntimeWorld]:
     """Room for two steps of the environment `standard`, or for one of the environment `large`."""
-    live = Live(services, clock, tmp_path)
-    live.apply("{kind: Environment, name: large, memory_mb: 3008}")
-    live.live = live.new_runtime(tmp_path / "data", memory_mb=4_200)
-    live.live.start()
-    yield live
-    live.live.stop()
+    world = RuntimeWorld(services, clock, tmp_path)
+    world.apply("{kind: Environment, name: large, memory_mb: 3008}")
+    world.local_runtime = world.new_runtime(tmp_path / "data", memory_mb=4_200)
+    world.local_runtime.start()
+    yield world
+    world.local_runtime.stop()
 
 
-def single_round_trip(live: Live, run_id: str) -> int:
+def single_round_trip(world: RuntimeWorld, run_id: str) -> int:
     """The most memory that running steps had together, in the order of the run's events."""
-    memory = {step.step: 3_008 if step.step.startswith("large") else 2_048 for step in live.steps(run_id).values()}
+    memory = {step.step: 3_008 if step.step.startswith("large") else 2_048 for step in world.steps(run_id).values()}
     most = now = 0
-    for event in live.events(run_id, limit=500).events:
+    for event in world.events(run_id, limit=500).events:
         now += {"step.started": 1, "step.completed": -1}.get(event.type, 0) * memory.get(event.step, 0)
         most = max(most, now)
     return most
@@ -38,7 +38,7 @@ def large(step: str, agent: str = "waiter", **fields: Any) -> dict[str, Any]:
     return agent_step(step, agent, **fields) | {"environment": "large"}
 
 
-def test_steps_at_once_never_have_more_memory_than_there_is_and_all_have_their_turn(narrow: Live) -> None:
+def test_steps_at_once_never_have_more_memory_than_there_is_and_all_have_their_turn(narrow: RuntimeWorld) -> None:
     steps = [agent_step("a", "waiter"), agent_step("b", "waiter"), large("large"), agent_step("c", "waiter")]
     run_id = narrow.run("Crowded", [*steps, agent_step("d", "waiter"), large("large-too")], workflow=PARALLEL)
     assert narrow.until_ended(run_id).status == "completed"
@@ -47,10 +47,10 @@ def test_steps_at_once_never_have_more_memory_than_there_is_and_all_have_their_t
     assert started[2] == "large", "what came after it did not overtake it"
 
 
-def test_a_step_that_asks_for_more_than_there_is_fails_and_holds_up_nobody(narrow: Live) -> None:
-    narrow.live.stop()
-    narrow.live = narrow.new_runtime(narrow.folder / "data", memory_mb=2_048)
-    narrow.live.start()
+def test_a_step_that_asks_for_more_than_there_is_fails_and_holds_up_nobody(narrow: RuntimeWorld) -> None:
+    narrow.local_runtime.stop()
+    narrow.local_runtime = narrow.new_runtime(narrow.folder / "data", memory_mb=2_048)
+    narrow.local_runtime.start()
     steps = [large("large", optional=True, retry={"attempts": 3}), agent_step("small", "echo")]
     run_id = narrow.run("Too large", steps)
     assert narrow.until_ended(run_id).status == "completed"

@@ -1,4 +1,4 @@
-"""A run asks its PII policy's model at most `max_model_calls` times, whoever asks for it. (DECISIONS.md, 6)"""
+"""A run asks its PII policy's model at most `max_model_calls` times, in all its sweeps together. (DECISIONS.md, 6)"""
 
 import json
 import textwrap
@@ -10,7 +10,7 @@ import pytest
 
 from backend.secrets import Secrets
 from backend.settings import ModelProvider
-from tests.services.runtime.conftest import Live, agent_step, gate
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
 
@@ -31,11 +31,11 @@ def _server() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture(name="asking")
-def _asking(idle: Live, server: OpenAIServer, tmp_path: Path) -> Iterator[Live]:
+def _asking(idle_world: RuntimeWorld, server: OpenAIServer, tmp_path: Path) -> Iterator[RuntimeWorld]:
     models = {"openai-chat": ModelProvider(base_url=server.base_url)}
-    runtime = idle.new_runtime(tmp_path / "data", secrets=Secrets(), models=models)
+    runtime = idle_world.new_runtime(tmp_path / "data", secrets=Secrets(), models=models)
     runtime.start()
-    yield idle
+    yield idle_world
     runtime.stop()
 
 
@@ -43,13 +43,13 @@ def policy(calls: int, *stages: str) -> dict[str, Any]:
     return {"mode": "redact", "model": "openai-chat:any", "max_model_calls": calls, "stages": list(stages)}
 
 
-def model_calls(live: Live, run_id: str) -> int:
-    live.until_ended(run_id)
-    until(lambda: live.row(run_id).redaction_state == "done", "the final sweep")
-    return int(json.loads(live.row(run_id).pii_redaction)["counts"]["model_calls"])
+def model_calls(world: RuntimeWorld, run_id: str) -> int:
+    world.until_ended(run_id)
+    until(lambda: world.row(run_id).redaction_state == "done", "the final sweep")
+    return int(json.loads(world.row(run_id).pii_redaction)["counts"]["model_calls"])
 
 
-def test_later_segments_share_the_calls_of_the_run(asking: Live, server: OpenAIServer) -> None:
+def test_later_segments_share_the_calls_of_the_run(asking: RuntimeWorld, server: OpenAIServer) -> None:
     steps = [gate("first"), gate("second", "first"), gate("third", "second"), agent_step("main", "echo", "third")]
     workflow = {"pii_policy": policy(3, "inputs")}
     run_id = asking.run("Parks", steps, workflow=workflow, input_text="Ask Ada Lovelace")
@@ -60,7 +60,7 @@ def test_later_segments_share_the_calls_of_the_run(asking: Live, server: OpenAIS
     assert model_calls(asking, run_id) == len(server.requests) == 3
 
 
-def test_the_batches_of_a_publication_share_the_calls_of_the_run(asking: Live, server: OpenAIServer) -> None:
+def test_the_batches_of_a_publication_share_the_calls_of_the_run(asking: RuntimeWorld, server: OpenAIServer) -> None:
     graph = {"kind": "KnowledgeGraph", "name": "facts", "base_iri": "https://graph.example.org/"}
     agent = {"kind": "Agent", "name": "publisher", "type": "python", "code": textwrap.dedent(PUBLISHER)}
     asking.apply("\n---\n".join(json.dumps(document) for document in (graph, agent)))

@@ -1,4 +1,4 @@
-"""What a step leaves is promoted under safe names and within bounds, and what is not is told in one warning."""
+"""Files of a step are promoted under safe names and within bounds; one warning counts the others."""
 
 import io
 import json
@@ -13,7 +13,7 @@ import pytest
 from backend.outputs.bundle import bundle_parts
 from backend.outputs.sql import outputs_of
 from backend.settings import OutputLimits
-from tests.services.runtime.conftest import Live, agent_step, gate
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.poll import until
 
 ODD_NAMES = {
@@ -66,16 +66,16 @@ AGENTS = {
 
 
 @pytest.fixture
-def bounded(idle: Live, tmp_path: Path) -> Iterator[Live]:
+def bounded(idle_world: RuntimeWorld, tmp_path: Path) -> Iterator[RuntimeWorld]:
     """A world whose steps may leave two files, two directories deep."""
-    idle.live = idle.new_runtime(tmp_path / "data", outputs=OutputLimits(files=2, levels=2))
-    idle.live.start()
-    yield idle
-    idle.live.stop()
+    idle_world.local_runtime = idle_world.new_runtime(tmp_path / "data", outputs=OutputLimits(files=2, levels=2))
+    idle_world.local_runtime.start()
+    yield idle_world
+    idle_world.local_runtime.stop()
 
 
-def apply(live: Live) -> None:
-    live.apply(
+def apply(world: RuntimeWorld) -> None:
+    world.apply(
         "\n---\n".join(
             json.dumps({"kind": "Agent", "name": name, "type": "python", "code": textwrap.dedent(code)})
             for name, code in AGENTS.items()
@@ -86,22 +86,22 @@ def apply(live: Live) -> None:
 ODD = {"parameters": [{"name": "names", "type": "json"}]}
 
 
-def test_names_of_outputs_stay_inside_their_folder_on_every_system(live: Live, tmp_path: Path) -> None:
-    apply(live)
+def test_names_of_outputs_stay_inside_their_folder_on_every_system(world: RuntimeWorld, tmp_path: Path) -> None:
+    apply(world)
     steps = [agent_step("odd", "odd"), gate("review", "odd"), agent_step("read", "reader", "odd", "review")]
-    run_id = live.run(
+    run_id = world.run(
         "Odd names", steps, workflow={**ODD, "result": {"step": "read"}}, parameters={"names": list(ODD_NAMES)}
     )
-    live.until_status(run_id, "waiting_for_approval")
-    live.decide(live.approvals(run_id)["review"], True)
-    row = live.until_ended(run_id)
+    world.until_status(run_id, "waiting_for_approval")
+    world.decide(world.approvals(run_id)["review"], True)
+    row = world.until_ended(run_id)
 
-    rows = live.services.database.read(lambda tx: outputs_of(tx, run_id))
+    rows = world.services.database.read(lambda tx: outputs_of(tx, run_id))
     paths = {row.path for row in rows if row.step == "odd"}
     assert paths == {f"odd/{safe}" for safe in ODD_NAMES.values()}
     assert json.loads(row.result)["files"] == {f"odd/{safe}": name for name, safe in ODD_NAMES.items()}
     assert json.loads(row.warnings) == []
-    bundle = b"".join(bundle_parts(rows, live.objects))
+    bundle = b"".join(bundle_parts(rows, world.objects))
     with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
         assert {*archive.namelist()} == {*paths, "result.json"}
         archive.extractall(tmp_path / "unpacked")
@@ -112,7 +112,7 @@ def test_names_of_outputs_stay_inside_their_folder_on_every_system(live: Live, t
         assert on_windows == "D:\\out\\" + path.replace("/", "\\")
 
 
-def test_what_is_not_promoted_is_told_in_one_warning_by_kind(bounded: Live) -> None:
+def test_what_is_not_promoted_is_told_in_one_warning_by_kind(bounded: RuntimeWorld) -> None:
     apply(bounded)
     run_id = bounded.run("Mixed", [agent_step("mixed", "mixed"), gate("review", "mixed")])
     bounded.until_status(run_id, "waiting_for_approval")
@@ -123,22 +123,22 @@ def test_what_is_not_promoted_is_told_in_one_warning_by_kind(bounded: Live) -> N
         "1 over the limit of 2 files, 1 more than 2 directories deep."
     )
     assert json.loads(row.warnings) == [message]
-    told = [event for segment in bounded.all_events(run_id) for event in segment if event.type == "warning"]
-    assert len(told) == 1
+    warnings = [event for segment in bounded.all_events(run_id) for event in segment if event.type == "warning"]
+    assert len(warnings) == 1
     rows = bounded.services.database.read(lambda tx: outputs_of(tx, run_id))
     assert [row.path for row in rows] == ["mixed/a", "mixed/b"]
 
 
-def test_a_flood_of_tiny_frames_holds_up_no_other_key_s_run(live: Live) -> None:
-    apply(live)
-    flood = live.run("Flood", [agent_step("flood", "flood"), agent_step("flood2", "flood")])
-    live.until_event(flood, "step.progress")
-    other = live.new_key()
-    run_id = live.run(
+def test_a_flood_of_tiny_frames_holds_up_no_other_key_s_run(world: RuntimeWorld) -> None:
+    apply(world)
+    flood = world.run("Flood", [agent_step("flood", "flood"), agent_step("flood2", "flood")])
+    world.until_event(flood, "step.progress")
+    other = world.new_key()
+    run_id = world.run(
         "Other", [agent_step("chat", "chatty"), agent_step("write", "writer", "chat")], key=other, input_text="x"
     )
-    assert live.until_ended(run_id).status == "completed"
-    assert live.status(flood) == "running"
-    live.cancel(flood)
-    assert live.until_ended(flood).status == "cancelled"
-    until(lambda: not (live.work / flood).exists(), "its files to be removed")
+    assert world.until_ended(run_id).status == "completed"
+    assert world.status(flood) == "running"
+    world.cancel(flood)
+    assert world.until_ended(flood).status == "cancelled"
+    until(lambda: not (world.work / flood).exists(), "its files to be removed")

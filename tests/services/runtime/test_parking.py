@@ -1,43 +1,43 @@
 import json
 from pathlib import Path
 
-from tests.services.runtime.conftest import Live, agent_step, gate
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.poll import until
 
 
-def test_a_run_parks_and_an_approval_starts_a_new_segment(live: Live) -> None:
-    run_id = live.run(
+def test_a_run_parks_and_an_approval_starts_a_new_segment(world: RuntimeWorld) -> None:
+    run_id = world.run(
         "Gate",
         [agent_step("count", "writer"), gate("review", "count"), agent_step("after", "echo", "review", "count")],
         workflow={"result": {"step": "after"}},
     )
-    row = live.until_status(run_id, "waiting_for_approval")
+    row = world.until_status(run_id, "waiting_for_approval")
     assert row.approvals_pending == 1
-    assert live.board(run_id) == {"count": "completed", "review": "waiting_for_approval", "after": "pending"}
-    live.decide(live.approvals(run_id)["review"], True)
-    row = live.until_ended(run_id)
+    assert world.board(run_id) == {"count": "completed", "review": "waiting_for_approval", "after": "pending"}
+    world.decide(world.approvals(run_id)["review"], True)
+    row = world.until_ended(run_id)
     assert row.status == "completed"
-    assert live.board(run_id) == dict.fromkeys(("count", "review", "after"), "completed")
+    assert world.board(run_id) == dict.fromkeys(("count", "review", "after"), "completed")
     assert (row.steps_completed, row.approvals_pending) == (3, 0)
     assert json.loads(row.result)["needs"]["count"]["words"] == 3, "values live on over segments"
-    first, second = live.all_events(run_id)
+    first, second = world.all_events(run_id)
     assert [event.type for event in first][-2:] == ["approval.requested", "segment.ended"]
     assert [event.type for event in second][:3] == ["segment.started", "approval.decided", "step.started"]
     assert [event.seq for event in second] == list(range(1, len(second) + 1))
 
 
-def test_a_rejected_approval_fails_the_run_and_names_the_step(live: Live) -> None:
-    run_id = live.run("Rejected", [gate("review"), agent_step("after", "echo", "review")])
-    live.until_status(run_id, "waiting_for_approval")
-    live.decide(live.approvals(run_id)["review"], False)
-    row = live.until_ended(run_id)
+def test_a_rejected_approval_fails_the_run_and_names_the_step(world: RuntimeWorld) -> None:
+    run_id = world.run("Rejected", [gate("review"), agent_step("after", "echo", "review")])
+    world.until_status(run_id, "waiting_for_approval")
+    world.decide(world.approvals(run_id)["review"], False)
+    row = world.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "invariant_blocked")
     assert row.error_message == "The approval of step 'review' was rejected."
-    assert live.board(run_id) == {"review": "blocked", "after": "blocked"}
+    assert world.board(run_id) == {"review": "blocked", "after": "blocked"}
 
 
-def test_two_gates_at_once_are_decided_one_after_the_other(live: Live) -> None:
-    run_id = live.run(
+def test_two_gates_at_once_are_decided_one_after_the_other(world: RuntimeWorld) -> None:
+    run_id = world.run(
         "Two gates",
         [
             gate("left"),
@@ -47,53 +47,53 @@ def test_two_gates_at_once_are_decided_one_after_the_other(live: Live) -> None:
             agent_step("both", "echo", "l", "r"),
         ],
     )
-    row = live.until_status(run_id, "waiting_for_approval")
+    row = world.until_status(run_id, "waiting_for_approval")
     assert row.approvals_pending == 2
-    waiting = live.approvals(run_id)
-    live.decide(waiting["left"], True)
-    until(lambda: live.board(run_id)["l"] == "completed", "the left branch")
-    live.until_status(run_id, "waiting_for_approval")
-    assert list(live.approvals(run_id)) == ["right"]
-    live.decide(waiting["right"], True)
-    assert live.until_ended(run_id).status == "completed"
-    assert len(live.all_events(run_id)) == 3
+    waiting = world.approvals(run_id)
+    world.decide(waiting["left"], True)
+    until(lambda: world.board(run_id)["l"] == "completed", "the left branch")
+    world.until_status(run_id, "waiting_for_approval")
+    assert list(world.approvals(run_id)) == ["right"]
+    world.decide(waiting["right"], True)
+    assert world.until_ended(run_id).status == "completed"
+    assert len(world.all_events(run_id)) == 3
 
 
-def test_two_gates_decided_at_the_same_time_complete_the_run(live: Live) -> None:
-    run_id = live.run("Both", [gate("left"), gate("right"), agent_step("both", "echo", "left", "right")])
-    live.until_status(run_id, "waiting_for_approval")
-    for approval_id in live.approvals(run_id).values():
-        live.decide(approval_id, True)
-    assert live.until_ended(run_id).status == "completed"
+def test_two_gates_decided_at_the_same_time_complete_the_run(world: RuntimeWorld) -> None:
+    run_id = world.run("Both", [gate("left"), gate("right"), agent_step("both", "echo", "left", "right")])
+    world.until_status(run_id, "waiting_for_approval")
+    for approval_id in world.approvals(run_id).values():
+        world.decide(approval_id, True)
+    assert world.until_ended(run_id).status == "completed"
 
 
-def test_a_decision_while_other_steps_run_is_taken_up_when_they_are_done(live: Live) -> None:
-    run_id = live.run(
+def test_a_decision_while_other_steps_run_is_taken_up_when_they_are_done(world: RuntimeWorld) -> None:
+    run_id = world.run(
         "Busy gate",
         [gate("review"), agent_step("after", "echo", "review"), agent_step("slow", "waiter")],
     )
-    until(lambda: live.approvals(run_id), "the approval")
-    assert live.status(run_id) == "running"
-    live.decide(live.approvals(run_id)["review"], True)
-    assert live.until_ended(run_id).status == "completed"
-    assert [segment.ordinal for segment in live.events(run_id).segments] == [1, 2]
+    until(lambda: world.approvals(run_id), "the approval")
+    assert world.status(run_id) == "running"
+    world.decide(world.approvals(run_id)["review"], True)
+    assert world.until_ended(run_id).status == "completed"
+    assert [segment.ordinal for segment in world.events(run_id).segments] == [1, 2]
 
 
-def test_a_parked_run_executes_nothing_and_survives_a_restart(live: Live, tmp_path: Path) -> None:
-    run_id = live.run("Parked", [gate("review"), agent_step("after", "echo", "review")])
-    live.until_status(run_id, "waiting_for_approval")
-    live.live.stop()
-    again = live.new_runtime(tmp_path / "data")
+def test_a_parked_run_executes_nothing_and_survives_a_restart(world: RuntimeWorld, tmp_path: Path) -> None:
+    run_id = world.run("Parked", [gate("review"), agent_step("after", "echo", "review")])
+    world.until_status(run_id, "waiting_for_approval")
+    world.local_runtime.stop()
+    again = world.new_runtime(tmp_path / "data")
     again.start()
     try:
-        assert live.status(run_id) == "waiting_for_approval"
-        live.decide(live.approvals(run_id)["review"], True)
-        assert live.until_ended(run_id).status == "completed"
+        assert world.status(run_id) == "waiting_for_approval"
+        world.decide(world.approvals(run_id)["review"], True)
+        assert world.until_ended(run_id).status == "completed"
     finally:
         again.stop()
 
 
-def test_a_queued_run_is_launched_after_a_restart(idle: Live) -> None:
-    run_id = idle.run("Later", [agent_step("main")])
-    idle.live.start()
-    assert idle.until_ended(run_id).status == "completed"
+def test_a_queued_run_is_launched_after_a_restart(idle_world: RuntimeWorld) -> None:
+    run_id = idle_world.run("Later", [agent_step("main")])
+    idle_world.local_runtime.start()
+    assert idle_world.until_ended(run_id).status == "completed"

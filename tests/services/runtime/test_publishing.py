@@ -11,7 +11,7 @@ import pytest
 from backend.graphs.graph import Bounds
 from backend.runtime.publishing import sql
 from backend.settings import JobLimits
-from tests.services.runtime.conftest import Live, agent_step
+from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from tests.support.poll import until
 from tests.support.sparql_server import SparqlServer, sparql_server
 
@@ -44,83 +44,83 @@ def remote(server: SparqlServer) -> dict[str, Any]:
     return {"kind": "KnowledgeGraph", "name": "contracts", "store": "sparql", **urls}
 
 
-def apply(live: Live, *documents: dict[str, Any]) -> None:
+def apply(world: RuntimeWorld, *documents: dict[str, Any]) -> None:
     agent = {"kind": "Agent", "name": "publisher", "type": "python", "code": textwrap.dedent(WRITER)}
-    live.apply("\n---\n".join(json.dumps(document) for document in (agent, *documents)))
+    world.apply("\n---\n".join(json.dumps(document) for document in (agent, *documents)))
 
 
-def run(live: Live, *entries: dict[str, Any], steps: tuple[str, ...] = ("main",), **fields: Any) -> str:
+def run(world: RuntimeWorld, *entries: dict[str, Any], steps: tuple[str, ...] = ("main",), **fields: Any) -> str:
     publish = [{"knowledge_graph": "contracts", **entry} for entry in entries or ({},)]
     board = [agent_step(step, "publisher") for step in steps]
-    return live.run("Publishes", board, workflow={"publish": publish}, **fields)
+    return world.run("Publishes", board, workflow={"publish": publish}, **fields)
 
 
-def warnings(live: Live, run_id: str) -> list[str]:
-    row = live.until_ended(run_id)
+def warnings(world: RuntimeWorld, run_id: str) -> list[str]:
+    row = world.until_ended(run_id)
     assert (row.status, row.error_code) == ("completed", None)
     found: list[str] = json.loads(row.warnings)
-    assert live.get(run_id).summary.completed_with_warnings == bool(found)
-    told = [json.loads(event.data)["message"] for event in live.events(run_id).events if event.type == "warning"]
-    assert told == found
+    assert world.get(run_id).summary.completed_with_warnings == bool(found)
+    messages = [json.loads(event.data)["message"] for event in world.events(run_id).events if event.type == "warning"]
+    assert messages == found
     return found
 
 
-def completed(live: Live, run_id: str) -> list[dict[str, Any]]:
-    return [json.loads(event.data) for event in live.events(run_id).events if event.type == "publish.completed"]
+def completed(world: RuntimeWorld, run_id: str) -> list[dict[str, Any]]:
+    return [json.loads(event.data) for event in world.events(run_id).events if event.type == "publish.completed"]
 
 
-def published(live: Live) -> dict[str, int]:
+def published(world: RuntimeWorld) -> dict[str, int]:
     """How many triples each named graph of the folder has."""
-    [row] = live.dump("resources WHERE kind = 'knowledge_graph'")
-    graph = live.graphs.get(row.resource_id, row.version, json.loads(row.definition))
+    [row] = world.dump("resources WHERE kind = 'knowledge_graph'")
+    graph = world.graphs.get(row.resource_id, row.version, json.loads(row.definition))
     text = "SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g"
     rows = [row for part in graph.query(text, Bounds()) for row in part.rows]
     return {row["g"]["value"]: int(row["n"]["value"]) for row in rows}
 
 
-def terms(live: Live) -> set[str]:
+def terms(world: RuntimeWorld) -> set[str]:
     """The values of all subjects and objects in the folder's graphs."""
-    [row] = live.dump("resources WHERE kind = 'knowledge_graph'")
-    graph = live.graphs.get(row.resource_id, row.version, json.loads(row.definition))
+    [row] = world.dump("resources WHERE kind = 'knowledge_graph'")
+    graph = world.graphs.get(row.resource_id, row.version, json.loads(row.definition))
     rows = [row for part in graph.query("SELECT ?s ?o { GRAPH ?g { ?s ?p ?o } }", Bounds()) for row in part.rows]
     return {row[name]["value"] for row in rows for name in ("s", "o")}
 
 
-def states(live: Live) -> list[str]:
-    return [row.state for row in live.dump("publications")]
+def states(world: RuntimeWorld) -> list[str]:
+    return [row.state for row in world.dump("publications")]
 
 
-def until_landed(live: Live) -> None:
-    until(lambda: states(live) == ["kept"], "a publication that landed")
+def until_landed(world: RuntimeWorld) -> None:
+    until(lambda: states(world) == ["kept"], "a publication that landed")
 
 
-def restart(live: Live, folder: Path) -> None:
-    live.live.stop()
-    live.live = live.new_runtime(folder / "data")
-    live.live.start()
+def restart(world: RuntimeWorld, folder: Path) -> None:
+    world.local_runtime.stop()
+    world.local_runtime = world.new_runtime(folder / "data")
+    world.local_runtime.start()
 
 
-def test_triples_land_in_a_named_graph_of_the_run(live: Live) -> None:
-    apply(live, FOLDER)
-    run_id = run(live)
-    assert warnings(live, run_id) == []
+def test_triples_land_in_a_named_graph_of_the_run(world: RuntimeWorld) -> None:
+    apply(world, FOLDER)
+    run_id = run(world)
+    assert warnings(world, run_id) == []
     name = f"https://graph.example.org/run/{run_id}"
-    assert completed(live, run_id) == [{"knowledge_graph": "contracts", "graph": name, "triples": 2}]
-    types = live.event_types(run_id)
+    assert completed(world, run_id) == [{"knowledge_graph": "contracts", "graph": name, "triples": 2}]
+    types = world.event_types(run_id)
     assert types.index("step.completed") < types.index("publish.started") < types.index("publish.completed")
     assert types.index("publish.completed") < types.index("run.completed")
     promoted = [place for place, event_type in enumerate(types) if event_type == "output.promoted"]
-    assert len(promoted) == live.row(run_id).outputs_count
+    assert len(promoted) == world.row(run_id).outputs_count
     assert max(promoted) < types.index("publish.started")
-    assert published(live) == {name: 2}
-    until_landed(live)
+    assert published(world) == {name: 2}
+    until_landed(world)
 
 
-def test_a_round_without_removals_writes_none(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_without_removals_writes_none(world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     removals: list[object] = []
     monkeypatch.setattr(sql, "removed", lambda _, keys: removals.append(keys))
-    apply(live, FOLDER)
-    assert warnings(live, run(live)) == []
+    apply(world, FOLDER)
+    assert warnings(world, run(world)) == []
     assert removals == []
 
 
@@ -134,188 +134,190 @@ def test_a_round_without_removals_writes_none(live: Live, monkeypatch: pytest.Mo
         ({"files": "shallow/*.ttl"}, 0),
     ],
 )
-def test_an_entry_chooses_steps_and_files(live: Live, entry: dict[str, Any], triples: int) -> None:
-    apply(live, FOLDER)
-    run_id = run(live, entry, steps=("one", "two"))
-    assert warnings(live, run_id) == []
-    assert completed(live, run_id)[0]["triples"] == triples
+def test_an_entry_chooses_steps_and_files(world: RuntimeWorld, entry: dict[str, Any], triples: int) -> None:
+    apply(world, FOLDER)
+    run_id = run(world, entry, steps=("one", "two"))
+    assert warnings(world, run_id) == []
+    assert completed(world, run_id)[0]["triples"] == triples
 
 
-def test_runs_are_told_apart(live: Live) -> None:
-    apply(live, {"kind": "KnowledgeGraph", "name": "contracts"})
-    first, second = run(live), run(live)
+def test_runs_are_told_apart(world: RuntimeWorld) -> None:
+    apply(world, {"kind": "KnowledgeGraph", "name": "contracts"})
+    first, second = run(world), run(world)
     for run_id in (first, second):
         # Without a base the relative names of the file mean nothing.
-        [warning] = warnings(live, run_id)
+        [warning] = warnings(world, run_id)
         assert warning.startswith(f"{START} failed: 'main/deep/facts.ttl': ")
-    runs = [run(live, input_text=ABSOLUTE) for _ in range(2)]
+    runs = [run(world, input_text=ABSOLUTE) for _ in range(2)]
     for run_id in runs:
-        assert warnings(live, run_id) == []
-    assert published(live) == {f"urn:workflow-api:run:{run_id}": 1 for run_id in runs}
+        assert warnings(world, run_id) == []
+    assert published(world) == {f"urn:workflow-api:run:{run_id}": 1 for run_id in runs}
 
 
-def test_a_malformed_file_is_a_warning_with_its_name_and_reason(live: Live) -> None:
-    apply(live, FOLDER)
-    run_id = run(live, {"mapping": MAPPING}, input_text="@prefix x: <x:> .\nx:a x:b .")
-    [warning] = warnings(live, run_id)
+def test_a_malformed_file_is_a_warning_with_its_name_and_reason(world: RuntimeWorld) -> None:
+    apply(world, FOLDER)
+    run_id = run(world, {"mapping": MAPPING}, input_text="@prefix x: <x:> .\nx:a x:b .")
+    [warning] = warnings(world, run_id)
     assert warning.startswith(f"{START} failed: 'main/deep/facts.ttl': ")
     assert "line 2" in warning
-    assert published(live) == {}
-    assert states(live) == ["failed"]
+    assert published(world) == {}
+    assert states(world) == ["failed"]
 
 
-def test_a_graph_that_does_not_exist_is_a_warning(live: Live) -> None:
-    apply(live, FOLDER)
-    run_id = run(live, {}, {"knowledge_graph": "nowhere"})
-    assert warnings(live, run_id) == [
+def test_a_graph_that_does_not_exist_is_a_warning(world: RuntimeWorld) -> None:
+    apply(world, FOLDER)
+    run_id = run(world, {}, {"knowledge_graph": "nowhere"})
+    assert warnings(world, run_id) == [
         "Publishing to knowledge graph 'nowhere' failed: there is no knowledge graph of that name."
     ]
-    assert len(completed(live, run_id)) == 1
+    assert len(completed(world, run_id)) == 1
 
 
 @pytest.mark.parametrize("mode", ["detect", "redact"])
-def test_what_is_published_is_swept_as_the_policy_says(live: Live, mode: str) -> None:
-    apply(live, FOLDER)
+def test_what_is_published_is_swept_as_the_policy_says(world: RuntimeWorld, mode: str) -> None:
+    apply(world, FOLDER)
     publish = {"publish": [{"knowledge_graph": "contracts"}], "pii_policy": {"mode": mode, "stages": ["outputs"]}}
     facts = '<x:jane@example.com> a <http://www.w3.org/2006/vcard/ns#Individual> ; <x:mail> "jane@example.com"@en .'
-    run_id = live.run("Publishes", [agent_step("main", "publisher")], workflow=publish, input_text=facts)
-    assert warnings(live, run_id) == []
-    found = terms(live)
-    told = {
+    run_id = world.run("Publishes", [agent_step("main", "publisher")], workflow=publish, input_text=facts)
+    assert warnings(world, run_id) == []
+    found = terms(world)
+    published_by_mode = {
         "detect": {"jane@example.com", "x:jane@example.com"},
         "redact": {"[EMAIL_ADDRESS]", "x:%5BEMAIL_ADDRESS%5D"},
     }
-    assert found == {"http://www.w3.org/2006/vcard/ns#Individual", *told[mode]}
+    assert found == {"http://www.w3.org/2006/vcard/ns#Individual", *published_by_mode[mode]}
 
 
 @pytest.mark.parametrize("wait", [0, 1])
-def test_a_late_publication_is_a_warning_and_lands_afterwards(live: Live, server: SparqlServer, wait: int) -> None:
-    apply(live, remote(server))
+def test_a_late_publication_is_a_warning_and_lands_afterwards(
+    world: RuntimeWorld, server: SparqlServer, wait: int
+) -> None:
+    apply(world, remote(server))
     server.open.clear()
-    run_id = run(live, {"wait_seconds": wait}, input_text=ABSOLUTE)
-    assert warnings(live, run_id) == [f"{START} was still building when its wait of {wait} seconds expired."]
-    last = live.events(run_id)
+    run_id = run(world, {"wait_seconds": wait}, input_text=ABSOLUTE)
+    assert warnings(world, run_id) == [f"{START} was still building when its wait of {wait} seconds expired."]
+    last = world.events(run_id)
     server.open.set()
-    until_landed(live)
+    until_landed(world)
     assert server.graphs() == {f"urn:workflow-api:run:{run_id}"}
-    assert live.events(run_id) == last
-    assert len(warnings(live, run_id)) == 1
+    assert world.events(run_id) == last
+    assert len(warnings(world, run_id)) == 1
 
 
-def test_a_store_that_is_out_of_order_is_tried_again(live: Live, server: SparqlServer) -> None:
-    apply(live, remote(server))
+def test_a_store_that_is_out_of_order_is_tried_again(world: RuntimeWorld, server: SparqlServer) -> None:
+    apply(world, remote(server))
     server.status = 503
-    run_id = run(live, {"wait_seconds": 1}, input_text=ABSOLUTE)
-    [warning] = warnings(live, run_id)
+    run_id = run(world, {"wait_seconds": 1}, input_text=ABSOLUTE)
+    [warning] = warnings(world, run_id)
     assert warning.endswith(" The last attempt failed: the endpoint answered 503: out of order.")
     assert len(server.requests) == 1
     server.status = None
-    live.clock.advance(seconds=1)
-    until_landed(live)
+    world.clock.advance(seconds=1)
+    until_landed(world)
     assert len(server.store) == 1
 
 
-def test_a_publication_that_no_store_took_for_a_day_is_given_up(live: Live, server: SparqlServer) -> None:
-    apply(live, remote(server))
+def test_a_publication_that_no_store_took_for_a_day_is_given_up(world: RuntimeWorld, server: SparqlServer) -> None:
+    apply(world, remote(server))
     server.status = 503
-    warnings(live, run(live, {"wait_seconds": 0}, input_text=ABSOLUTE))
-    until(lambda: states(live) == ["pending"] and server.requests, "an attempt")
+    warnings(world, run(world, {"wait_seconds": 0}, input_text=ABSOLUTE))
+    until(lambda: states(world) == ["pending"] and server.requests, "an attempt")
 
     def given_up() -> bool:
         # Again and again, for an attempt under way puts off the next by the time that it ends at.
-        live.clock.advance(days=1)
-        return states(live) == ["failed"]
+        world.clock.advance(days=1)
+        return states(world) == ["failed"]
 
     until(given_up, "the end of the attempts")
 
 
-def test_what_was_late_lands_once_after_a_restart(live: Live, server: SparqlServer, tmp_path: Path) -> None:
-    apply(live, remote(server))
+def test_what_was_late_lands_once_after_a_restart(world: RuntimeWorld, server: SparqlServer, tmp_path: Path) -> None:
+    apply(world, remote(server))
     server.status = 503
-    run_id = run(live, {"wait_seconds": 0}, input_text="<x:a> <x:b> [ <x:c> 1 ] .")
-    assert len(warnings(live, run_id)) == 1
-    live.live.stop()
+    run_id = run(world, {"wait_seconds": 0}, input_text="<x:a> <x:b> [ <x:c> 1 ] .")
+    assert len(warnings(world, run_id)) == 1
+    world.local_runtime.stop()
     server.status = None
-    restart(live, tmp_path)
-    until_landed(live)
+    restart(world, tmp_path)
+    until_landed(world)
     assert len(server.store) == 2
     assert server.graphs() == {f"urn:workflow-api:run:{run_id}"}
 
 
 def test_an_orderly_end_fails_no_run_that_only_waits_for_a_publication(
-    live: Live, server: SparqlServer, tmp_path: Path
+    world: RuntimeWorld, server: SparqlServer, tmp_path: Path
 ) -> None:
-    apply(live, remote(server))
+    apply(world, remote(server))
     server.open.clear()
-    run_id = run(live, {"wait_seconds": 600}, input_text=ABSOLUTE)
+    run_id = run(world, {"wait_seconds": 600}, input_text=ABSOLUTE)
     until(lambda: server.requests, "the publication")
-    live.live.stop()
-    assert warnings(live, run_id) == [f"{START} was still building when its wait of 600 seconds expired."]
+    world.local_runtime.stop()
+    assert warnings(world, run_id) == [f"{START} was still building when its wait of 600 seconds expired."]
     server.open.set()
-    restart(live, tmp_path)
-    until_landed(live)
+    restart(world, tmp_path)
+    until_landed(world)
     assert len(server.store) == 1
 
 
-def test_a_run_that_is_cancelled_meanwhile_leaves_nothing(live: Live, server: SparqlServer) -> None:
-    apply(live, FOLDER, remote(server) | {"name": "slow"})
+def test_a_run_that_is_cancelled_meanwhile_leaves_nothing(world: RuntimeWorld, server: SparqlServer) -> None:
+    apply(world, FOLDER, remote(server) | {"name": "slow"})
     server.open.clear()
-    run_id = run(live, {}, {"knowledge_graph": "slow", "wait_seconds": 600}, input_text=ABSOLUTE)
-    until(lambda: server.requests and "landed" in states(live), "the publications")
-    live.cancel(run_id)
-    assert live.until_ended(run_id).status == "cancelled"
+    run_id = run(world, {}, {"knowledge_graph": "slow", "wait_seconds": 600}, input_text=ABSOLUTE)
+    until(lambda: server.requests and "landed" in states(world), "the publications")
+    world.cancel(run_id)
+    assert world.until_ended(run_id).status == "cancelled"
     server.open.set()
-    until(lambda: states(live) == [], "the removal")
+    until(lambda: states(world) == [], "the removal")
     assert len(server.store) == 0
-    [row] = live.dump("resources WHERE name = 'contracts'")
-    graph = live.graphs.get(row.resource_id, row.version, json.loads(row.definition))
+    [row] = world.dump("resources WHERE name = 'contracts'")
+    graph = world.graphs.get(row.resource_id, row.version, json.loads(row.definition))
     assert [part.boolean for part in graph.query("ASK { ?s ?p ?o }", Bounds())] == [False]
 
 
-def test_an_erased_run_is_gone_from_the_graph_and_its_files(live: Live, tmp_path: Path) -> None:
-    apply(live, FOLDER)
-    erased = run(live, input_text=f"<a> <b> '{SECRET}' .")
-    kept = run(live)
+def test_an_erased_run_is_gone_from_the_graph_and_its_files(world: RuntimeWorld, tmp_path: Path) -> None:
+    apply(world, FOLDER)
+    erased = run(world, input_text=f"<a> <b> '{SECRET}' .")
+    kept = run(world)
     for run_id in (erased, kept):
-        assert warnings(live, run_id) == []
+        assert warnings(world, run_id) == []
     folder = tmp_path / "data" / "graphs"
 
     def holding() -> list[Path]:
         return [path for path in folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
     assert holding()
-    live.erase(erased)
-    until(lambda: not live.count("publications", f"run_id = '{erased}'"), "the removal")
+    world.erase(erased)
+    until(lambda: not world.count("publications", f"run_id = '{erased}'"), "the removal")
     assert not holding()
-    assert published(live) == {f"https://graph.example.org/run/{kept}": 2}
+    assert published(world) == {f"https://graph.example.org/run/{kept}": 2}
 
 
-def test_a_removal_that_a_store_does_not_take_stays_ordered(live: Live, server: SparqlServer) -> None:
-    apply(live, remote(server))
-    run_id = run(live, input_text=ABSOLUTE)
-    assert warnings(live, run_id) == []
+def test_a_removal_that_a_store_does_not_take_stays_ordered(world: RuntimeWorld, server: SparqlServer) -> None:
+    apply(world, remote(server))
+    run_id = run(world, input_text=ABSOLUTE)
+    assert warnings(world, run_id) == []
     server.status = 500
     asked = len(server.requests)
-    live.erase(run_id)
+    world.erase(run_id)
     until(lambda: len(server.requests) > asked, "an attempt")
-    assert states(live) == ["removing"]
+    assert states(world) == ["removing"]
     server.status = None
 
     def removed() -> bool:
         # The pause counts from the attempt's end, which comes after its request.
-        live.clock.advance(seconds=1)
-        return states(live) == []
+        world.clock.advance(seconds=1)
+        return states(world) == []
 
     until(removed, "the removal")
     assert len(server.store) == 0
 
 
-def limited(live: Live, folder: Path, **limits: Any) -> None:
-    live.live = live.new_runtime(folder / "limited", publishing=JobLimits(processes=1, **limits))
-    live.live.start()
+def limited(world: RuntimeWorld, folder: Path, **limits: Any) -> None:
+    world.local_runtime = world.new_runtime(folder / "limited", publishing=JobLimits(processes=1, **limits))
+    world.local_runtime.start()
 
 
-def hostile(live: Live) -> None:
+def hostile(world: RuntimeWorld) -> None:
     """Has an agent `hostile` leave a file that takes long to read, and more where it gets an input text."""
     code = """
         def run(context):
@@ -325,60 +327,64 @@ def hostile(live: Live) -> None:
             (context.outputs / "slow.csv").write_text("id\\n" + "".join(f"{one}\\n" for one in range(900_000)))
     """
     agent = {"kind": "Agent", "name": "hostile", "type": "python", "code": textwrap.dedent(code)}
-    live.apply("\n---\n".join(json.dumps(document) for document in (agent, FOLDER)))
+    world.apply("\n---\n".join(json.dumps(document) for document in (agent, FOLDER)))
 
 
-def run_hostile(live: Live, **fields: Any) -> str:
+def run_hostile(world: RuntimeWorld, **fields: Any) -> str:
     mapping = {"subject": "x:{id}", "type": "x:Row", "columns": {}}
     publish = [{"knowledge_graph": "contracts", "wait_seconds": 600, "mapping": mapping}]
-    return live.run("Floods", [agent_step("main", "hostile")], workflow={"publish": publish}, **fields)
+    return world.run("Floods", [agent_step("main", "hostile")], workflow={"publish": publish}, **fields)
 
 
-def test_a_hostile_file_is_a_warning_that_names_its_bound(idle: Live, tmp_path: Path) -> None:
-    limited(idle, tmp_path, seconds=0.2, seconds_per_mb=0.01)
+def test_a_hostile_file_is_a_warning_that_names_its_bound(idle_world: RuntimeWorld, tmp_path: Path) -> None:
+    limited(idle_world, tmp_path, seconds=0.2, seconds_per_mb=0.01)
     try:
-        hostile(idle)
-        [warning] = warnings(idle, run_hostile(idle, input_text="much"))
+        hostile(idle_world)
+        [warning] = warnings(idle_world, run_hostile(idle_world, input_text="much"))
         assert warning.startswith(f"{START} failed: 'main/slow.csv': reading it needs more than 0.2")
         assert "seconds of processor time" in warning
-        assert warnings(idle, run_hostile(idle)) == []
+        assert warnings(idle_world, run_hostile(idle_world)) == []
     finally:
-        idle.live.stop()
+        idle_world.local_runtime.stop()
 
 
-def test_another_key_publishes_to_the_same_graph_beside_a_hostile_file(idle: Live, tmp_path: Path) -> None:
-    limited(idle, tmp_path, seconds=1_000.0)
+def test_another_key_publishes_to_the_same_graph_beside_a_hostile_file(
+    idle_world: RuntimeWorld, tmp_path: Path
+) -> None:
+    limited(idle_world, tmp_path, seconds=1_000.0)
     try:
-        hostile(idle)
-        held = [run_hostile(idle, input_text="much")]
-        held += [idle.started("Floods", input_text="much") for _ in range(2)]
+        hostile(idle_world)
+        held = [run_hostile(idle_world, input_text="much")]
+        held += [idle_world.started("Floods", input_text="much") for _ in range(2)]
         for run_id in held:
-            idle.until_event(run_id, "publish.started")
-        guilty, idle.key = idle.key, idle.new_key(name="other")
-        assert warnings(idle, idle.started("Floods")) == []
-        idle.key = guilty
-        assert not {idle.status(run_id) for run_id in held} & {"completed", "failed"}
+            idle_world.until_event(run_id, "publish.started")
+        guilty, idle_world.key = idle_world.key, idle_world.new_key(name="other")
+        assert warnings(idle_world, idle_world.started("Floods")) == []
+        idle_world.key = guilty
+        assert not {idle_world.status(run_id) for run_id in held} & {"completed", "failed"}
         for run_id in held:
-            idle.cancel(run_id)
+            idle_world.cancel(run_id)
         for run_id in held:
-            assert idle.until_ended(run_id).status == "cancelled"
+            assert idle_world.until_ended(run_id).status == "cancelled"
     finally:
-        idle.live.stop()
+        idle_world.local_runtime.stop()
 
 
-def test_a_publication_ends_when_another_process_erases_its_run(idle: Live, tmp_path: Path) -> None:
-    limited(idle, tmp_path, seconds=1_000.0)
+def test_a_publication_ends_when_another_process_erases_its_run(idle_world: RuntimeWorld, tmp_path: Path) -> None:
+    limited(idle_world, tmp_path, seconds=1_000.0)
     try:
-        hostile(idle)
-        publisher = idle.live._executor._publisher
-        run_id = run_hostile(idle, input_text="much")
+        hostile(idle_world)
+        publisher = idle_world.local_runtime._executor._publisher
+        run_id = run_hostile(idle_world, input_text="much")
         until(lambda: publisher._active, "the publication")
         [active] = publisher._active.values()
-        idle.services.database.write(lambda tx: sql.remove(tx, run_id, idle.clock()), lock_key="publications")
+        idle_world.services.database.write(
+            lambda tx: sql.remove(tx, run_id, idle_world.clock()), lock_key="publications"
+        )
         assert active.halt.wait(60)
-        until(lambda: states(idle) == [], "the removal")
-        assert published(idle) == {}
-        idle.cancel(run_id)
-        assert idle.until_ended(run_id).status == "cancelled"
+        until(lambda: states(idle_world) == [], "the removal")
+        assert published(idle_world) == {}
+        idle_world.cancel(run_id)
+        assert idle_world.until_ended(run_id).status == "cancelled"
     finally:
-        idle.live.stop()
+        idle_world.local_runtime.stop()

@@ -1,4 +1,4 @@
-"""The sweeps of a run: nothing is handed on, published or given out before it was swept. (DECISIONS.md, 6)"""
+"""The sweeps of a run: no value is handed on, published or shown before it was swept. (DECISIONS.md, 6)"""
 
 import json
 import textwrap
@@ -13,7 +13,7 @@ from backend.runtime.final_sweep.scheduler import FinalSweeps
 from backend.secrets import Secrets
 from backend.storage.object_keys import run_prefix
 from tests.services.calls import RefusedError
-from tests.services.runtime.conftest import Live, agent_step, gate
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.poll import until
 from workflow_api.v1 import outputs_pb2
 
@@ -44,42 +44,42 @@ AGENTS = {
 
 
 @pytest.fixture(autouse=True)
-def _agents(idle: Live) -> None:
+def _agents(idle_world: RuntimeWorld) -> None:
     documents = [
         json.dumps({"kind": "Agent", "name": name, "type": "python", "code": textwrap.dedent(code)})
         for name, code in AGENTS.items()
     ]
-    idle.apply("\n---\n".join(documents))
+    idle_world.apply("\n---\n".join(documents))
 
 
-def until_opened(live: Live, run_id: str) -> Any:
-    live.until_ended(run_id)
-    until(lambda: live.row(run_id).redaction_state == "done", "the final sweep")
-    return live.row(run_id)
+def until_opened(world: RuntimeWorld, run_id: str) -> Any:
+    world.until_ended(run_id)
+    until(lambda: world.row(run_id).redaction_state == "done", "the final sweep")
+    return world.row(run_id)
 
 
-def listed(live: Live, run_id: str) -> dict[str, outputs_pb2.Output]:
-    answer = live.outputs("ListOutputs", outputs_pb2.ListOutputsRequest(run_id=run_id), live.key)
+def listed(world: RuntimeWorld, run_id: str) -> dict[str, outputs_pb2.Output]:
+    answer = world.outputs("ListOutputs", outputs_pb2.ListOutputsRequest(run_id=run_id), world.key)
     return {output.path: output for output in answer.items}
 
 
-def content(live: Live, run_id: str, output: outputs_pb2.Output) -> bytes:
+def content(world: RuntimeWorld, run_id: str, output: outputs_pb2.Output) -> bytes:
     request = outputs_pb2.GetOutputContentRequest(run_id=run_id, output_id=output.output_id)
-    return b"".join(part.data for part in live.outputs.stream("GetOutputContent", request, live.key).rest())
+    return b"".join(part.data for part in world.outputs.stream("GetOutputContent", request, world.key).rest())
 
 
-def stored(live: Live, run_id: str) -> bytes:
-    folder = live.stored_below(run_prefix(run_id))
+def stored(world: RuntimeWorld, run_id: str) -> bytes:
+    folder = world.stored_below(run_prefix(run_id))
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.parent.name != "logs")
 
 
-def manifest(live: Live, run_id: str) -> Any:
-    return json.loads(live.row(run_id).pii_redaction)
+def manifest(world: RuntimeWorld, run_id: str) -> Any:
+    return json.loads(world.row(run_id).pii_redaction)
 
 
-def test_everything_that_a_run_shows_is_swept(live: Live) -> None:
-    run_id = live.run("Redacts", [agent_step("main", "teller")], workflow=REDACT, input_text=f"from {MAIL}")
-    row = until_opened(live, run_id)
+def test_everything_that_a_run_shows_is_swept(world: RuntimeWorld) -> None:
+    run_id = world.run("Redacts", [agent_step("main", "teller")], workflow=REDACT, input_text=f"from {MAIL}")
+    row = until_opened(world, run_id)
     assert row.status == "completed"
     assert json.loads(row.result) == {
         "seen": "from [EMAIL_ADDRESS]",
@@ -87,25 +87,25 @@ def test_everything_that_a_run_shows_is_swept(live: Live) -> None:
         "summary_markdown": "# [EMAIL_ADDRESS]",
     }
     assert row.summary_markdown == "# [EMAIL_ADDRESS]"
-    outputs = listed(live, run_id)
+    outputs = listed(world, run_id)
     assert set(outputs) == {"main/[EMAIL_ADDRESS].txt", "result.json"}
-    assert content(live, run_id, outputs["main/[EMAIL_ADDRESS].txt"]) == b"write to [EMAIL_ADDRESS] today"
-    assert json.loads(content(live, run_id, outputs["result.json"])) == json.loads(row.result)
+    assert content(world, run_id, outputs["main/[EMAIL_ADDRESS].txt"]) == b"write to [EMAIL_ADDRESS] today"
+    assert json.loads(content(world, run_id, outputs["result.json"])) == json.loads(row.result)
     assert outputs["result.json"].sha256 == row.result_sha256
-    assert MAIL not in str(live.all_events(run_id))
+    assert MAIL not in str(world.all_events(run_id))
     assert row.outputs_count == 2
 
 
-def test_the_originals_are_removed_once_the_swept_ones_are_stored(live: Live) -> None:
-    run_id = live.run("Originals", [agent_step("main", "teller")], workflow=REDACT)
-    until_opened(live, run_id)
-    until(lambda: MAIL.encode() not in stored(live, run_id), "the removal of the originals")
+def test_the_originals_are_removed_once_the_swept_ones_are_stored(world: RuntimeWorld) -> None:
+    run_id = world.run("Originals", [agent_step("main", "teller")], workflow=REDACT)
+    until_opened(world, run_id)
+    until(lambda: MAIL.encode() not in stored(world, run_id), "the removal of the originals")
 
 
-def test_the_manifest_counts_and_names_no_value(live: Live) -> None:
-    run_id = live.run("Counts", [agent_step("main", "teller")], workflow=REDACT, input_text=f"from {MAIL}")
-    until_opened(live, run_id)
-    found = manifest(live, run_id)
+def test_the_manifest_counts_and_names_no_value(world: RuntimeWorld) -> None:
+    run_id = world.run("Counts", [agent_step("main", "teller")], workflow=REDACT, input_text=f"from {MAIL}")
+    until_opened(world, run_id)
+    found = manifest(world, run_id)
     stages = {stage["stage"]: stage for stage in found["stages"]}
     assert {stage["status"] for stage in stages.values()} == {"completed"}
     assert stages["inputs"]["values"] == 1
@@ -115,49 +115,38 @@ def test_the_manifest_counts_and_names_no_value(live: Live) -> None:
     assert MAIL not in json.dumps(found)
 
 
-def test_only_the_sweep_of_the_inputs_has_events(live: Live) -> None:
-    run_id = live.run("Silent", [agent_step("main", "teller")], workflow=REDACT, input_text=f"from {MAIL}")
-    until_opened(live, run_id)
-    stages = {stage["stage"]: stage["status"] for stage in manifest(live, run_id)["stages"]}
-    assert stages["outputs"] == "completed"
-    [events] = live.all_events(run_id)
-    swept = [json.loads(event.data)["stage"] for event in events if event.type == "redaction.completed"]
-    assert swept == ["inputs"]
-    assert events[-1].type == "segment.ended"
-
-
-def test_a_detecting_policy_counts_and_changes_nothing(live: Live) -> None:
+def test_a_detecting_policy_counts_and_changes_nothing(world: RuntimeWorld) -> None:
     workflow = {"pii_policy": {"mode": "detect"}, "result": {"step": "main"}}
-    run_id = live.run("Detects", [agent_step("main", "teller")], workflow=workflow, input_text=f"from {MAIL}")
-    row = until_opened(live, run_id)
+    run_id = world.run("Detects", [agent_step("main", "teller")], workflow=workflow, input_text=f"from {MAIL}")
+    row = until_opened(world, run_id)
     assert json.loads(row.result)["seen"] == f"from {MAIL}"
-    outputs = listed(live, run_id)
+    outputs = listed(world, run_id)
     assert set(outputs) == {f"main/{MAIL}.txt", "main/chart.bin", "result.json"}
-    assert content(live, run_id, outputs[f"main/{MAIL}.txt"]) == f"write to {MAIL} today".encode()
-    assert manifest(live, run_id)["categories"]["EMAIL_ADDRESS"] > 0
+    assert content(world, run_id, outputs[f"main/{MAIL}.txt"]) == f"write to {MAIL} today".encode()
+    assert manifest(world, run_id)["categories"]["EMAIL_ADDRESS"] > 0
 
 
-def test_why_a_step_failed_is_swept(live: Live) -> None:
-    run_id = live.run("Fails", [agent_step("main", "failing")], workflow={"pii_policy": {"mode": "redact"}})
-    row = until_opened(live, run_id)
+def test_why_a_step_failed_is_swept(world: RuntimeWorld) -> None:
+    run_id = world.run("Fails", [agent_step("main", "failing")], workflow={"pii_policy": {"mode": "redact"}})
+    row = until_opened(world, run_id)
     assert row.error_message == "Step 'main' failed: ValueError: [EMAIL_ADDRESS] is unknown"
-    assert live.steps(run_id)["main"].error.message == "ValueError: [EMAIL_ADDRESS] is unknown"
-    assert MAIL not in str(live.all_events(run_id))
+    assert world.steps(run_id)["main"].error.message == "ValueError: [EMAIL_ADDRESS] is unknown"
+    assert MAIL not in str(world.all_events(run_id))
 
 
-def test_what_a_step_calls_its_failure_is_swept(live: Live) -> None:
-    run_id = live.run("Names", [agent_step("main", "odd")], workflow={"pii_policy": {"mode": "redact"}})
-    until_opened(live, run_id)
-    assert live.steps(run_id)["main"].error.message == "[EMAIL_ADDRESS]: odd"
-    assert MAIL not in str(live.all_events(run_id))
+def test_what_a_step_calls_its_failure_is_swept(world: RuntimeWorld) -> None:
+    run_id = world.run("Names", [agent_step("main", "odd")], workflow={"pii_policy": {"mode": "redact"}})
+    until_opened(world, run_id)
+    assert world.steps(run_id)["main"].error.message == "[EMAIL_ADDRESS]: odd"
+    assert MAIL not in str(world.all_events(run_id))
 
 
-def test_the_counts_of_a_run_are_the_sums_over_its_stages(live: Live) -> None:
+def test_the_counts_of_a_run_are_the_sums_over_its_stages(world: RuntimeWorld) -> None:
     workflow = {"pii_policy": {"mode": "detect"}, "result": {"step": "main"}}
     steps = [agent_step("main", "teller"), agent_step("after", "name", "main")]
-    run_id = live.run("Once", steps, workflow=workflow, input_text=f"from {MAIL}")
-    until_opened(live, run_id)
-    found = manifest(live, run_id)
+    run_id = world.run("Once", steps, workflow=workflow, input_text=f"from {MAIL}")
+    until_opened(world, run_id)
+    found = manifest(world, run_id)
     stages = {stage["stage"]: stage for stage in found["stages"]}
     # The input; two of progress, three of the value, and a file's name and content.
     assert (stages["inputs"]["values"], stages["steps"]["values"], stages["steps"]["files"]) == (1, 7, 2)
@@ -167,41 +156,41 @@ def test_the_counts_of_a_run_are_the_sums_over_its_stages(live: Live) -> None:
     assert found["categories"] == {"EMAIL_ADDRESS": 13}
 
 
-def test_a_run_whose_inputs_cannot_be_swept_says_why_and_never_begins(live: Live) -> None:
+def test_a_run_whose_inputs_cannot_be_swept_says_why_and_never_begins(world: RuntimeWorld) -> None:
     unusable = {"mode": "redact", "model": "openai:gpt-5"}
-    run_id = live.run("Unswept", [agent_step("main")], workflow={"pii_policy": unusable}, input_text="Ask Ada")
-    row = live.until_ended(run_id)
+    run_id = world.run("Unswept", [agent_step("main")], workflow={"pii_policy": unusable}, input_text="Ask Ada")
+    row = world.until_ended(run_id)
     assert row.error_code == "invariant_blocked"
     assert row.error_message.startswith("The inputs could not be swept for personal data: neither the agent nor")
-    statuses = {stage["stage"]: stage["status"] for stage in manifest(live, run_id)["stages"]}
+    statuses = {stage["stage"]: stage["status"] for stage in manifest(world, run_id)["stages"]}
     assert (statuses["inputs"], statuses["steps"]) == ("failed", "pending")
-    live.erase(run_id)
-    statuses = {stage["stage"]: stage["status"] for stage in manifest(live, run_id)["stages"]}
+    world.erase(run_id)
+    statuses = {stage["stage"]: stage["status"] for stage in manifest(world, run_id)["stages"]}
     assert statuses == {"inputs": "failed", "steps": "completed", "outputs": "skipped"}
 
 
-def test_a_run_that_is_cancelled_before_it_begins_skips_its_stages(idle: Live, tmp_path: Path) -> None:
-    live, redactor = idle, _Broken(tmp_path)
+def test_a_run_that_is_cancelled_before_it_begins_skips_its_stages(idle_world: RuntimeWorld, tmp_path: Path) -> None:
+    world, redactor = idle_world, _Broken(tmp_path)
     redactor.works = True
-    run_id = live.run("Queued", [agent_step("main")], workflow={"pii_policy": {"mode": "redact"}})
-    live.cancel(run_id)
-    sweep(FinalSweeps(live.services.database, live.services.clock, live.objects, redactor, tmp_path / "sweeps"))
+    run_id = world.run("Queued", [agent_step("main")], workflow={"pii_policy": {"mode": "redact"}})
+    world.cancel(run_id)
+    sweep(FinalSweeps(world.services.database, world.services.clock, world.objects, redactor, tmp_path / "sweeps"))
     redactor.close()
-    statuses = {stage["stage"]: stage["status"] for stage in manifest(live, run_id)["stages"]}
+    statuses = {stage["stage"]: stage["status"] for stage in manifest(world, run_id)["stages"]}
     assert statuses == {"inputs": "skipped", "steps": "skipped", "outputs": "completed"}
 
 
 @pytest.mark.parametrize("parked", [False, True])
-def test_later_steps_see_values_and_files_as_they_were_swept(live: Live, parked: bool) -> None:
+def test_later_steps_see_values_and_files_as_they_were_swept(world: RuntimeWorld, parked: bool) -> None:
     steps = [agent_step("main", "teller"), agent_step("after", "reader", "main", *(["look"] if parked else []))]
     if parked:
         steps.append(gate("look", "main"))
     workflow = {"pii_policy": {"mode": "redact", "stages": ["steps"]}, "result": {"step": "after"}}
-    run_id = live.run(f"Hands on {parked}", steps, workflow=workflow)
+    run_id = world.run(f"Hands on {parked}", steps, workflow=workflow)
     if parked:
-        live.until_status(run_id, "waiting_for_approval")
-        live.decide(live.approvals(run_id)["look"], approve=True)
-    result = json.loads(until_opened(live, run_id).result)
+        world.until_status(run_id, "waiting_for_approval")
+        world.decide(world.approvals(run_id)["look"], approve=True)
+    result = json.loads(until_opened(world, run_id).result)
     assert result["needs"]["main"]["who"] == "[EMAIL_ADDRESS]"
     assert result["found"] == {"[EMAIL_ADDRESS].txt": "write to [EMAIL_ADDRESS] today"}
 
@@ -213,20 +202,20 @@ def sweep(sweeps: FinalSweeps) -> None:
     sweeps.round()
 
 
-def decided(live: Live, run_id: str) -> Any:
-    [event] = [event for events in live.all_events(run_id) for event in events if event.type == "approval.decided"]
+def decided(world: RuntimeWorld, run_id: str) -> Any:
+    [event] = [event for events in world.all_events(run_id) for event in events if event.type == "approval.decided"]
     return json.loads(event.data)
 
 
-def parked(live: Live, name: str, **policy: Any) -> str:
+def parked(world: RuntimeWorld, name: str, **policy: Any) -> str:
     workflow = {"pii_policy": {"mode": "redact", **policy}, "result": {"step": "after"}}
-    run_id = live.run(name, [gate("look"), agent_step("after", "echo", "look")], workflow=workflow)
-    live.until_status(run_id, "waiting_for_approval")
+    run_id = world.run(name, [gate("look"), agent_step("after", "echo", "look")], workflow=workflow)
+    world.until_status(run_id, "waiting_for_approval")
     return run_id
 
 
 @pytest.mark.parametrize(
-    ("policy", "told", "handed_on", "stage"),
+    ("policy", "shown", "handed_on", "stage"),
     [
         ({}, "ask [EMAIL_ADDRESS]", "ask [EMAIL_ADDRESS]", "steps"),
         ({"stages": ["outputs"]}, "ask [EMAIL_ADDRESS]", "ask [EMAIL_ADDRESS]", "outputs"),
@@ -235,112 +224,112 @@ def parked(live: Live, name: str, **policy: Any) -> str:
     ],
 )
 def test_what_is_said_of_an_approval_is_swept(
-    live: Live, policy: dict[str, Any], told: str, handed_on: str, stage: str | None
+    world: RuntimeWorld, policy: dict[str, Any], shown: str, handed_on: str, stage: str | None
 ) -> None:
-    run_id = parked(live, f"Said {policy}", **policy)
-    live.decide(live.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
-    row = until_opened(live, run_id)
-    assert decided(live, run_id)["comment"] == told
+    run_id = parked(world, f"Said {policy}", **policy)
+    world.decide(world.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
+    row = until_opened(world, run_id)
+    assert decided(world, run_id)["comment"] == shown
     assert json.loads(row.result)["needs"]["look"] == {"decision": "approved", "comment": handed_on}
-    assert [event.type for event in live.all_events(run_id)[1]][:3] == [
+    assert [event.type for event in world.all_events(run_id)[1]][:3] == [
         "segment.started",
         "approval.decided",
         "step.started",
     ]
-    counted = {entry["stage"]: entry["values"] for entry in manifest(live, run_id)["stages"]}
+    counted = {entry["stage"]: entry["values"] for entry in manifest(world, run_id)["stages"]}
     assert stage is None or counted[stage] > 0
 
 
-def test_later_steps_get_what_was_said_as_it_was_swept(live: Live) -> None:
-    run_id = parked(live, "Said to steps", stages=["steps"])
-    live.decide(live.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
-    row = live.until_ended(run_id)
+def test_later_steps_get_what_was_said_as_it_was_swept(world: RuntimeWorld) -> None:
+    run_id = parked(world, "Said to steps", stages=["steps"])
+    world.decide(world.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
+    row = world.until_ended(run_id)
     assert MAIL not in row.result
 
 
 def test_a_decision_whose_words_cannot_be_swept_fails_the_run_and_tells_none(
-    live: Live, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    run_id = parked(live, "Unsaid", stages=["steps"])
+    run_id = parked(world, "Unsaid", stages=["steps"])
     broken = _Broken(tmp_path)
     monkeypatch.setattr(Redactor, "values", lambda _, *values, **options: broken.values(*values, **options))
-    live.decide(live.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
-    row = live.until_ended(run_id)
+    world.decide(world.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
+    row = world.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "invariant_blocked")
-    assert set(decided(live, run_id)) == {"approval_id", "decision"}
+    assert set(decided(world, run_id)) == {"approval_id", "decision"}
 
 
-def test_a_decision_of_a_run_that_ends_before_it_goes_on_is_told_without_its_words(idle: Live) -> None:
-    idle.live.start()
+def test_a_decision_of_a_run_that_ends_before_it_goes_on_is_told_without_its_words(idle_world: RuntimeWorld) -> None:
+    idle_world.local_runtime.start()
     try:
-        run_id = parked(idle, "Cancelled")
+        run_id = parked(idle_world, "Cancelled")
     finally:
-        idle.live.stop()
-    idle.decide(idle.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
-    idle.cancel(run_id)
-    assert idle.status(run_id) == "cancelled"
-    assert set(decided(idle, run_id)) == {"approval_id", "decision"}
+        idle_world.local_runtime.stop()
+    idle_world.decide(idle_world.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
+    idle_world.cancel(run_id)
+    assert idle_world.status(run_id) == "cancelled"
+    assert set(decided(idle_world, run_id)) == {"approval_id", "decision"}
 
 
-def test_a_stage_that_is_not_named_is_not_swept(live: Live) -> None:
+def test_a_stage_that_is_not_named_is_not_swept(world: RuntimeWorld) -> None:
     workflow = {"pii_policy": {"mode": "redact", "stages": ["outputs"]}, "result": {"step": "main"}}
-    run_id = live.run("Outputs only", [agent_step("main", "echo")], workflow=workflow, input_text=MAIL)
-    row = until_opened(live, run_id)
+    run_id = world.run("Outputs only", [agent_step("main", "echo")], workflow=workflow, input_text=MAIL)
+    row = until_opened(world, run_id)
     assert row.input_text == MAIL
-    assert [stage["stage"] for stage in manifest(live, run_id)["stages"]] == ["outputs"]
+    assert [stage["stage"] for stage in manifest(world, run_id)["stages"]] == ["outputs"]
 
 
-def test_nothing_is_given_out_before_it_was_swept(idle: Live, tmp_path: Path) -> None:
-    live = idle
+def test_nothing_is_given_out_before_it_was_swept(idle_world: RuntimeWorld, tmp_path: Path) -> None:
+    world = idle_world
     sweeps = FinalSweeps(
-        live.services.database, live.services.clock, live.objects, _Broken(tmp_path), tmp_path / "sweeps"
+        world.services.database, world.services.clock, world.objects, _Broken(tmp_path), tmp_path / "sweeps"
     )
-    run_id = _left_swept(live)
+    run_id = _left_swept(world)
     sweep(sweeps)
     with pytest.raises(RefusedError) as refused:
-        listed(live, run_id)
+        listed(world, run_id)
     assert refused.value.reason == "redaction_pending"
     assert not list((tmp_path).glob("sweeps/*"))
 
 
-def test_a_sweep_that_failed_is_tried_again_after_a_pause(idle: Live, tmp_path: Path) -> None:
-    live, broken = idle, _Broken(tmp_path)
-    sweeps = FinalSweeps(live.services.database, live.services.clock, live.objects, broken, tmp_path / "sweeps")
-    run_id = _left_swept(live)
+def test_a_sweep_that_failed_is_tried_again_after_a_pause(idle_world: RuntimeWorld, tmp_path: Path) -> None:
+    world, broken = idle_world, _Broken(tmp_path)
+    sweeps = FinalSweeps(world.services.database, world.services.clock, world.objects, broken, tmp_path / "sweeps")
+    run_id = _left_swept(world)
     for _ in range(3):
         sweep(sweeps)
     assert broken.asked == 1
     broken.works = True
-    live.clock.now += 1_000
+    world.clock.now += 1_000
     sweep(sweeps)
     broken.close()
-    assert live.row(run_id).redaction_state == "done"
+    assert world.row(run_id).redaction_state == "done"
 
 
-def test_an_erasure_ends_the_sweep(idle: Live, tmp_path: Path) -> None:
-    live = idle
-    run_id = _left_swept(live, json.dumps({"mode": "redact"}))
+def test_an_erasure_ends_the_sweep(idle_world: RuntimeWorld, tmp_path: Path) -> None:
+    world = idle_world
+    run_id = _left_swept(world, json.dumps({"mode": "redact"}))
 
     class Erasing(Redactor):
         def file(self, *args: Any, **options: Any) -> Any:
             swept = super().file(*args, **options)
-            live.erase(run_id)
-            live.objects.delete_prefix(run_prefix(run_id))
+            world.erase(run_id)
+            world.objects.delete_prefix(run_prefix(run_id))
             return swept
 
     erasing = Erasing(Models(Secrets(), {}), scratch=tmp_path / "scratch")
-    sweep(FinalSweeps(live.services.database, live.services.clock, live.objects, erasing, tmp_path / "sweeps"))
+    sweep(FinalSweeps(world.services.database, world.services.clock, world.objects, erasing, tmp_path / "sweeps"))
     erasing.close()
-    live.live._dispatcher.removals.round()
-    assert live.row(run_id).data_purged_at is not None
-    assert stored(live, run_id) == b""
+    world.local_runtime._dispatcher.removals.round()
+    assert world.row(run_id).data_purged_at is not None
+    assert stored(world, run_id) == b""
 
 
-def _left_swept(live: Live, override: str | None = None) -> str:
-    run_id = live.started("Swept", pii_policy_override=override)
-    live.begin(run_id)
-    live.output(run_id, "first/a.txt", MAIL.encode())
-    assert live.close(run_id)
+def _left_swept(world: RuntimeWorld, override: str | None = None) -> str:
+    run_id = world.started("Swept", pii_policy_override=override)
+    world.begin(run_id)
+    world.output(run_id, "first/a.txt", MAIL.encode())
+    assert world.close(run_id)
     return run_id
 
 

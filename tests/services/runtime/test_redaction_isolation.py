@@ -1,4 +1,4 @@
-"""One key's sweeps harm no other key's, and the processes that read what strangers wrote can do nothing else."""
+"""One key's sweeps harm no other key's, and the processes that read untrusted content can do nothing else."""
 
 import json
 import textwrap
@@ -19,7 +19,7 @@ from backend.runtime.execution.run_redaction import RunRedaction
 from backend.secrets import Secrets
 from backend.settings import ModelProvider, RedactionLimits
 from backend.workflows.pii_policy import normalise
-from tests.services.runtime.conftest import Live, agent_step, gate
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
 from tests.unit.backend.redaction.malformed import MALFORMED
@@ -79,29 +79,29 @@ def test_another_keys_values_and_files_are_swept_beside_hostile_ones(redactor: R
             assert isinstance(sweep.exception(), RedactionError)
 
 
-def test_another_keys_run_completes_while_hostile_values_are_swept(idle: Live) -> None:
-    live, hostile = idle, idle.key
+def test_another_keys_run_completes_while_hostile_values_are_swept(idle_world: RuntimeWorld) -> None:
+    world, hostile = idle_world, idle_world.key
     code = f"def run(context):\n    return {LINE!r} * 100_000 if context.input_text else {MAIL!r}"
-    live.apply(json.dumps({"kind": "Agent", "name": "flood", "type": "python", "code": code}))
+    world.apply(json.dumps({"kind": "Agent", "name": "flood", "type": "python", "code": code}))
     policy = {"pii_policy": {"mode": "redact"}, "result": {"step": "main"}}
-    live.live = live.new_runtime(live.folder / "flooded", step_slots=2)
-    live.live.start()
+    world.local_runtime = world.new_runtime(world.folder / "flooded", step_slots=2)
+    world.local_runtime.start()
     try:
-        floods = [live.run("Flood", [agent_step("main", "flood")], workflow=policy, input_text="much")]
-        floods += [live.started("Flood", input_text="much") for _ in range(2)]
+        floods = [world.run("Flood", [agent_step("main", "flood")], workflow=policy, input_text="much")]
+        floods += [world.started("Flood", input_text="much") for _ in range(2)]
         for run_id in floods[:2]:
-            live.until_event(run_id, "step.started")
-        live.key = live.new_key(name="other")
-        other = live.started("Flood")
-        assert live.until_ended(other).status == "completed"
-        live.key = hostile
-        assert not {live.status(run_id) for run_id in floods} & {"completed", "failed"}
+            world.until_event(run_id, "step.started")
+        world.key = world.new_key(name="other")
+        other = world.started("Flood")
+        assert world.until_ended(other).status == "completed"
+        world.key = hostile
+        assert not {world.status(run_id) for run_id in floods} & {"completed", "failed"}
         for run_id in floods:
-            live.cancel(run_id)
+            world.cancel(run_id)
         for run_id in floods:
-            assert live.until_ended(run_id).status == "cancelled"
+            assert world.until_ended(run_id).status == "cancelled"
     finally:
-        live.live.stop()
+        world.local_runtime.stop()
 
 
 def test_a_file_past_its_processor_time_is_withheld_and_named(limited: Redactor, tmp_path: Path) -> None:
@@ -119,29 +119,29 @@ def test_a_file_past_its_processor_time_is_withheld_and_named(limited: Redactor,
     assert redaction.take_warnings() == []
 
 
-def test_what_was_withheld_from_later_steps_is_told_after_an_approval_too(idle: Live) -> None:
+def test_what_was_withheld_from_later_steps_is_told_after_an_approval_too(idle_world: RuntimeWorld) -> None:
     code = f"""
         def run(context):
             (context.outputs / "long.txt").write_text({LINE!r} * 100_000)
     """
-    idle.apply(json.dumps({"kind": "Agent", "name": "long", "type": "python", "code": textwrap.dedent(code)}))
+    idle_world.apply(json.dumps({"kind": "Agent", "name": "long", "type": "python", "code": textwrap.dedent(code)}))
     policy = {"pii_policy": {"mode": "redact", "stages": ["steps"]}}
     limits = RedactionLimits(seconds=0.5, seconds_per_mb=0.01, processes=1)
-    idle.live = idle.new_runtime(idle.folder / "limited", redaction=limits)
-    idle.live.start()
+    idle_world.local_runtime = idle_world.new_runtime(idle_world.folder / "limited", redaction=limits)
+    idle_world.local_runtime.start()
     try:
         steps = [agent_step("main", "long"), gate("review", "main"), agent_step("read", "reader", "main", "review")]
-        run_id = idle.run("Parks", steps, workflow=policy)
-        idle.until_status(run_id, "waiting_for_approval")
-        idle.decide(idle.approvals(run_id)["review"], True)
-        row = idle.until_ended(run_id)
+        run_id = idle_world.run("Parks", steps, workflow=policy)
+        idle_world.until_status(run_id, "waiting_for_approval")
+        idle_world.decide(idle_world.approvals(run_id)["review"], True)
+        row = idle_world.until_ended(run_id)
         assert row.status == "completed"
         [warning] = json.loads(row.warnings)
         assert "long.txt' was withheld" in warning
-        told = [event for segment in idle.all_events(run_id) for event in segment if event.type == "warning"]
-        assert {json.loads(event.data)["message"] for event in told} == {warning}
+        warnings = [event for segment in idle_world.all_events(run_id) for event in segment if event.type == "warning"]
+        assert {json.loads(event.data)["message"] for event in warnings} == {warning}
     finally:
-        idle.live.stop()
+        idle_world.local_runtime.stop()
 
 
 def test_a_detecting_policy_gives_out_what_it_could_not_search(limited: Redactor, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Results that take for ever to judge by their schema, and everybody else. (DECISIONS.md, 11)"""
+"""Results that take very long to judge by their schema harm no other run. (DECISIONS.md, 11)"""
 
 import json
 import threading
@@ -15,7 +15,7 @@ from backend.schemas.bounds import SchemaBounds
 from backend.schemas.judge import JudgeUnavailableError, SchemaJudge
 from backend.services import Services
 from tests.services.calls import RefusedError
-from tests.services.runtime.conftest import Live, agent_step, manifest
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
 from tests.support.slow_schemas import SLOW_SCHEMA, SLOW_VALUE
 
 AGENT = json.dumps(
@@ -54,20 +54,20 @@ def services(services: Services, bounds: SchemaBounds) -> Iterator[Services]:
     judge.close()
 
 
-def claimed(live: Live, workflow: dict[str, Any] = SLOW) -> str:
+def claimed(world: RuntimeWorld, workflow: dict[str, Any] = SLOW) -> str:
     """A run whose result is being judged."""
-    live.apply(AGENT)
-    run_id = live.run("Slow", [agent_step("main", "slow-result")], workflow=workflow)
-    judge = live.services.schemas
+    world.apply(AGENT)
+    run_id = world.run("Slow", [agent_step("main", "slow-result")], workflow=workflow)
+    judge = world.services.schemas
     assert isinstance(judge, WatchedJudge)
     assert judge.judging.wait(60)
     return run_id
 
 
 @pytest.mark.parametrize("bounds", [SchemaBounds(cpu_seconds=0.5)])
-def test_a_result_that_cannot_be_judged_within_the_bounds_is_a_result_error(live: Live) -> None:
-    run_id = claimed(live)
-    row = live.until_ended(run_id)
+def test_a_result_that_cannot_be_judged_within_the_bounds_is_a_result_error(world: RuntimeWorld) -> None:
+    run_id = claimed(world)
+    row = world.until_ended(run_id)
     assert (row.status, row.result, row.result_error_code) == ("completed", None, "result_schema_mismatch")
     assert row.result_error_message == (
         "The result could not be judged by its schema within 0.5 seconds of processor time and 256 MB of memory."
@@ -76,7 +76,7 @@ def test_a_result_that_cannot_be_judged_within_the_bounds_is_a_result_error(live
 
 
 def test_a_result_is_judged_once_a_process_can_be_started(
-    live: Live, services: Services, monkeypatch: pytest.MonkeyPatch
+    world: RuntimeWorld, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "RESOURCE", replace(retries.RESOURCE, backoff=Backoff(0.0, 0.0)))
     judge, tries = services.schemas, list[None]()
@@ -89,14 +89,14 @@ def test_a_result_is_judged_once_a_process_can_be_started(
         return mismatch(*given, **named)
 
     monkeypatch.setattr(judge, "mismatch", unavailable_once)
-    live.apply(AGENT)
+    world.apply(AGENT)
     fitting = {"result": {"step": "main", "schema": {"type": "array"}, "schema_version": "1"}}
-    row = live.until_ended(live.run("Judged", [agent_step("main", "slow-result")], workflow=fitting))
+    row = world.until_ended(world.run("Judged", [agent_step("main", "slow-result")], workflow=fitting))
     assert (row.status, row.result_error_code, len(tries)) == ("completed", None, 2)
 
 
 def test_an_apply_whose_schema_cannot_be_checked_now_may_be_retried(
-    live: Live, services: Services, monkeypatch: pytest.MonkeyPatch
+    world: RuntimeWorld, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unavailable(*_: Any, **__: Any) -> str | None:
         raise JudgeUnavailableError
@@ -106,49 +106,49 @@ def test_an_apply_whose_schema_cannot_be_checked_now_may_be_retried(
     with monkeypatch.context() as fault:
         fault.setattr(services.schemas, "schema_problem", unavailable)
         with pytest.raises(RefusedError) as refused:
-            live.apply(text)
+            world.apply(text)
     assert refused.value.code is grpc.StatusCode.UNAVAILABLE
-    assert live.apply(text)
+    assert world.apply(text)
 
 
-def test_a_cancel_ends_the_judging_of_a_result(live: Live) -> None:
-    run_id = claimed(live)
-    live.cancel(run_id)
-    row = live.until_ended(run_id)
+def test_a_cancel_ends_the_judging_of_a_result(world: RuntimeWorld) -> None:
+    run_id = claimed(world)
+    world.cancel(run_id)
+    row = world.until_ended(run_id)
     assert (row.status, row.outputs_count, row.result_error_code) == ("cancelled", 0, None)
 
 
-def test_a_run_ends_at_its_time_limit_while_its_result_is_judged(live: Live) -> None:
-    run_id = claimed(live, SLOW | {"settings": {"max_run_hours": 1}})
-    live.clock.advance(seconds=3_600)
-    assert live.until_ended(run_id).error_code == "wall_clock_limit_reached"
+def test_a_run_ends_at_its_time_limit_while_its_result_is_judged(world: RuntimeWorld) -> None:
+    run_id = claimed(world, SLOW | {"settings": {"max_run_hours": 1}})
+    world.clock.advance(seconds=3_600)
+    assert world.until_ended(run_id).error_code == "wall_clock_limit_reached"
 
 
-def test_the_end_of_the_service_ends_the_judging_of_a_result(live: Live) -> None:
-    run_id = claimed(live)
-    live.live.stop()
-    assert live.row(run_id).error_code == "orphaned"
-    live.services.schemas.close()
-    assert live.services.schemas.pids == []
+def test_the_end_of_the_service_ends_the_judging_of_a_result(world: RuntimeWorld) -> None:
+    run_id = claimed(world)
+    world.local_runtime.stop()
+    assert world.row(run_id).error_code == "orphaned"
+    world.services.schemas.close()
+    assert world.services.schemas.pids == []
 
 
-def test_another_keys_run_completes_beside_18_whose_results_take_for_ever(live: Live) -> None:
-    live.key = live.new_key(name="hostile", max_concurrent_runs=18)
-    claimed(live)
-    hostile = [live.started("Slow") for _ in range(17)]
-    live.workflows |= live.apply(manifest("Trivial", [agent_step("main")]))
-    trivial = live.started("Trivial", key=live.new_key(name="another"))
-    assert live.until_ended(trivial).status == "completed"
-    assert {live.status(run_id) for run_id in hostile} <= {"queued", "running"}
+def test_another_keys_run_completes_beside_18_whose_results_take_for_ever(world: RuntimeWorld) -> None:
+    world.key = world.new_key(name="hostile", max_concurrent_runs=18)
+    claimed(world)
+    hostile = [world.started("Slow") for _ in range(17)]
+    world.workflows |= world.apply(manifest("Trivial", [agent_step("main")]))
+    trivial = world.started("Trivial", key=world.new_key(name="another"))
+    assert world.until_ended(trivial).status == "completed"
+    assert {world.status(run_id) for run_id in hostile} <= {"queued", "running"}
 
 
 @pytest.mark.parametrize("bounds", [SchemaBounds(cpu_seconds=0.5)])
-def test_a_schema_that_takes_too_long_to_check_is_refused_with_file_line_and_field(live: Live) -> None:
+def test_a_schema_that_takes_too_long_to_check_is_refused_with_file_line_and_field(world: RuntimeWorld) -> None:
     slow = {"allOf": [{"pattern": f"(a{{500}}){{{400 + number}}}"} for number in range(800)]}
     result = f"result:\n  step: main\n  schema: {json.dumps(slow)}\n"
     text = f"kind: Workflow\nname: w\n{result}steps:\n  - {{step: main, agent: echo, environment: standard}}\n"
     with pytest.raises(RefusedError) as refused:
-        live.apply(text)
+        world.apply(text)
     assert refused.value.problems == {
         "test.yaml:5: result.schema": "must be a JSON Schema that can be checked within 0.5 seconds of processor time "
         "and 256 MB of memory"

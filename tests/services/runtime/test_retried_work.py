@@ -14,12 +14,12 @@ from backend.retry import Backoff
 from backend.runtime.execution import retries
 from backend.storage.database import DatabaseAwayError, OutcomeUnknownError
 from backend.storage.objects import FolderObjects
-from tests.services.runtime.conftest import Live, agent_step, gate
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.poll import until
 
 
 class Away:
-    """Does nothing of what it is asked, as often as it is told."""
+    """Makes methods of the store fail, `left` more times."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *methods: str) -> None:
         self.left = 0
@@ -47,10 +47,10 @@ def away(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> A
     return Away(monkeypatch, "put_file", "put_bytes")
 
 
-def test_what_a_step_left_is_stored_when_the_store_is_back(live: Live, away: Away) -> None:
+def test_what_a_step_left_is_stored_when_the_store_is_back(world: RuntimeWorld, away: Away) -> None:
     away.left = 5
-    run_id = live.run("Waits", [agent_step("write", "writer")], workflow={"result": {"step": "write"}})
-    row = live.until_ended(run_id)
+    run_id = world.run("Waits", [agent_step("write", "writer")], workflow={"result": {"step": "write"}})
+    row = world.until_ended(run_id)
     assert (row.status, row.outputs_count) == ("completed", 3)
 
 
@@ -62,17 +62,17 @@ def lost(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> A
     return Away(monkeypatch, "open_range")
 
 
-def _approved(live: Live) -> str:
+def _approved(world: RuntimeWorld) -> str:
     steps = [agent_step("write", "writer"), gate("look", "write"), agent_step("read", "reader", "write", "look")]
-    run_id = live.run("Approved", steps, workflow={"result": {"step": "read"}}, input_text="one two")
-    live.until_status(run_id, "waiting_for_approval")
-    live.decide(live.approvals(run_id)["look"], True)
+    run_id = world.run("Approved", steps, workflow={"result": {"step": "read"}}, input_text="one two")
+    world.until_status(run_id, "waiting_for_approval")
+    world.decide(world.approvals(run_id)["look"], True)
     return run_id
 
 
-def test_files_are_read_after_an_approval_when_the_store_is_back(live: Live, lost: Away) -> None:
+def test_files_are_read_after_an_approval_when_the_store_is_back(world: RuntimeWorld, lost: Away) -> None:
     lost.left = 5
-    row = live.until_ended(_approved(live))
+    row = world.until_ended(_approved(world))
     assert row.status == "completed"
     assert json.loads(row.result)["files"] == {"write/notes/a.txt": "one two", "write/table.csv": "a,b"}
     assert lost.left == 0
@@ -84,43 +84,43 @@ def no_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_retries")
-def test_a_step_whose_files_cannot_be_stored_fails_and_leaves_none(live: Live, away: Away) -> None:
+def test_a_step_whose_files_cannot_be_stored_fails_and_leaves_none(world: RuntimeWorld, away: Away) -> None:
     away.left = 1_000
-    run_id = live.run("Loses", [agent_step("write", "writer")])
-    row = live.until_ended(run_id)
+    run_id = world.run("Loses", [agent_step("write", "writer")])
+    row = world.until_ended(run_id)
     assert (row.status, row.error_code, row.outputs_count) == ("failed", "node_failed", 0)
-    assert live.steps(run_id)["write"].error.message == "what the step left could not be stored"
+    assert world.steps(run_id)["write"].error.message == "what the step left could not be stored"
     assert away.asked == 1
 
 
 @pytest.mark.usefixtures("no_retries")
-def test_files_that_cannot_be_read_after_an_approval_fail_the_step(live: Live, lost: Away) -> None:
+def test_files_that_cannot_be_read_after_an_approval_fail_the_step(world: RuntimeWorld, lost: Away) -> None:
     lost.left = 1_000
-    run_id = _approved(live)
-    assert live.until_ended(run_id).error_code == "node_failed"
-    assert live.steps(run_id)["read"].error.message == "the files of the steps that it needs could not be read"
+    run_id = _approved(world)
+    assert world.until_ended(run_id).error_code == "node_failed"
+    assert world.steps(run_id)["read"].error.message == "the files of the steps that it needs could not be read"
 
 
 @pytest.mark.usefixtures("no_retries")
-def test_a_result_that_cannot_be_stored_fails_the_run(live: Live, away: Away) -> None:
+def test_a_result_that_cannot_be_stored_fails_the_run(world: RuntimeWorld, away: Away) -> None:
     away.left = 1_000
-    run_id = live.run("Speaks", [agent_step("say")], workflow={"result": {"step": "say"}})
-    row = live.until_ended(run_id)
+    run_id = world.run("Speaks", [agent_step("say")], workflow={"result": {"step": "say"}})
+    row = world.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "invariant_blocked")
     assert row.error_message == "The result could not be stored."
 
 
 @pytest.mark.parametrize("agent", ["writer", "echo"])
 def test_a_cancel_ends_the_wait_for_the_store(
-    live: Live, away: Away, agent: str, monkeypatch: pytest.MonkeyPatch
+    world: RuntimeWorld, away: Away, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = replace(retries.RESOURCE, backoff=Backoff(3600.0, 3600.0), seconds=3600.0)
     monkeypatch.setattr(retries, "RESOURCE", policy)
     away.left = 1_000
-    run_id = live.run("Waits", [agent_step("one", agent)], workflow={"result": {"step": "one"}})
+    run_id = world.run("Waits", [agent_step("one", agent)], workflow={"result": {"step": "one"}})
     until(lambda: away.asked, "the first try")
-    live.cancel(run_id)
-    assert live.until_ended(run_id).status == "cancelled"
+    world.cancel(run_id)
+    assert world.until_ended(run_id).status == "cancelled"
 
 
 @pytest.fixture
@@ -129,27 +129,29 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.usefixtures("quiet")
-def test_a_run_waits_out_a_short_absence_of_the_database(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_waits_out_a_short_absence_of_the_database(world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "DATABASE", replace(retries.DATABASE, backoff=Backoff(0.0, 0.0)))
-    write, left = live.services.database.write, [3]
+    write, left = world.services.database.write, [3]
 
     def away(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
-        if lock_key is not None and lock_key.startswith("run ") and left and live.event_types(run_id):
+        if lock_key is not None and lock_key.startswith("run ") and left and world.event_types(run_id):
             left.pop()
             raise DatabaseAwayError
         return write(work, lock_key=lock_key, claim=claim)
 
-    run_id = live.run("Waits", [agent_step("say", "waiter"), agent_step("write", "writer", "say")])
-    live.until_event(run_id, "step.progress")
-    monkeypatch.setattr(live.services.database, "write", away)
-    row = live.until_ended(run_id)
+    run_id = world.run("Waits", [agent_step("say", "waiter"), agent_step("write", "writer", "say")])
+    world.until_event(run_id, "step.progress")
+    monkeypatch.setattr(world.services.database, "write", away)
+    row = world.until_ended(run_id)
     assert (row.status, row.outputs_count, left) == ("completed", 2, [])
 
 
 @pytest.mark.usefixtures("quiet")
-def test_a_step_that_tells_its_progress_waits_out_a_short_absence(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_tells_its_progress_waits_out_a_short_absence(
+    world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(retries, "DATABASE", replace(retries.DATABASE, backoff=Backoff(0.0, 0.0)))
-    write, left = live.services.database.write, [5]
+    write, left = world.services.database.write, [5]
 
     def away(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
         if left[0] and "_append" in work.__qualname__:
@@ -157,28 +159,30 @@ def test_a_step_that_tells_its_progress_waits_out_a_short_absence(live: Live, mo
             raise DatabaseAwayError
         return write(work, lock_key=lock_key, claim=claim)
 
-    monkeypatch.setattr(live.services.database, "write", away)
-    run_id = live.run("Tells", [agent_step("say", "chatty")])
-    assert live.until_ended(run_id).status == "completed"
-    assert (live.event_types(run_id).count("step.progress"), left) == (20, [0])
+    monkeypatch.setattr(world.services.database, "write", away)
+    run_id = world.run("Tells", [agent_step("say", "chatty")])
+    assert world.until_ended(run_id).status == "completed"
+    assert (world.event_types(run_id).count("step.progress"), left) == (20, [0])
 
 
 @pytest.mark.usefixtures("quiet")
-def test_what_a_commit_of_unknown_outcome_names_stays_stored(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    database = live.services.database
+def test_what_a_commit_of_unknown_outcome_names_stays_stored(
+    world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = world.services.database
     write = database.write
 
-    def untold(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
+    def outcome_unknown(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
         outcome = write(work, lock_key=lock_key, claim=claim)
-        if lock_key is not None and lock_key.startswith("run ") and live.count("outputs") and not again.is_set():
+        if lock_key is not None and lock_key.startswith("run ") and world.count("outputs") and not again.is_set():
             raise OutcomeUnknownError
         return outcome
 
     again = threading.Event()
-    monkeypatch.setattr(database, "write", untold)
-    run_id = live.run("Asks", [agent_step("write", "writer")])
+    monkeypatch.setattr(database, "write", outcome_unknown)
+    run_id = world.run("Asks", [agent_step("write", "writer")])
     named = until(lambda: database.read(lambda tx: outputs_of(tx, run_id)), "the outputs")
     again.set()
-    live.until_ended(run_id)
+    world.until_ended(run_id)
     for output in named:
-        assert sum(map(len, live.objects.open_range(output.object_key, 0, output.size_bytes))) == output.size_bytes
+        assert sum(map(len, world.objects.open_range(output.object_key, 0, output.size_bytes))) == output.size_bytes

@@ -2,21 +2,21 @@ import json
 from typing import Any
 
 from backend.clock import to_text
-from tests.services.runtime.conftest import Live, agent_step
+from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from tests.support.poll import until
 from workflow_api.v1 import runs_pb2
 
 
-def failures(live: Live, run_id: str) -> list[dict[str, Any]]:
-    return [json.loads(event.data) for event in live.events(run_id).events if event.type == "step.failed"]
+def failures(world: RuntimeWorld, run_id: str) -> list[dict[str, Any]]:
+    return [json.loads(event.data) for event in world.events(run_id).events if event.type == "step.failed"]
 
 
-def test_a_step_that_fails_is_tried_again_until_it_succeeds(live: Live) -> None:
+def test_a_step_that_fails_is_tried_again_until_it_succeeds(world: RuntimeWorld) -> None:
     retry = {"attempts": 3, "backoff_seconds": 0.2, "multiplier": 2}
-    run_id = live.run("Third", [agent_step("luck", "third", retry=retry)], workflow={"result": {"step": "luck"}})
-    row = live.until_ended(run_id)
+    run_id = world.run("Third", [agent_step("luck", "third", retry=retry)], workflow={"result": {"step": "luck"}})
+    row = world.until_ended(run_id)
     assert (row.status, row.result, row.steps_failed, row.steps_completed) == ("completed", "3", 0, 1)
-    assert live.event_types(run_id)[2:8] == [
+    assert world.event_types(run_id)[2:8] == [
         "step.started",
         "step.failed",
         "step.started",
@@ -24,8 +24,8 @@ def test_a_step_that_fails_is_tried_again_until_it_succeeds(live: Live) -> None:
         "step.started",
         "step.completed",
     ]
-    now = live.clock()
-    assert failures(live, run_id) == [
+    now = world.clock()
+    assert failures(world, run_id) == [
         {
             "code": "node_failed",
             "type": "ValueError",
@@ -35,39 +35,39 @@ def test_a_step_that_fails_is_tried_again_until_it_succeeds(live: Live) -> None:
         }
         for attempt, wait in ((1, 200), (2, 400))
     ]
-    step = live.steps(run_id)["luck"]
+    step = world.steps(run_id)["luck"]
     assert (step.status, step.attempt, step.HasField("error")) == (runs_pb2.STEP_STATUS_COMPLETED, 3, False)
     assert row.outputs_count == 2, "only the last attempt's file, and the result"
     for attempt in (1, 2, 3):
-        log = live.objects.open_range(f"runs/{run_id}/logs/luck-{attempt}", 0, 9)
+        log = world.objects.open_range(f"runs/{run_id}/logs/luck-{attempt}", 0, 9)
         assert b"".join(log) == f"attempt {attempt}".encode()
 
 
-def test_a_step_out_of_attempts_fails_for_good(live: Live) -> None:
+def test_a_step_out_of_attempts_fails_for_good(world: RuntimeWorld) -> None:
     retry = {"attempts": 2, "backoff_seconds": 0}
-    run_id = live.run("Spent", [agent_step("bad", "fail", retry=retry)])
-    row = live.until_ended(run_id)
+    run_id = world.run("Spent", [agent_step("bad", "fail", retry=retry)])
+    row = world.until_ended(run_id)
     assert (row.status, row.error_code, row.steps_failed) == ("failed", "node_failed", 1)
-    assert [(told["attempt"], told["retry_at"] is None) for told in failures(live, run_id)] == [(1, False), (2, True)]
-    assert live.steps(run_id)["bad"].attempt == 2
+    assert [(one["attempt"], one["retry_at"] is None) for one in failures(world, run_id)] == [(1, False), (2, True)]
+    assert world.steps(run_id)["bad"].attempt == 2
 
 
-def test_a_back_off_holds_no_slot_and_a_cancel_ends_it_at_once(live: Live) -> None:
+def test_a_back_off_holds_no_slot_and_a_cancel_ends_it_at_once(world: RuntimeWorld) -> None:
     steps = [agent_step("bad", "fail", retry={"attempts": 2, "backoff_seconds": 300}), agent_step("good")]
-    run_id = live.run("Waits", steps, workflow={"settings": {"parallel_steps": 1}})
-    until(lambda: live.board(run_id) == {"bad": "pending", "good": "completed"}, "the other step")
-    assert live.status(run_id) == "running"
-    engine = live.engine
+    run_id = world.run("Waits", steps, workflow={"settings": {"parallel_steps": 1}})
+    until(lambda: world.board(run_id) == {"bad": "pending", "good": "completed"}, "the other step")
+    assert world.status(run_id) == "running"
+    engine = world.engine
     assert engine._context.slots._free == 8
-    live.cancel(run_id)
-    assert live.until_ended(run_id).status == "cancelled"
-    assert live.board(run_id) == {"bad": "cancelled", "good": "completed"}
+    world.cancel(run_id)
+    assert world.until_ended(run_id).status == "cancelled"
+    assert world.board(run_id) == {"bad": "cancelled", "good": "completed"}
 
 
-def test_an_optional_step_warns_once_after_its_last_attempt(live: Live) -> None:
+def test_an_optional_step_warns_once_after_its_last_attempt(world: RuntimeWorld) -> None:
     retry = {"attempts": 3, "backoff_seconds": 0}
-    run_id = live.run("Optional", [agent_step("extra", "fail", optional=True, retry=retry), agent_step("main")])
-    row = live.until_ended(run_id)
+    run_id = world.run("Optional", [agent_step("extra", "fail", optional=True, retry=retry), agent_step("main")])
+    row = world.until_ended(run_id)
     assert row.status == "completed"
-    assert live.event_types(run_id).count("warning") == 1
-    assert live.event_types(run_id).count("step.failed") == 3
+    assert world.event_types(run_id).count("warning") == 1
+    assert world.event_types(run_id).count("step.failed") == 3

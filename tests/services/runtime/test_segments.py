@@ -4,22 +4,22 @@ from typing import Any
 
 import pytest
 
-from tests.services.runtime.conftest import Live, agent_step, gate
+from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from workflow_api.v1 import runs_pb2
 
 
-def test_a_run_completes_with_its_outputs_events_and_result(live: Live) -> None:
-    run_id = live.run(
+def test_a_run_completes_with_its_outputs_events_and_result(world: RuntimeWorld) -> None:
+    run_id = world.run(
         "Whole",
         [agent_step("write", "writer")],
         workflow={"result": {"step": "write", "schema": {"type": "object", "required": ["words"]}}},
         input_text="one two",
     )
-    row = live.until_ended(run_id)
+    row = world.until_ended(run_id)
     assert (row.status, row.outputs_count, row.steps_completed) == ("completed", 3, 1)
     assert json.loads(row.result) == {"words": 3, "summary_markdown": "# Three"}
     assert row.summary_markdown == "# Three"
-    assert live.event_types(run_id) == [
+    assert world.event_types(run_id) == [
         "segment.started",
         "run.started",
         "step.started",
@@ -31,33 +31,33 @@ def test_a_run_completes_with_its_outputs_events_and_result(live: Live) -> None:
         "segment.ended",
     ]
     promoted = [
-        json.loads(event.data)["path"] for event in live.events(run_id).events if event.type == "output.promoted"
+        json.loads(event.data)["path"] for event in world.events(run_id).events if event.type == "output.promoted"
     ]
     assert promoted == ["result.json", "write/notes/a.txt", "write/table.csv"]
-    step = live.steps(run_id)["write"]
+    step = world.steps(run_id)["write"]
     assert (step.status, step.attempt) == (runs_pb2.STEP_STATUS_COMPLETED, 1)
     assert step.HasField("started_at")
     assert step.HasField("finished_at")
 
 
-def test_the_bytes_of_an_output_are_in_the_object_store(live: Live) -> None:
-    run_id = live.run("Bytes", [agent_step("write", "writer")], input_text="one two")
-    live.until_ended(run_id)
+def test_the_bytes_of_an_output_are_in_the_object_store(world: RuntimeWorld) -> None:
+    run_id = world.run("Bytes", [agent_step("write", "writer")], input_text="one two")
+    world.until_ended(run_id)
     key = next(
         f"runs/{run_id}/{data['output_id']}"
-        for data in (json.loads(event.data) for event in live.events(run_id).events if event.type == "output.promoted")
+        for data in (json.loads(event.data) for event in world.events(run_id).events if event.type == "output.promoted")
         if data["path"] == "write/notes/a.txt"
     )
-    assert b"".join(live.objects.open_range(key, 0, 7)) == b"one two"
+    assert b"".join(world.objects.open_range(key, 0, 7)) == b"one two"
 
 
-def test_a_step_gets_the_values_of_the_steps_that_it_needs(live: Live) -> None:
-    run_id = live.run(
+def test_a_step_gets_the_values_of_the_steps_that_it_needs(world: RuntimeWorld) -> None:
+    run_id = world.run(
         "Needs",
         [agent_step("first", "writer"), agent_step("second", "echo", "first")],
         workflow={"result": {"step": "second"}},
     )
-    result = json.loads(live.until_ended(run_id).result)
+    result = json.loads(world.until_ended(run_id).result)
     assert result["needs"] == {"first": {"words": 3, "summary_markdown": "# Three"}}
 
 
@@ -75,14 +75,14 @@ def _shape(kind: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["chain", "fan", "join", "random", "backwards"])
-def test_twenty_steps_at_ten_in_parallel_each_run_once_after_their_needs(live: Live, kind: str) -> None:
+def test_twenty_steps_at_ten_in_parallel_each_run_once_after_their_needs(world: RuntimeWorld, kind: str) -> None:
     steps = _shape(kind)
-    run_id = live.run(f"Shape {kind}", steps, workflow={"settings": {"parallel_steps": 10}})
-    assert live.until_ended(run_id).status == "completed"
+    run_id = world.run(f"Shape {kind}", steps, workflow={"settings": {"parallel_steps": 10}})
+    assert world.until_ended(run_id).status == "completed"
     began: list[str] = []
     done: set[str] = set()
     running = most = 0
-    events = live.events(run_id, limit=500).events
+    events = world.events(run_id, limit=500).events
     needs = {step["step"]: step["needs"] for step in steps}
     for event in events:
         if event.type == "step.started":
@@ -98,61 +98,61 @@ def test_twenty_steps_at_ten_in_parallel_each_run_once_after_their_needs(live: L
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 
-def test_no_more_steps_run_at_once_than_the_workflow_says(live: Live) -> None:
-    run_id = live.run("Pair", [agent_step(f"s{n}") for n in range(8)], workflow={"settings": {"parallel_steps": 2}})
-    live.until_ended(run_id)
+def test_no_more_steps_run_at_once_than_the_workflow_says(world: RuntimeWorld) -> None:
+    run_id = world.run("Pair", [agent_step(f"s{n}") for n in range(8)], workflow={"settings": {"parallel_steps": 2}})
+    world.until_ended(run_id)
     running = 0
-    for event in live.events(run_id).events:
+    for event in world.events(run_id).events:
         running += {"step.started": 1, "step.completed": -1}.get(event.type, 0)
         assert running <= 2
 
 
-def test_progress_of_parallel_steps_leaves_no_gap_and_keeps_each_steps_order(live: Live) -> None:
-    run_id = live.run(
+def test_progress_of_parallel_steps_leaves_no_gap_and_keeps_each_steps_order(world: RuntimeWorld) -> None:
+    run_id = world.run(
         "Chatty", [agent_step(f"s{n}", "chatty") for n in range(4)], workflow={"settings": {"parallel_steps": 4}}
     )
-    live.until_ended(run_id)
-    events = live.events(run_id, limit=500).events
+    world.until_ended(run_id)
+    events = world.events(run_id, limit=500).events
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     for step in ("s0", "s1", "s2", "s3"):
-        told = [json.loads(event.data) for event in events if event.type == "step.progress" and event.step == step]
-        assert told == [{"message": "at", "number": number} for number in range(20)]
+        progress = [json.loads(event.data) for event in events if event.type == "step.progress" and event.step == step]
+        assert progress == [{"message": "at", "number": number} for number in range(20)]
 
 
-def test_a_failed_step_fails_the_run_and_names_step_and_cause(live: Live) -> None:
-    run_id = live.run(
+def test_a_failed_step_fails_the_run_and_names_step_and_cause(world: RuntimeWorld) -> None:
+    run_id = world.run(
         "Fails",
         [agent_step("good", "writer"), agent_step("bad", "fail", "good"), agent_step("after", "echo", "bad")],
     )
-    row = live.until_ended(run_id)
+    row = world.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "node_failed")
     assert row.error_message == "Step 'bad' failed: ValueError: no luck"
-    assert live.board(run_id) == {"good": "completed", "bad": "failed", "after": "blocked"}
-    error = live.steps(run_id)["bad"].error
+    assert world.board(run_id) == {"good": "completed", "bad": "failed", "after": "blocked"}
+    error = world.steps(run_id)["bad"].error
     assert (error.code, error.message) == ("node_failed", "ValueError: no luck")
     assert row.outputs_count == 2, "what completed steps left is promoted"
-    assert "Traceback" not in str(live.events(run_id))
+    assert "Traceback" not in str(world.events(run_id))
 
 
-def test_a_failed_step_stops_those_that_still_run(live: Live) -> None:
-    run_id = live.run(
+def test_a_failed_step_stops_those_that_still_run(world: RuntimeWorld) -> None:
+    run_id = world.run(
         "Stops", [agent_step("slow", "sleeper"), agent_step("bad", "fail"), agent_step("last", "echo", "slow")]
     )
-    row = live.until_ended(run_id)
+    row = world.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "node_failed")
-    assert live.board(run_id) == {"slow": "cancelled", "bad": "failed", "last": "cancelled"}
+    assert world.board(run_id) == {"slow": "cancelled", "bad": "failed", "last": "cancelled"}
 
 
-def test_no_step_has_the_network_unless_the_operator_says_so_too(live: Live) -> None:
-    live.apply(json.dumps({"kind": "Environment", "name": "online", "network": "full"}))
-    run_id = live.run("Online", [{**agent_step("main"), "environment": "online"}])
-    row = live.until_ended(run_id)
+def test_no_step_has_the_network_unless_the_operator_says_so_too(world: RuntimeWorld) -> None:
+    world.apply(json.dumps({"kind": "Environment", "name": "online", "network": "full"}))
+    run_id = world.run("Online", [{**agent_step("main"), "environment": "online"}])
+    row = world.until_ended(run_id)
     assert row.error_code == "node_failed"
     assert "which this deployment allows no step" in row.error_message
 
 
-def test_an_optional_step_that_fails_leaves_a_warning(live: Live) -> None:
-    run_id = live.run(
+def test_an_optional_step_that_fails_leaves_a_warning(world: RuntimeWorld) -> None:
+    run_id = world.run(
         "Optional",
         [
             agent_step("extra", "fail", optional=True),
@@ -161,83 +161,73 @@ def test_an_optional_step_that_fails_leaves_a_warning(live: Live) -> None:
             agent_step("main"),
         ],
     )
-    row = live.until_ended(run_id)
+    row = world.until_ended(run_id)
     assert row.status == "completed"
     assert json.loads(row.warnings) == [
         "The optional step 'extra' failed.",
         "The optional step 'behind' was skipped. It needs step 'extra', which is failed.",
         "The optional step 'far' was skipped. It needs step 'behind', which is skipped.",
     ]
-    assert live.board(run_id) == {"extra": "failed", "behind": "skipped", "far": "skipped", "main": "completed"}
+    assert world.board(run_id) == {"extra": "failed", "behind": "skipped", "far": "skipped", "main": "completed"}
     assert (row.steps_completed, row.steps_failed, row.steps_skipped) == (1, 1, 2)
     reasons = {
-        event.step: json.loads(event.data) for event in live.events(run_id).events if event.type == "step.skipped"
+        event.step: json.loads(event.data) for event in world.events(run_id).events if event.type == "step.skipped"
     }
     assert reasons == {
         "behind": {"reason": "It needs step 'extra', which is failed."},
         "far": {"reason": "It needs step 'behind', which is skipped."},
     }
-    assert live.get(run_id).summary.completed_with_warnings
+    assert world.get(run_id).summary.completed_with_warnings
 
 
-def test_a_required_step_behind_an_optional_one_that_failed_blocks_the_run(live: Live) -> None:
-    run_id = live.run("Blocked", [agent_step("extra", "fail", optional=True), agent_step("main", "echo", "extra")])
-    row = live.until_ended(run_id)
+def test_a_required_step_behind_an_optional_one_that_failed_blocks_the_run(world: RuntimeWorld) -> None:
+    run_id = world.run("Blocked", [agent_step("extra", "fail", optional=True), agent_step("main", "echo", "extra")])
+    row = world.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "invariant_blocked")
     assert row.error_message == "Step 'main' was blocked: It needs step 'extra', which is failed."
-    assert live.board(run_id) == {"extra": "failed", "main": "blocked"}
+    assert world.board(run_id) == {"extra": "failed", "main": "blocked"}
 
 
-def test_a_result_that_does_not_fit_its_schema_leaves_the_run_completed(live: Live) -> None:
-    run_id = live.run(
+def test_a_result_that_does_not_fit_its_schema_leaves_the_run_completed(world: RuntimeWorld) -> None:
+    run_id = world.run(
         "Mismatch",
         [agent_step("write", "writer")],
         workflow={"result": {"step": "write", "schema": {"required": ["total"]}, "schema_version": "2"}},
     )
-    row = live.until_ended(run_id)
+    row = world.until_ended(run_id)
     assert (row.status, row.result, row.result_error_code) == ("completed", None, "result_schema_mismatch")
     assert "total" in row.result_error_message
     assert row.result_size_bytes == len(b'{"words":3,"summary_markdown":"# Three"}')
 
 
-def test_a_launch_that_meets_a_licence_on_hold_fails_the_run(idle: Live) -> None:
-    run_id = idle.started("Plain")
-    idle.hold_licence()
-    idle.live.start()
-    row = idle.until_ended(run_id)
+def test_a_launch_that_meets_a_licence_on_hold_fails_the_run(idle_world: RuntimeWorld) -> None:
+    run_id = idle_world.started("Plain")
+    idle_world.hold_licence()
+    idle_world.local_runtime.start()
+    row = idle_world.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "license_unavailable")
 
 
-def test_a_run_that_has_begun_goes_on_past_an_approval_under_a_hold(live: Live) -> None:
-    run_id = live.run("Begun", [gate("review"), agent_step("main", "echo", "review")])
-    live.until_status(run_id, "waiting_for_approval")
-    live.hold_licence()
-    live.decide(live.approvals(run_id)["review"], True)
-    row = live.until_ended(run_id)
-    assert (row.status, row.error_code) == ("completed", None)
-    assert live.board(run_id)["main"] == "completed"
-
-
-def test_handing_a_segment_over_twice_is_harmless(live: Live) -> None:
-    run_id = live.run("Again", [agent_step("slow", "waiter")])
-    live.until_event(run_id, "step.progress")
-    segment_id = live.events(run_id).segment_id
-    engine = live.engine
+def test_handing_a_segment_over_twice_is_harmless(world: RuntimeWorld) -> None:
+    run_id = world.run("Again", [agent_step("slow", "waiter")])
+    world.until_event(run_id, "step.progress")
+    segment_id = world.events(run_id).segment_id
+    engine = world.engine
     engine.submit(segment_id)
-    assert live.until_ended(run_id).status == "completed"
+    assert world.until_ended(run_id).status == "completed"
     engine.submit(segment_id)
-    live.until_ended(live.run("Next", [agent_step("main")]))
-    assert live.event_types(run_id).count("step.started") == 1
+    world.until_ended(world.run("Next", [agent_step("main")]))
+    assert world.event_types(run_id).count("step.started") == 1
 
 
-def test_every_event_that_a_reader_sees_stays_as_it_was(live: Live) -> None:
-    run_id = live.run(
+def test_every_event_that_a_reader_sees_stays_as_it_was(world: RuntimeWorld) -> None:
+    run_id = world.run(
         "Seen", [agent_step(f"s{n}", "chatty") for n in range(3)], workflow={"settings": {"parallel_steps": 3}}
     )
     seen: dict[int, bytes] = {}
     while True:
-        ended = live.status(run_id) == "completed"
-        for event in live.events(run_id, limit=500).events:
+        ended = world.status(run_id) == "completed"
+        for event in world.events(run_id, limit=500).events:
             text = event.SerializeToString(deterministic=True)
             assert seen.setdefault(event.seq, text) == text
         assert sorted(seen) == list(range(1, len(seen) + 1))
@@ -245,19 +235,19 @@ def test_every_event_that_a_reader_sees_stays_as_it_was(live: Live) -> None:
             break
 
 
-def test_many_runs_at_once_complete_without_a_gap_in_their_events(live: Live) -> None:
-    key = live.new_key(max_concurrent_runs=40)
+def test_many_runs_at_once_complete_without_a_gap_in_their_events(world: RuntimeWorld) -> None:
+    key = world.new_key(max_concurrent_runs=40)
     steps = [agent_step("a", "chatty"), agent_step("b"), agent_step("c", "writer", "a", "b")]
-    first = live.run("Many", steps, key=key)
-    runs = [first, *(live.started("Many", key=key) for _ in range(29))]
+    first = world.run("Many", steps, key=key)
+    runs = [first, *(world.started("Many", key=key) for _ in range(29))]
     for run_id in runs:
-        assert live.until_ended(run_id).status == "completed"
-    gaps = live.count("segments", "last_seq <> (SELECT count(*) FROM events WHERE segment_id = segments.segment_id)")
+        assert world.until_ended(run_id).status == "completed"
+    gaps = world.count("segments", "last_seq <> (SELECT count(*) FROM events WHERE segment_id = segments.segment_id)")
     assert gaps == 0
-    assert live.count("outputs") == 60
+    assert world.count("outputs") == 60
 
 
-def test_nothing_of_a_finished_run_stays_on_the_working_disk(live: Live) -> None:
-    live.until_ended(live.run("Tidy", [agent_step("write", "writer")]))
-    live.live.stop()
-    assert list(live.work.iterdir()) == []
+def test_nothing_of_a_finished_run_stays_on_the_working_disk(world: RuntimeWorld) -> None:
+    world.until_ended(world.run("Tidy", [agent_step("write", "writer")]))
+    world.local_runtime.stop()
+    assert list(world.work.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Losing the lease, against submitting, sweeping and stopping at the same moment. (DESIGN.md, 6)"""
+"""Sessions whose lease is lost while segments are submitted, swept and stopped. (DESIGN.md, 6)"""
 
 import contextlib
 import threading
@@ -17,7 +17,7 @@ from backend.runtime.execution.lease import Lease
 from backend.runtime.execution.sessions import WorkerSessions
 from backend.runtime.runtime import LocalRuntime
 from backend.storage.database import DatabaseAwayError
-from tests.services.runtime.conftest import Live, agent_step
+from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from tests.support.fake_segments import FakeSegment
 from tests.support.poll import until
 
@@ -34,19 +34,19 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "TICK_SECONDS", 0.005)
 
 
-def shared(live: Live, folder: Path) -> LocalRuntime:
-    live.live = live.new_runtime(folder / "shared", **SHARED)
-    return live.live
+def shared(world: RuntimeWorld, folder: Path) -> LocalRuntime:
+    world.local_runtime = world.new_runtime(folder / "shared", **SHARED)
+    return world.local_runtime
 
 
-def owners(live: Live) -> set[str]:
-    return live.services.database.read(lambda tx: workers_sql.live(tx, live.services.clock()))
+def owners(world: RuntimeWorld) -> set[str]:
+    return world.services.database.read(lambda tx: workers_sql.live(tx, world.services.clock()))
 
 
-def lose(live: Live) -> None:
+def lose(world: RuntimeWorld) -> None:
     """Takes the lease away, as an operator or another process's sweeper would."""
-    for owner in owners(live):
-        live.services.database.write(lambda tx, owner=owner: workers_sql.remove(tx, owner))  # type: ignore[misc]
+    for owner in owners(world):
+        world.services.database.write(lambda tx, owner=owner: workers_sql.remove(tx, owner))  # type: ignore[misc]
 
 
 def submit_many(one: WorkerSessions) -> None:
@@ -72,14 +72,14 @@ def caught(work: Callable[[], None], failures: list[BaseException]) -> threading
 
 
 def test_whatever_meets_the_loss_of_a_lease_nothing_is_left_running_after_the_stop(
-    idle: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    idle_world: RuntimeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     FakeSegment.reset()
     monkeypatch.setattr(local, "Segment", FakeSegment)
     random = Random(15)
     before = set(threading.enumerate())
     for number in range(ROUNDS):
-        runtime = shared(idle, tmp_path)
+        runtime = shared(idle_world, tmp_path)
         executor = runtime._executor
         one = executor.sessions
         executor.start(on_free=lambda: None)
@@ -88,11 +88,11 @@ def test_whatever_meets_the_loss_of_a_lease_nothing_is_left_running_after_the_st
         for _ in range(random.randrange(3)):
             lost = one.generation
             if number % 3 == 0:
-                until(lambda: owners(idle), "a lease to take away")
-            lose(idle)
+                until(lambda: owners(idle_world), "a lease to take away")
+            lose(idle_world)
             if number % 3 == 0:
-                until(lambda lost=lost, one=one: one.generation > lost, "another session")  # type: ignore[misc]
-        threads.append(caught(lambda: lose(idle), failures))
+                until(lambda lost=lost, one=one: one.generation > lost, "another session", seconds=20)  # type: ignore[misc]
+        threads.append(caught(lambda: lose(idle_world), failures))
         threads.append(caught(executor.stop, failures))
         executor.stop()
         for thread in threads:
@@ -102,37 +102,39 @@ def test_whatever_meets_the_loss_of_a_lease_nothing_is_left_running_after_the_st
         assert one.present is not None
         assert one.present.engine.running == 0
         assert FakeSegment.going() == set()
-        assert owners(idle) == set()
+        assert owners(idle_world) == set()
     assert set(threading.enumerate()) <= before
     assert "RuntimeError" not in caplog.text
 
 
-def test_a_lease_lost_while_a_stop_waits_for_its_steps_ends_them_at_once(idle: Live, tmp_path: Path) -> None:
-    runtime = shared(idle, tmp_path)
+def test_a_lease_lost_while_a_stop_waits_for_its_steps_ends_them_at_once(
+    idle_world: RuntimeWorld, tmp_path: Path
+) -> None:
+    runtime = shared(idle_world, tmp_path)
     runtime.start()
-    run_id = idle.run("Draining", [agent_step("slow", "sleeper")])
-    idle.until_event(run_id, "step.progress")
+    run_id = idle_world.run("Draining", [agent_step("slow", "sleeper")])
+    idle_world.until_event(run_id, "step.progress")
     one = runtime._executor.sessions.present
     assert one is not None
     lease = one._lease
     assert lease is not None
     stopping = caught(runtime.stop, [])
     until(lambda: lease._draining, "the drain")
-    lose(idle)
+    lose(idle_world)
     # The step sleeps for hours, and the grace is a minute.
     stopping.join(60)
     assert not stopping.is_alive()
-    assert (idle.row(run_id).status, idle.row(run_id).error_code) == ("failed", "orphaned")
+    assert (idle_world.row(run_id).status, idle_world.row(run_id).error_code) == ("failed", "orphaned")
 
 
 @pytest.mark.parametrize("failure", [DatabaseAwayError("away"), RuntimeError("whatever it is")])
 def test_a_session_that_cannot_follow_a_lost_one_at_first_follows_later(
-    idle: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+    idle_world: RuntimeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
-    runtime = shared(idle, tmp_path)
+    runtime = shared(idle_world, tmp_path)
     runtime.start()
-    run_id = idle.run("First", [agent_step("slow", "sleeper")])
-    idle.until_event(run_id, "step.progress")
+    run_id = idle_world.run("First", [agent_step("slow", "sleeper")])
+    idle_world.until_event(run_id, "step.progress")
     tries = []
 
     def fail_twice(self: Any, on_lost: Any) -> None:
@@ -143,18 +145,18 @@ def test_a_session_that_cannot_follow_a_lost_one_at_first_follows_later(
 
     start = Lease.start
     monkeypatch.setattr(Lease, "start", fail_twice)
-    lose(idle)
-    assert idle.until_ended(run_id).error_code == "orphaned"
-    assert idle.until_ended(idle.run("Second", [agent_step("main")])).status == "completed"
+    lose(idle_world)
+    assert idle_world.until_ended(run_id).error_code == "orphaned"
+    assert idle_world.until_ended(idle_world.run("Second", [agent_step("main")])).status == "completed"
     assert len(tries) == 3
     runtime.stop()
-    assert owners(idle) == set()
+    assert owners(idle_world) == set()
 
 
 def test_an_engine_that_fails_to_stop_does_not_keep_another_session_from_following(
-    idle: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    idle_world: RuntimeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runtime = shared(idle, tmp_path)
+    runtime = shared(idle_world, tmp_path)
     runtime.start()
     first = runtime._executor.sessions.present
     assert first is not None
@@ -165,7 +167,7 @@ def test_an_engine_that_fails_to_stop_does_not_keep_another_session_from_followi
         raise RuntimeError("could not be stopped")
 
     monkeypatch.setattr(first.engine, "stop", fail)
-    lose(idle)
-    assert idle.until_ended(idle.run("Next", [agent_step("main")])).status == "completed"
+    lose(idle_world)
+    assert idle_world.until_ended(idle_world.run("Next", [agent_step("main")])).status == "completed"
     runtime.stop()
-    assert owners(idle) == set()
+    assert owners(idle_world) == set()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from backend.settings import StepDataLimits
-from tests.services.runtime.conftest import Live, agent_step
+from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from tests.support.poll import until
 
 AGENTS = {
@@ -46,21 +46,21 @@ def run(context):
 
 
 @pytest.fixture(params=["bwrap", "landlock"])
-def bounded(idle: Live, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Live]:
+def bounded(idle_world: RuntimeWorld, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RuntimeWorld]:
     """A world whose steps may report ten events."""
     for name, code in AGENTS.items():
-        idle.apply(json.dumps({"kind": "Agent", "name": name, "type": "python", "code": code}))
-    runtime = idle.new_runtime(tmp_path / "data", sandbox=request.param, step_data=StepDataLimits(events=10))
+        idle_world.apply(json.dumps({"kind": "Agent", "name": name, "type": "python", "code": code}))
+    runtime = idle_world.new_runtime(tmp_path / "data", sandbox=request.param, step_data=StepDataLimits(events=10))
     runtime.start()
-    yield idle
+    yield idle_world
     runtime.stop()
 
 
-def warnings(live: Live, run_id: str) -> list[dict[str, Any]]:
-    return [json.loads(event.data) for event in live.events(run_id).events if event.type == "warning"]
+def warnings(world: RuntimeWorld, run_id: str) -> list[dict[str, Any]]:
+    return [json.loads(event.data) for event in world.events(run_id).events if event.type == "warning"]
 
 
-def test_an_attempt_past_its_events_has_one_warning_that_counts_the_dropped(bounded: Live) -> None:
+def test_an_attempt_past_its_events_has_one_warning_that_counts_the_dropped(bounded: RuntimeWorld) -> None:
     run_id = bounded.run("Floods", [agent_step("talk", "flooding")])
     row = bounded.until_ended(run_id)
     assert (row.status, json.loads(row.warnings)) == ("completed", [])
@@ -71,7 +71,7 @@ def test_an_attempt_past_its_events_has_one_warning_that_counts_the_dropped(boun
     assert types.index("warning") < types.index("step.completed")
 
 
-def test_each_attempt_has_limits_and_a_warning_of_its_own(bounded: Live) -> None:
+def test_each_attempt_has_limits_and_a_warning_of_its_own(bounded: RuntimeWorld) -> None:
     parameters = [{"name": "fails", "type": "boolean", "default": True}]
     retry = {"attempts": 2, "backoff_seconds": 0}
     run_id = bounded.run("Again", [agent_step("talk", "flooding", retry=retry)], workflow={"parameters": parameters})
@@ -80,7 +80,7 @@ def test_each_attempt_has_limits_and_a_warning_of_its_own(bounded: Live) -> None
     assert bounded.event_types(run_id).count("step.progress") == 20
 
 
-def test_a_cancelled_attempt_has_its_warning_too(bounded: Live) -> None:
+def test_a_cancelled_attempt_has_its_warning_too(bounded: RuntimeWorld) -> None:
     run_id = bounded.run("Endless", [agent_step("talk", "endless")])
     until(lambda: bounded.event_types(run_id).count("step.progress") == 10, "ten events")
     other = bounded.run("Beside", [agent_step("echo")])
@@ -98,7 +98,7 @@ def test_a_cancelled_attempt_has_its_warning_too(bounded: Live) -> None:
         ("deep-event", "ValueError: a progress event is nested more than 100 levels deep"),
     ],
 )
-def test_what_is_nested_too_deep_fails_the_step(bounded: Live, agent: str, message: str) -> None:
+def test_what_is_nested_too_deep_fails_the_step(bounded: RuntimeWorld, agent: str, message: str) -> None:
     run_id = bounded.run("Deep", [agent_step("dig", agent)])
     row = bounded.until_ended(run_id)
     assert (row.status, row.error_code, row.error_message) == ("failed", "node_failed", f"Step 'dig' failed: {message}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.services.runtime.conftest import Live, agent_step, manifest
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
 from tests.support.s3_server import S3Server
 from workflow_api.v1 import workflows_pb2
 
@@ -21,45 +21,45 @@ def run(context):
 class Inbox:
     """A connector to a bucket on the server, and a workflow that reads from it."""
 
-    def __init__(self, live: Live, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.live = live
+    def __init__(self, world: RuntimeWorld, server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world = world
         self.server = server
         server.fill("docs", {f"in/{n:03}.txt": str(n).encode() for n in range(20)})
         key_id, secret = server.user("worker", "sts:AssumeRole")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", key_id)
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
-        live.apply(json.dumps({"kind": "Agent", "name": "lister", "type": "python", "code": LISTER}))
+        world.apply(json.dumps({"kind": "Agent", "name": "lister", "type": "python", "code": LISTER}))
         parameter = {"name": "documents", "type": "s3_prefix", "connector": "inbox", "required": True}
         steps = [agent_step("list", "lister")]
-        live.workflows |= live.apply(manifest("Lists", steps, parameters=[parameter], result={"step": "list"}))
+        world.workflows |= world.apply(manifest("Lists", steps, parameters=[parameter], result={"step": "list"}))
 
     def connect(self, **fields: str | None) -> None:
         connector = {"kind": "Connector", "name": "inbox", "type": "s3", "bucket": "docs"}
-        self.live.apply(json.dumps(connector | {"endpoint_url": self.server.url} | fields))
+        self.world.apply(json.dumps(connector | {"endpoint_url": self.server.url} | fields))
 
     def test(self) -> workflows_pb2.ConnectorTest:
-        outcome: workflows_pb2.ConnectorTest = self.live._workflows(
+        outcome: workflows_pb2.ConnectorTest = self.world._workflows(
             "TestConnector", workflows_pb2.TestConnectorRequest(name="inbox")
         )
         return outcome
 
     def reasons(self) -> list[str]:
-        request = workflows_pb2.GetWorkflowRequest(workflow_id=self.live.workflows["Lists"])
-        return list(self.live._workflows("GetWorkflow", request).readiness.reasons)
+        request = workflows_pb2.GetWorkflowRequest(workflow_id=self.world.workflows["Lists"])
+        return list(self.world._workflows("GetWorkflow", request).readiness.reasons)
 
     def failure(self, run_id: str) -> str:
-        row = self.live.until_ended(run_id)
+        row = self.world.until_ended(run_id)
         assert (row.status, row.error_code) == ("failed", "input_materialisation_failed")
-        assert "step.started" not in self.live.event_types(run_id)
+        assert "step.started" not in self.world.event_types(run_id)
         return str(row.error_message)
 
     def start(self) -> str:
-        return self.live.started("Lists", parameters={"documents": "s3://docs/in/"})
+        return self.world.started("Lists", parameters={"documents": "s3://docs/in/"})
 
 
 @pytest.fixture
-def inbox(live: Live, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inbox]:
-    inbox = Inbox(live, s3_server, monkeypatch)
+def inbox(world: RuntimeWorld, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inbox]:
+    inbox = Inbox(world, s3_server, monkeypatch)
     yield inbox
     s3_server.enforce(enforced=False)
 
@@ -68,16 +68,16 @@ def test_why_inputs_cannot_be_had_is_swept_before_it_is_told(inbox: Inbox) -> No
     place = "s3://docs/jane.roe@example.com/"
     inbox.connect()
     assert inbox.test().passed
-    run_id = inbox.live.started("Lists", parameters={"documents": place}, pii_policy_override={"mode": "redact"})
+    run_id = inbox.world.started("Lists", parameters={"documents": place}, pii_policy_override={"mode": "redact"})
     assert "Parameter 'documents': [URL] could not be copied in" in inbox.failure(run_id)
-    assert "jane.roe" not in str(inbox.live.all_events(run_id))
+    assert "jane.roe" not in str(inbox.world.all_events(run_id))
 
 
 def test_objects_come_in_by_the_connectors_role(inbox: Inbox) -> None:
     inbox.connect(role_arn=inbox.server.role("reader", "worker", *READ))
     inbox.server.enforce()
     assert inbox.test().passed
-    row = inbox.live.until_ended(inbox.start())
+    row = inbox.world.until_ended(inbox.start())
     assert json.loads(row.result) == {f"{n:03}.txt": str(n) for n in range(20)}
     (entry,) = json.loads(row.inputs_manifest)
     assert (entry["objects"], entry["bytes"], entry["uri"]) == (20, 30, "s3://docs/in/")
@@ -127,4 +127,4 @@ def test_a_pass_on_any_version_is_enough_until_the_newest_test_fails(inbox: Inbo
     assert inbox.reasons() == []
     assert (inbox.test().version, inbox.test().passed) == (2, False)
     assert inbox.reasons() == ["Connector 'inbox' needs attention: its last connection test failed."]
-    assert inbox.live.count("connector_tests", "passed = 1") == 1
+    assert inbox.world.count("connector_tests", "passed = 1") == 1

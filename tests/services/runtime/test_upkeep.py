@@ -1,4 +1,4 @@
-"""The launcher and the sweeper, round by round, with an engine that only takes notes."""
+"""The launcher, the sweeper and the upkeep, round by round, with an engine that only records its calls."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,7 +30,7 @@ from workflow_api.v1 import audit_pb2, deployment_pb2
 
 
 @dataclass
-class NotingEngine:
+class RecordingEngine:
     submitted: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
@@ -53,7 +53,7 @@ class NotingEngine:
 class Rounds:
     def __init__(self, world: World, most: int = 4) -> None:
         services = world.services
-        self.engine = NotingEngine()
+        self.engine = RecordingEngine()
         self.launcher = Launcher(services.database, services.clock, self.engine, lambda: most)
         self.sweeper = Sweeper(services.database, services.clock, self.engine, launch_timeout_ms=300_000)
         self.upkeep = Upkeep(services.database, services.clock)
@@ -363,12 +363,12 @@ def test_rounds_with_nothing_to_do_read_by_index(world: World, statement: Statem
     embedded = world.services.database.read(lambda tx: tx._dialect.name == "sqlite")
 
     def plan(tx: Any) -> list[str]:
-        told, arguments = statement.prepare(tx._dialect, {"now": 0, "before": 0, "most_of_a_key": 1})
+        query, arguments = statement.prepare(tx._dialect, {"now": 0, "before": 0, "most_of_a_key": 1})
         if embedded:
-            return [row[3] for row in tx._connection.execute(f"EXPLAIN QUERY PLAN {told}", arguments).fetchall()]
+            return [row[3] for row in tx._connection.execute(f"EXPLAIN QUERY PLAN {query}", arguments).fetchall()]
         # Few rows are read by a scan all the same where an index would do.
         tx._execute("SET LOCAL enable_seqscan = off", [])
-        return [row[0] for row in tx._connection.execute(f"EXPLAIN {told}", arguments).fetchall()]
+        return [row[0] for row in tx._connection.execute(f"EXPLAIN {query}", arguments).fetchall()]
 
     steps = world.services.database.write(plan)
     if not embedded:

@@ -97,8 +97,8 @@ class Explained:
         self.rows = 0
 
     def execute(self, text: str, arguments: Any) -> Any:
-        told = self._connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}", arguments).fetchone()[0]
-        plan = json.loads(told) if isinstance(told, str) else told
+        explained = self._connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}", arguments).fetchone()[0]
+        plan = json.loads(explained) if isinstance(explained, str) else explained
         self.rows += _rows(plan[0]["Plan"])
         return self._connection.execute(text, arguments)
 

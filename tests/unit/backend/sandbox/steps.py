@@ -32,7 +32,7 @@ class Steps:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @property
-    def means(self) -> AgentDeps:
+    def deps(self) -> AgentDeps:
         return AgentDeps(self.sandbox, Models(Secrets(), {}), mismatch_of_answer, value_in_process)
 
     def request(self, code: str, **fields: Any) -> StepRequest:

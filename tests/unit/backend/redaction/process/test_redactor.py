@@ -1,4 +1,4 @@
-"""The processes that sweep, and the model that they ask: what fails for one sweep fails for no other."""
+"""The processes that sweep, and the model that they call: a failure of one sweep affects no other."""
 
 import os
 import signal

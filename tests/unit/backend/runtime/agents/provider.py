@@ -20,7 +20,7 @@ KEY = "sk-planted-4f1d7c"
 
 @dataclass
 class Asked:
-    """A provider, and what agents that call it told."""
+    """A provider, and the events of agents that call it."""
 
     server: OpenAIServer
     root: Path
@@ -82,14 +82,14 @@ class Asked:
         return self.server.requests[number].body
 
     def prompt(self) -> str:
-        """What the provider was told as the user's words, first."""
+        """The first user prompt that the provider received."""
         body = self.sent(0)
         users = [one for one in body.get("input") or body["messages"] if one["role"] == "user"]
         content = users[0]["content"]
         return str(content if isinstance(content, str) else content[0]["text"])
 
-    def told_by_tool(self) -> str:
-        """What the model was last told as a tool's result."""
+    def tool_result(self) -> str:
+        """The last result of a tool that the model received."""
         body = self.sent()
         if "messages" in body:
             return str([one["content"] for one in body["messages"] if one["role"] == "tool"][-1])

@@ -254,9 +254,9 @@ def test_a_long_streamed_answer_tells_how_much_has_come(once: Asked, monkeypatch
     monkeypatch.setattr("backend.runtime.agents.llm_agent.SECONDS_BETWEEN_EVENTS", 0.0)
     once.stream = True
     once.ask(Reply("x" * 30))
-    told = [data["characters"] for message, data in once.events if message == "the model answers"]
-    assert told[-1] >= 23
-    assert told == sorted(told)
+    characters = [data["characters"] for message, data in once.events if message == "the model answers"]
+    assert characters[-1] >= 23
+    assert characters == sorted(characters)
 
 
 @pytest.mark.parametrize("stream", [False, True], indirect=True)
@@ -314,7 +314,7 @@ def test_the_model_reads_inputs_files_and_connectors_by_its_tools(asked: Asked) 
     (files / "b.txt").write_text("from a step")
     given: dict[str, Any] = {"inputs": inputs, "files": {"first": files}}
     agent = {"tools": ["inputs", "files", "connectors"]}
-    for call, told in (
+    for call, result in (
         (ToolCall("list_inputs", {}), "documents/a.txt"),
         (ToolCall("read_input", {"path": "documents/a.txt"}), "from the inputs"),
         (ToolCall("list_files", {"prefix": "first/"}), "first/b.txt"),
@@ -323,7 +323,7 @@ def test_the_model_reads_inputs_files_and_connectors_by_its_tools(asked: Asked) 
         (ToolCall("list_connector_objects", {"connector": "x"}), "the step declares no such connector"),
     ):
         asked.ask(Reply(calls=(call,)), Reply("done"), agent=agent, **given)
-        assert told in asked.told_by_tool()
+        assert result in asked.tool_result()
 
 
 def test_a_connector_whose_secret_is_missing_fails_the_step(asked: Asked) -> None:

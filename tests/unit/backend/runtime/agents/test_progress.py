@@ -7,7 +7,7 @@ import pytest
 
 from backend.runtime.agents import StepFailed, python_agent, run_python_step
 from backend.runtime.agents.base import event_budget
-from backend.runtime.agents.progress import dropped_warning, within
+from backend.runtime.agents.progress import dropped_warning, limit_progress
 from backend.settings import StepDataLimits
 from backend.strict_json import parse_replacing_nul
 from tests.support.answers import value_in_process
@@ -135,7 +135,7 @@ def test_a_thread_that_goes_on_reporting_disturbs_no_result(steps: Steps) -> Non
 def test_progress_of_an_agent_in_this_process_is_within_the_same_limits() -> None:
     events: list[str] = []
     budget = event_budget(StepDataLimits(events=2, event_bytes=300))
-    report = within(budget, lambda message, _: events.append(message))
+    report = limit_progress(budget, lambda message, _: events.append(message))
     for message in ("a", "x" * 300, "b", "c"):
         report(message, {})
     assert events == ["a", "b"]

@@ -10,7 +10,7 @@ def _holders(asked: dict[str, asyncio.Future[None]]) -> set[str]:
 def test_no_more_slots_are_given_than_there_are() -> None:
     async def scene() -> None:
         slots = StepSlots(2, 100)
-        asked = {name: slots.ask("k", 0) for name in "abc"}
+        asked = {name: slots.request("k", 0) for name in "abc"}
         assert _holders(asked) == {"a", "b"}
         slots.release("k", 0)
         assert _holders(asked) == {"a", "b", "c"}
@@ -21,8 +21,8 @@ def test_no_more_slots_are_given_than_there_are() -> None:
 def test_a_free_slot_goes_to_the_key_that_holds_the_fewest() -> None:
     async def scene() -> None:
         slots = StepSlots(2, 100)
-        asked = {name: slots.ask("busy", 0) for name in ("b1", "b2", "b3", "b4")}
-        asked["other"] = slots.ask("other", 0)
+        asked = {name: slots.request("busy", 0) for name in ("b1", "b2", "b3", "b4")}
+        asked["other"] = slots.request("other", 0)
         slots.release("busy", 0)
         assert _holders(asked) == {"b1", "b2", "other"}
 
@@ -32,8 +32,8 @@ def test_a_free_slot_goes_to_the_key_that_holds_the_fewest() -> None:
 def test_keys_that_hold_as_many_take_turns() -> None:
     async def scene() -> None:
         slots = StepSlots(1, 100)
-        held = slots.ask("x", 0)
-        asked = {name: slots.ask(name[0], 0) for name in ("a1", "a2", "b1", "b2")}
+        held = slots.request("x", 0)
+        asked = {name: slots.request(name[0], 0) for name in ("a1", "a2", "b1", "b2")}
         assert held.done()
         order: list[str] = []
         for key in ("x", "a", "b", "a"):
@@ -47,13 +47,13 @@ def test_keys_that_hold_as_many_take_turns() -> None:
 def test_who_no_longer_waits_takes_no_slot() -> None:
     async def scene() -> None:
         slots = StepSlots(1, 100)
-        slots.ask("k", 0)
-        gone, next_one = slots.ask("k", 0), slots.ask("k", 0)
+        slots.request("k", 0)
+        gone, next_one = slots.request("k", 0), slots.request("k", 0)
         gone.cancel()
         slots.release("k", 0)
         assert next_one.done()
         slots.release("k", 0)
-        assert slots.ask("z", 0).done()
+        assert slots.request("z", 0).done()
 
     asyncio.run(scene())
 
@@ -61,7 +61,7 @@ def test_who_no_longer_waits_takes_no_slot() -> None:
 def test_no_more_memory_is_given_than_there_is() -> None:
     async def scene() -> None:
         slots = StepSlots(8, 100)
-        asked = {name: slots.ask(name, 40) for name in "abc"}
+        asked = {name: slots.request(name, 40) for name in "abc"}
         assert _holders(asked) == {"a", "b"}
         slots.release("a", 40)
         assert _holders(asked) == {"a", "b", "c"}
@@ -72,8 +72,8 @@ def test_no_more_memory_is_given_than_there_is() -> None:
 def test_what_asks_for_little_does_not_overtake_what_asks_for_much() -> None:
     async def scene() -> None:
         slots = StepSlots(8, 100)
-        asked = {"small": slots.ask("k", 40), "other": slots.ask("k", 40), "big": slots.ask("k", 90)}
-        asked |= {"behind": slots.ask("k", 1), "another key's": slots.ask("z", 1)}
+        asked = {"small": slots.request("k", 40), "other": slots.request("k", 40), "big": slots.request("k", 90)}
+        asked |= {"behind": slots.request("k", 1), "another key's": slots.request("z", 1)}
         assert _holders(asked) == {"small", "other"}
         slots.release("k", 40)
         assert _holders(asked) == {"small", "other"}
@@ -86,8 +86,8 @@ def test_what_asks_for_little_does_not_overtake_what_asks_for_much() -> None:
 def test_the_turn_goes_by_key_also_among_those_who_wait_for_memory() -> None:
     async def scene() -> None:
         slots = StepSlots(8, 100)
-        asked = {"b1": slots.ask("busy", 60), "b2": slots.ask("busy", 60), "b3": slots.ask("busy", 60)}
-        asked["other"] = slots.ask("other", 60)
+        asked = {"b1": slots.request("busy", 60), "b2": slots.request("busy", 60), "b3": slots.request("busy", 60)}
+        asked["other"] = slots.request("other", 60)
         # It was the second's turn when the other key came.
         order: list[str] = []
         for key in ("busy", "busy", "other"):
@@ -101,8 +101,8 @@ def test_the_turn_goes_by_key_also_among_those_who_wait_for_memory() -> None:
 def test_who_gives_up_waiting_for_memory_holds_up_nobody() -> None:
     async def scene() -> None:
         slots = StepSlots(8, 100)
-        slots.ask("k", 40)
-        big, small = slots.ask("k", 90), slots.ask("z", 10)
+        slots.request("k", 40)
+        big, small = slots.request("k", 90), slots.request("z", 10)
         assert not small.done()
         big.cancel()
         await asyncio.wait_for(small, 60)

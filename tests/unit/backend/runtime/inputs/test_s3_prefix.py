@@ -193,8 +193,8 @@ def test_an_object_that_the_store_keeps_refusing_is_named_with_the_code_alone(
     bucket.failing = {"in/b": 7}
     with pytest.raises(InputError) as error:
         _copy(bucket, tmp_path)
-    told = "the object 'in/b' failed: the store answered GetObject with SlowDown"
-    assert str(error.value) == f"Parameter 'documents': s3://docs/in/ could not be copied in: {told}"
+    cause = "the object 'in/b' failed: the store answered GetObject with SlowDown"
+    assert str(error.value) == f"Parameter 'documents': s3://docs/in/ could not be copied in: {cause}"
     assert "arn:aws:iam::1:user/own" in caplog.text
 
 

@@ -1,4 +1,4 @@
-"""What the steps of a run are given, as it was swept."""
+"""Sweeps a run's inputs for personal data."""
 
 import threading
 from pathlib import Path
@@ -12,13 +12,13 @@ from backend.runtime.execution.run_redaction import RunRedaction
 def sweep_inputs(
     redaction: RunRedaction, claimed: ClaimedSegment, folder: Path | None, halt: threading.Event
 ) -> tuple[dict[str, Any], str | None, Counts]:
-    """The parameters and the input text as steps may see them, and what was found; sweeps the copied files too.
+    """Returns the parameters and the input text as steps may see them, and the counts; sweeps copied files in place.
 
-    The place of an `s3_prefix` input is no personal data. Every segment sweeps the two anew, for the run keeps what
-    its caller gave; the files are swept once, where they were copied in.
+    The URI of an `s3_prefix` input is not swept. Every segment sweeps parameters and text again, for the run keeps what
+    its caller gave; files are swept once, in the segment that copied them in.
 
     Raises:
-        RedactionError: nothing may be shown to a step.
+        RedactionError: the sweep failed, and steps may see none of it.
         OSError: the disk is full.
     """
     places = {declared.parameter for declared in claimed.terms.inputs}
