@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from google.protobuf.message import Message
 
-from edge.admission.checks import Call
+from edge.admission.call import Call
 from edge.admission.keyring import Keyring
 from edge.channel import Channel
 from edge.errors import Refusal

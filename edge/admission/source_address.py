@@ -1,4 +1,4 @@
-"""The address that a call came from, and the ranges that a key allows. (DECISIONS.md, Source address)."""
+"""Source addresses of calls, and the address ranges that a key allows. (DECISIONS.md, Source address)."""
 
 import logging
 import re
@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def address_reader(setting: str) -> AddressReader:
-    """Return what reads the source address of a request, as text; empty when it cannot be told.
+    """Returns the function that reads the source address of a request, as text; empty when it is unknown.
 
     Raises:
         ValueError: the setting is none of `peer`, `load_balancer` and `header:<Name>`.
@@ -36,7 +36,7 @@ def _peer(request: HttpRequest) -> str:
 
 
 def _load_balancer(request: HttpRequest) -> str:
-    # The load balancer appends what it saw; whatever stands before that is the caller's word.
+    # The load balancer appends the address it saw; the caller may have sent all others.
     forwarded = request.header_values("X-Forwarded-For")
     return forwarded[-1].rpartition(",")[2].strip() if forwarded else ""
 
@@ -47,7 +47,7 @@ def _only(values: Sequence[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Return the address in `ip` or `ip:port`, IPv4-mapped IPv6 as IPv4; None when it is not an address."""
+    """Returns the address in `ip` or `ip:port`, IPv4-mapped IPv6 as IPv4; None when it is not an address."""
     address = _parse(text)
     if address is None:
         with_port = _WITH_PORT.fullmatch(text)
@@ -58,13 +58,13 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
 
 @lru_cache(maxsize=4096)
 def plain_address(text: str) -> str:
-    """Return the address without a port and in its usual form; empty when it is not an address."""
+    """Returns the address without a port and in its canonical form; empty when it is not an address."""
     address = parse_address(text)
     return str(address) if address else ""
 
 
 def network_of(text: str) -> str:
-    """Return what limits are counted by: the address, of IPv6 its /64, which is one subscriber's; else the text."""
+    """Returns the network that limits are counted by: the address, of IPv6 its /64 (one subscriber); else the text."""
     address = parse_address(text)
     if address is None:
         return text
@@ -86,11 +86,11 @@ class AddressRanges:
     __slots__ = ("_ranges",)
 
     def __init__(self, cidrs: Iterable[str]) -> None:
-        """Take CIDR ranges; one that cannot be read allows nobody, and is logged."""
+        """Takes CIDR ranges; an invalid one allows nobody and is logged."""
         self._ranges = [read for cidr in cidrs if (read := _range(cidr)) is not None]
 
     def allow(self, text: str) -> bool:
-        """Return whether an address is inside; an unparsable one never is."""
+        """Returns whether an address is inside; an invalid one never is."""
         address = parse_address(text)
         if address is None:
             return False
@@ -102,7 +102,7 @@ def _range(cidr: str) -> tuple[int, int, int] | None:
     try:
         network: IPv4Network | IPv6Network = ip_network(cidr, strict=False)
     except ValueError:
-        _LOG.error("an allow-list holds %r, which is not a CIDR range: it allows nobody", cidr)
+        _LOG.error("an allow-list holds %r, which is not a CIDR range and allows nobody", cidr)
         return None
     first, last = int(network.network_address), int(network.broadcast_address)
     if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
