@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from contract import metadata as metadata_names
 from contract.versions import API_VERSION
-from edge.admission.checks import Call
+from edge.admission.call import Call
 from edge.admission.keyring import Keyring
 from edge.channel import Channel
 from edge.errors import Refusal

@@ -1,4 +1,4 @@
-"""The edge: every HTTP request from its first byte to its answer."""
+"""The edge: answers HTTP requests with calls of the services."""
 
 import logging
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from typing import Final
 
 from contract.addresses import plain_address
 from edge import metrics
-from edge.admission.checks import AdmissionDeps, Call, PreflightAnswered, admit
+from edge.admission.call import AdmissionDeps, Call
+from edge.admission.checks import PreflightAnswered, admit
 from edge.admission.key_mirror import KeyMirrorFollower
 from edge.admission.keyring import Keyring
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter
@@ -34,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def system_clock() -> int:
-    """Return the time in milliseconds since the epoch, UTC."""
+    """Returns the time in milliseconds since the epoch, UTC."""
     return int(time() * 1000)
 
 
@@ -68,7 +69,7 @@ class Edge:
         self._listener: Listener | None = None
 
     async def start(self) -> None:
-        """Fetch the keys, as far as the backend can be reached, and listen."""
+        """Fetches the keys, as far as the backend can be reached, and listens."""
         await self._follower.start()
         self._usage.start()
         settings = self._settings
@@ -84,14 +85,14 @@ class Edge:
         self.port = self._listener.port
 
     async def stop(self) -> None:
-        """Stop listening, let calls under way end, send what is left of the usage records."""
+        """Stops listening, lets calls under way end and sends the remaining usage records."""
         if self._listener is not None and self._http is not None:
             await self._http.stop(self._listener, self._settings.drain_seconds)
         await self._follower.stop()
         await self._usage.stop()
 
     def measured(self) -> list[Family]:
-        """Return what tells of its state, and what all edges of this process have counted; from any thread."""
+        """Returns the metrics of this edge and the counters of all edges of the process; from any thread."""
         families = metrics.counted()
         families += [metrics.KEYS_AGE.with_value(self._deps.keyring.age), *self._usage.measured()]
         families += self._deps.limiter.measured()
@@ -100,7 +101,7 @@ class Edge:
         return families
 
     async def _handle(self, request: HttpRequest) -> Answer:
-        """Answer one request; nothing but a cancellation leaves here."""
+        """Answers one request; raises nothing but a cancellation."""
         if not (request.path == BASE or request.path.startswith(_UNDER_BASE)):
             return self._pages.answer(request)
         began = perf_counter()
@@ -114,7 +115,7 @@ class Edge:
             answer = refused(refusal, request)
         except PreflightAnswered as preflight:
             answer = preflight.answer
-        except Exception:  # noqa: BLE001 - whatever it is, the caller learns nothing of it
+        except Exception:  # noqa: BLE001 - the caller learns nothing of a defect
             _LOG.exception("request %s failed", request.request_id)
             reason = "internal"
             answer = refused(Refusal(reason), request)
@@ -124,7 +125,7 @@ class Edge:
         return answer
 
     def _record(self, call: Call, status: int, reason: str) -> None:
-        """Keep the usage record of a call with a key, or of a refusal before that; liveness leaves none."""
+        """Records the usage of a call with a key, or of a refusal before that; liveness is not recorded."""
         self._usage.record(
             UsageRecord(
                 at_ms=call.now_ms,

@@ -1,4 +1,4 @@
-"""Keeps a keyring true: a watch stream, and polling while the stream is broken. (DECISIONS.md, Administration)."""
+"""Updates a keyring: by a watch stream, and by polling while the stream is broken. (DECISIONS.md, Administration)."""
 
 import asyncio
 import logging
@@ -15,14 +15,14 @@ from workflow_api.v1.edge_pb2 import GetKeyMirrorRequest, KeyMirror, WatchKeyMir
 
 _WATCH: Final = "/workflow_api.v1.EdgeService/WatchKeyMirror"
 _GET: Final = "/workflow_api.v1.EdgeService/GetKeyMirror"
-_FIRST_PAUSE: Final = 0.1
+_FIRST_DELAY: Final = 0.1
 _METADATA: Final = ((ACTOR, "edge"),)
 
 _LOG = logging.getLogger(__name__)
 
 
 class KeyMirrorFollower:
-    """Follows the keys of the deployment for as long as it runs."""
+    """Applies the deployment's keys to a keyring from `start` to `stop`."""
 
     def __init__(self, channel: Channel, keyring: Keyring, settings: EdgeSettings) -> None:
         self._channel = channel
@@ -32,7 +32,7 @@ class KeyMirrorFollower:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Begin to follow, and wait a while for the first copy."""
+        """Starts to follow the keys and waits a while for the first copy."""
         self._tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._poll())]
         try:
             async with asyncio.timeout(self._settings.mirror_first_seconds):
@@ -41,29 +41,29 @@ class KeyMirrorFollower:
             _LOG.warning("the keys cannot be read yet; calls with a key are answered 503")
 
     async def stop(self) -> None:
-        """Stop following."""
+        """Stops following."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _watch(self) -> None:
         heartbeat = self._settings.mirror_heartbeat_seconds
-        pause = _FIRST_PAUSE
+        delay = _FIRST_DELAY
         while True:
             try:
                 request = WatchKeyMirrorRequest(heartbeat_seconds=heartbeat)
                 until = monotonic() + self._settings.mirror_renewal_seconds
                 async with aclosing(self._channel.stream(_WATCH, request, _METADATA, 3 * heartbeat)) as mirrors:
                     async for mirror in mirrors:
-                        pause = _FIRST_PAUSE
+                        delay = _FIRST_DELAY
                         await self._take(cast("KeyMirror", mirror), self._keyring.now())
                         if monotonic() >= until:
                             break
                 _LOG.info("the watch of the keys ended")
-            except Exception as error:  # noqa: BLE001 - whatever breaks, the keys are followed on
-                _LOG.warning("the watch of the keys broke: %s", error, exc_info=not isinstance(error, Refusal))
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, self._settings.mirror_retry_seconds)
+            except Exception as error:  # noqa: BLE001 - a failure of any kind is retried
+                _LOG.warning("the watch of the keys failed: %s", error, exc_info=not isinstance(error, Refusal))
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, self._settings.mirror_retry_seconds)
 
     async def _poll(self) -> None:
         while True:
@@ -75,10 +75,10 @@ class KeyMirrorFollower:
                     _LOG.warning("the keys could not be read: %s", error, exc_info=not isinstance(error, Refusal))
 
     async def _read(self) -> None:
-        # True for certain is only what the backend knew when it was asked.
-        asked_at = self._keyring.now()
+        # The copy may be as old as the request for it.
+        requested_at = self._keyring.now()
         answer = await self._channel.unary(_GET, GetKeyMirrorRequest(), _METADATA, self._settings.backend_seconds)
-        await self._take(cast("KeyMirror", answer), asked_at)
+        await self._take(cast("KeyMirror", answer), requested_at)
 
     async def _take(self, mirror: KeyMirror, copied_at: float) -> None:
         if self._keyring.take(mirror, copied_at):

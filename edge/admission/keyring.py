@@ -1,4 +1,4 @@
-"""The mirrored keys as precomputed checks: admitting a call needs no I/O. (SPEC.md, Authentication)."""
+"""Copy of the deployment's keys, prepared for checks without I/O. (SPEC.md, Authentication)."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ def _milliseconds(time: Timestamp) -> int:
 
 
 class Key:
-    """One key as admission needs it."""
+    """One key, prepared for the checks."""
 
     __slots__ = (
         "_hours",
@@ -42,7 +42,7 @@ class Key:
     def __init__(self, mirrored: MirroredKey, deployment_id: str) -> None:
         self.key_id = mirrored.key_id
         self.secret = mirrored.secret_sha256
-        # Without an overlap there is a hash that nothing has, so that every key costs the same comparisons.
+        # A hash that no secret has stands in for a missing one, so that every key costs the same comparisons.
         self.previous = mirrored.previous_secret_sha256 or _NO_HASH
         self.previous_until_ms = _milliseconds(mirrored.previous_secret_expires_at)
         self.external = mirrored.external_id_sha256
@@ -55,11 +55,11 @@ class Key:
         self._hours = (hours.start_hour, hours.end_hour) if mirrored.HasField("allowed_hours") else None
 
     def allows_address(self, address: str) -> bool:
-        """Return whether the key may be used from an address."""
+        """Returns whether the key may be used from an address."""
         return self._ranges is None or self._ranges.allow(address)
 
     def outside_hours(self, now_ms: int) -> tuple[int, int] | None:
-        """Return the allowed (start_hour, end_hour) when the UTC hour is outside of them, else None."""
+        """Returns the allowed (start_hour, end_hour) when the UTC hour is outside of them, else None."""
         if self._hours is None:
             return None
         start, end = self._hours
@@ -69,7 +69,7 @@ class Key:
 
 
 _NO_HASH: Final = token_bytes(32)
-# Stands in for every unknown key id, at the same cost as a known one.
+# Stands in for every unknown key id, so that it costs the same time as a known one.
 _NOBODY: Final = Key(MirroredKey(secret_sha256=_NO_HASH, external_id_sha256=_NO_HASH, revoked=True), "")
 
 
@@ -77,11 +77,11 @@ class Keyring:
     """This edge's copy of the keys and of the deployment's flags."""
 
     def __init__(self, limit_seconds: float, now: Callable[[], float] = monotonic) -> None:
-        """Take the age in seconds at which the copy admits nobody any more, and a monotonic clock."""
+        """Takes the age in seconds from which the copy is not used any more, and a monotonic clock."""
         self.now = now
         self._limit = limit_seconds
         self._keys: dict[str, Key] = {}
-        self._made: dict[tuple[str, bytes], Key] = {}
+        self._prepared: dict[tuple[str, bytes], Key] = {}
         self._copied_at = float("-inf")
         self._revision = -1
         self.deployment_id = ""
@@ -91,13 +91,13 @@ class Keyring:
 
     @property
     def age(self) -> float:
-        """Seconds since the copy was true."""
+        """Seconds since the copy was known to be current."""
         return self.now() - self._copied_at
 
     def take(self, mirror: KeyMirror, copied_at: float) -> bool:
-        """Replace the copy; return False for a sign of life of a copy that this keyring does not have.
+        """Replaces the copy, or confirms it; returns False if a copy is confirmed that this keyring does not have.
 
-        `copied_at` is the time by `now`, in seconds, at which the mirror was true for certain.
+        `copied_at` is the time by `now`, in seconds, at which the mirror was known to be current.
         """
         if mirror.unchanged:
             if mirror.revision != self._revision:
@@ -107,22 +107,23 @@ class Keyring:
             self.governed = mirror.governed
             self.enabled = mirror.api_enabled
             self._any_key_ever = mirror.any_key_ever
-            self._keep(mirror)
+            self._replace(mirror)
             self._revision = mirror.revision
         self._copied_at = copied_at
         return True
 
-    def _keep(self, mirror: KeyMirror) -> None:
-        # A change touches few keys: the checks of all others are taken over as they are.
+    def _replace(self, mirror: KeyMirror) -> None:
+        # A change concerns few keys: all others are reused.
         deployment_id = mirror.deployment_id
         forms = [(deployment_id, key.SerializeToString()) for key in mirror.keys]
-        self._made = {
-            form: self._made.get(form) or Key(key, deployment_id) for form, key in zip(forms, mirror.keys, strict=True)
+        self._prepared = {
+            form: self._prepared.get(form) or Key(key, deployment_id)
+            for form, key in zip(forms, mirror.keys, strict=True)
         }
-        self._keys = {key.key_id: key for key in self._made.values()}
+        self._keys = {key.key_id: key for key in self._prepared.values()}
 
     def closed_because(self) -> str | None:
-        """Return why no key is served at all, as `details.reason` of a 503 says it; None when keys are served."""
+        """Returns why no key is served, as `details.reason` of a 503 words it; None when keys are served."""
         if self.age > self._limit:
             return "keys_table_unreachable"
         if not self.governed:
@@ -132,7 +133,7 @@ class Keyring:
         return None
 
     def identify(self, authorization: Sequence[str], external_id: Sequence[str], now_ms: int) -> Key | None:
-        """Return the key whose two credentials these are; None for anything wrong, at the same cost."""
+        """Returns the key that both credentials belong to; None for anything else, in the same time."""
         if len(authorization) != 1 or len(external_id) != 1:
             return None
         bearer = _BEARER.fullmatch(authorization[0])

@@ -9,7 +9,7 @@ _MINUTE_MS: Final = 60_000
 
 
 class Window(NamedTuple):
-    """Where a key stands in the present minute, the call at hand included."""
+    """Usage of a key in the current minute, including the current call."""
 
     limit: int
     used: int
@@ -18,31 +18,31 @@ class Window(NamedTuple):
 
     @property
     def full(self) -> bool:
-        """Whether the call at hand is one too many."""
+        """Whether the current call exceeds the limit."""
         return self.used > self.limit
 
 
 class RateLimiter(Protocol):
-    """Counts calls; each edge has one."""
+    """Counts the calls of keys."""
 
     async def count(self, key_id: str, limit: int, now_ms: int) -> Window:
-        """Count one call of a key and return where it stands."""
+        """Counts one call of a key and returns its usage."""
         ...
 
     def measured(self) -> list[Family]:
-        """Return what tells of its state."""
+        """Returns its metrics."""
         ...
 
 
 class MinuteCounts:
-    """How often each key called in one minute, in this process's memory."""
+    """Numbers of calls by key in one minute, in the memory of this process."""
 
     def __init__(self) -> None:
         self._minute = -1
         self._used: dict[str, int] = {}
 
     def add(self, key_id: str, minute: int) -> int:
-        """Count one call in a minute, numbered since the epoch, and return its number; another minute begins anew."""
+        """Counts one call in a minute, numbered since the epoch, and returns the count; another minute resets it."""
         if minute != self._minute:
             self._minute = minute
             self._used.clear()
@@ -51,16 +51,16 @@ class MinuteCounts:
 
 
 class LocalRateLimiter:
-    """Counts in this process's memory: right where there is one edge."""
+    """Counts in the memory of this process: exact where there is one edge."""
 
     def __init__(self, counts: MinuteCounts | None = None) -> None:
         self._counts = counts or MinuteCounts()
 
     async def count(self, key_id: str, limit: int, now_ms: int) -> Window:
-        """Count one call of a key and return where it stands."""
+        """Counts one call of a key and returns its usage."""
         minute, elapsed = divmod(now_ms, _MINUTE_MS)
         return Window(limit, self._counts.add(key_id, minute), -(-(_MINUTE_MS - elapsed) // 1000))
 
     def measured(self) -> list[Family]:
-        """Return nothing of a limit that is not shared."""
+        """Returns an empty gauge: the limit is not shared."""
         return [metrics.RATE_LIMIT_SHARED.with_values({})]

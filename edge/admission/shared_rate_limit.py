@@ -1,7 +1,7 @@
-"""The limit that several edges share, counted in Redis and by its clock.
+"""Rate limits that several edges share, counted in Redis and by its clock.
 
-The limit protects; it is not worth an outage. While Redis is away every edge counts by itself and goes on serving, and
-since it also counts for itself while Redis answers, no key ever gets more than its limit from any one edge.
+While Redis is unavailable every edge counts alone and goes on serving. It counts locally also while Redis answers, so
+that no key ever exceeds its limit at any one edge.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from edge import metrics
 from edge.admission.rate_limit import LocalRateLimiter, MinuteCounts, Window
 from telemetry import Family
 
-# One call for all that wait. The minute is part of the name, so that a clock that steps back cannot revive a full one;
-# the braces keep a key's names together in whatever shards them.
+# One script for all waiting calls. The minute is part of the name, so that a clock that steps back cannot reuse a full
+# one; the braces keep the names of a key on one shard.
 _COUNT: Final = """
 local second = tonumber(redis.call('TIME')[1])
 local minute = math.floor(second / 60)
@@ -38,8 +38,8 @@ return answer
 
 _PROBE: Final = "probe"
 _ANSWER_SECONDS: Final = 0.5
-_FIRST_PAUSE: Final = 0.1
-_LONGEST_PAUSE: Final = 5.0
+_FIRST_DELAY: Final = 0.1
+_LONGEST_DELAY: Final = 5.0
 
 _CODE: Final = re.compile(r"[A-Z]{3,20}(?= )")
 
@@ -47,7 +47,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class _Counted(NamedTuple):
-    """What Redis says of one call: the minute since the epoch, the seconds to the next, its number in this one."""
+    """Redis's count of one call: minute since the epoch, seconds to the next, calls in this minute."""
 
     minute: int
     reset_seconds: int
@@ -58,45 +58,45 @@ _Calls = list[tuple[str, asyncio.Future[_Counted | None]]]
 
 
 class RedisRateLimiter:
-    """Counts in Redis; while that is away, in this process's memory.
+    """Counts in Redis; while that is unavailable, in the memory of this process.
 
-    One exchange is under way at a time and takes along every call that waits: exact, and the cheaper the busier.
+    One exchange is under way at a time and counts every call that waits: the busier, the fewer exchanges per call.
     """
 
     def __init__(self, url: Callable[[], str]) -> None:
-        """Begin to count, in the running loop.
+        """Starts counting, in the running loop.
 
-        `url` gives the address of Redis; it is asked again after each failure, so that a password may change.
+        `url` returns the address of Redis; it is called again after each failure, so that a password may change.
         """
         self._url = url
         self._counts = MinuteCounts()
         self._local = LocalRateLimiter(self._counts)
         self._waiting: _Calls = []
         self._wanted = asyncio.Event()
-        self._present = True
+        self._available = True
         self._redis: Redis | None = None
         self._task = asyncio.create_task(self._run())
 
     async def count(self, key_id: str, limit: int, now_ms: int) -> Window:
-        """Count one call of a key and return where it stands."""
-        counted = await self._shared(key_id) if self._present else None
+        """Counts one call of a key and returns its usage."""
+        counted = await self._shared(key_id) if self._available else None
         if counted is None:
             return await self._local.count(key_id, limit, now_ms)
-        # Redis may have been away, or have forgotten; this edge has not.
+        # Redis may have been unavailable or have lost its counts; this edge has not.
         used = max(counted.used, self._counts.add(key_id, counted.minute))
         return Window(limit, used, counted.reset_seconds)
 
     def measured(self) -> list[Family]:
-        """Return whether Redis counts."""
-        return [metrics.RATE_LIMIT_SHARED.with_value(int(self._present))]
+        """Returns its metrics."""
+        return [metrics.RATE_LIMIT_SHARED.with_value(int(self._available))]
 
     async def close(self) -> None:
-        """Count in this process alone from now on."""
+        """Counts in this process alone from now on, and disconnects."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self._leave()
+        self._give_up()
         with suppress(RedisError, OSError):
-            await self._hang_up()
+            await self._disconnect()
 
     async def _shared(self, key_id: str) -> _Counted | None:
         future: asyncio.Future[_Counted | None] = asyncio.get_running_loop().create_future()
@@ -105,28 +105,28 @@ class RedisRateLimiter:
         return await future
 
     async def _run(self) -> None:
-        pause = _FIRST_PAUSE
+        delay = _FIRST_DELAY
         while True:
             try:
-                await self._hang_up()
+                await self._disconnect()
                 redis = self._redis = Redis.from_url(self._url(), retry=Retry(NoBackoff(), 0))
-                # What is only read, or full, would answer a ping.
+                # A replica, or a full Redis, would answer a ping.
                 await _count(redis, [_PROBE])
-                if not self._present:
-                    _LOG.warning("Redis is back, rate limits are shared again")
-                self._present, pause = True, _FIRST_PAUSE
+                if not self._available:
+                    _LOG.warning("Redis is available again, rate limits are shared")
+                self._available, delay = True, _FIRST_DELAY
                 while True:
                     await self._wanted.wait()
                     await self._exchange(redis)
-            except Exception as error:  # noqa: BLE001 - whatever breaks, calls are counted here and it is tried again
+            except Exception as error:  # noqa: BLE001 - after any failure calls are counted here until a retry succeeds
                 metrics.RATE_LIMIT_FAILURES.add()
-                if self._present:
-                    _LOG.warning("Redis is away, each edge counts rate limits alone: %s", _kind_of(error))
-                self._leave()
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+                if self._available:
+                    _LOG.warning("Redis is unavailable, each edge counts rate limits alone: %s", _kind_of(error))
+                self._give_up()
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, _LONGEST_DELAY)
 
-    async def _hang_up(self) -> None:
+    async def _disconnect(self) -> None:
         redis, self._redis = self._redis, None
         if redis is not None:
             await redis.aclose()
@@ -145,8 +145,8 @@ class RedisRateLimiter:
         calls, self._waiting = self._waiting, []
         return calls
 
-    def _leave(self) -> None:
-        self._present = False
+    def _give_up(self) -> None:
+        self._available = False
         _settle(self._take(), repeat(None))
 
 
@@ -157,13 +157,13 @@ async def _count(redis: Redis, key_ids: Sequence[str]) -> Sequence[int]:
 
 
 def _kind_of(error: Exception) -> str:
-    """Say what keeps Redis from counting; its own words may quote the command in which it got the password."""
+    """Names the error; its message may quote the command in which Redis got the password."""
     code = _CODE.match(str(error))
     return type(error).__name__ + (f" {code[0]}" if code else "")
 
 
 def _settle(calls: _Calls, answers: Iterable[_Counted | None]) -> None:
     for (_, future), answer in zip(calls, answers, strict=False):
-        # A caller that has gone waits no longer.
+        # The wait of a caller that has disconnected was cancelled.
         if not future.done():
             future.set_result(answer)

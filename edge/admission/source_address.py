@@ -1,4 +1,4 @@
-"""The address that a call came from, and the ranges that a key allows. (DECISIONS.md, Source address)."""
+"""Source addresses of calls, and the address ranges that a key allows. (DECISIONS.md, Source address)."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +17,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def address_reader(setting: str) -> AddressReader:
-    """Return what reads the source address of a request, as text; empty when it cannot be told.
+    """Returns the function that reads the source address of a request, as text; empty when it is unknown.
 
     Raises:
         ValueError: the setting is none of `peer`, `load_balancer` and `header:<Name>`.
@@ -34,7 +34,7 @@ def _peer(request: HttpRequest) -> str:
 
 
 def _load_balancer(request: HttpRequest) -> str:
-    # The load balancer appends what it saw; whatever stands before that is the caller's word.
+    # The load balancer appends the address it saw; the caller may have sent all others.
     forwarded = request.header_values("X-Forwarded-For")
     return forwarded[-1].rpartition(",")[2].strip() if forwarded else ""
 
@@ -49,11 +49,11 @@ class AddressRanges:
     __slots__ = ("_ranges",)
 
     def __init__(self, cidrs: Iterable[str]) -> None:
-        """Take CIDR ranges; one that cannot be read allows nobody, and is logged."""
+        """Takes CIDR ranges; an invalid one allows nobody and is logged."""
         self._ranges = [read for cidr in cidrs if (read := _range(cidr)) is not None]
 
     def allow(self, text: str) -> bool:
-        """Return whether an address is inside; an unparsable one never is."""
+        """Returns whether an address is inside; an invalid one never is."""
         address = parse_address(text)
         if address is None:
             return False
@@ -65,7 +65,7 @@ def _range(cidr: str) -> tuple[int, int, int] | None:
     try:
         network: IPv4Network | IPv6Network = ip_network(cidr, strict=False)
     except ValueError:
-        _LOG.error("an allow-list holds %r, which is not a CIDR range: it allows nobody", cidr)
+        _LOG.error("an allow-list holds %r, which is not a CIDR range and allows nobody", cidr)
         return None
     first, last = int(network.network_address), int(network.broadcast_address)
     if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):

@@ -1,4 +1,4 @@
-"""Bounds connections in all and by address, so that one address cannot shut the others out."""
+"""Bounds the number of connections in total and by address, so that one address cannot exclude others."""
 
 from typing import Generic, TypeVar
 
@@ -9,7 +9,7 @@ C = TypeVar("C", bound=Evictable)
 
 
 class AddressLimiter(Generic[C]):
-    """At most `limit` connections in all, and `per_address` of one address, of IPv6 one /64."""
+    """At most `limit` connections in total, and `per_address` from one address, of IPv6 from one /64."""
 
     def __init__(self, limit: int, per_address: int) -> None:
         self._all = ConnectionLimiter[C](limit)
@@ -24,7 +24,7 @@ class AddressLimiter(Generic[C]):
         return self._all.evicted + self._evicted_by_address
 
     def admit(self, newcomer: C, address: str) -> None:
-        """Take a connection in, or evict; an address that has all of its own evicts nobody else's."""
+        """Admits a connection, or evicts; an address that is at its own limit never evicts another's."""
         network = network_of(address)
         limiter = self._of_network.setdefault(network, ConnectionLimiter[C](self._per_address))
         before = limiter.evicted
@@ -35,7 +35,7 @@ class AddressLimiter(Generic[C]):
             self.leave(newcomer)
 
     def leave(self, connection: C) -> None:
-        """Forget a connection that has ended."""
+        """Forgets a connection that has ended."""
         self._all.leave(connection)
         network = self._networks.pop(connection, None)
         limiter = self._of_network.get(network or "")

@@ -47,7 +47,7 @@ class ConsoleServer:
         return cast("list[ConsoleConnection]", server.connections) if server is not None else []
 
     async def start(self) -> None:
-        """Listen.
+        """Listens.
 
         Raises:
             OSError: the address cannot be bound.
@@ -66,7 +66,7 @@ class ConsoleServer:
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Stop listening, let requests under way end, and close."""
+        """Stops listening, let requests under way end, and close."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
@@ -118,30 +118,30 @@ class ConsoleConnection(BoundedConnection, web.RequestHandler):
         self.wait_for(Awaited.REQUEST)
 
     def evict(self) -> None:
-        """End the connection."""
+        """Ends the connection."""
         if self.transport is not None:
             self.transport.abort()
         self.force_close()
 
     async def start(self) -> None:
-        """Serve requests one after the other; aiohttp calls it, also for a connection that was evicted meanwhile."""
+        """Serves requests one after the other; aiohttp calls it, also for a connection that was evicted meanwhile."""
         if self.transport is not None:
             await super().start()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes from the socket; aiohttp calls it."""
+        """Takes bytes from the socket; aiohttp calls it."""
         super().data_received(data)
         if self.awaited is Awaited.REQUEST:
             self.wait_for(Awaited.HEAD)
 
     def pause_writing(self) -> None:
-        """Note that the browser does not read; the transport calls it."""
+        """Notes that the browser does not read; the transport calls it."""
         super().pause_writing()
         self._awaited_before_reader = self.awaited
         self.wait_for(Awaited.READER)
 
     def resume_writing(self) -> None:
-        """Note that the browser reads again; the transport calls it."""
+        """Notes that the browser reads again; the transport calls it."""
         super().resume_writing()
         if self._awaited_before_reader is Awaited.NOTHING:
             self.end_wait()
@@ -155,7 +155,7 @@ class ConsoleConnection(BoundedConnection, web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002 - aiohttp names it
     ) -> web.StreamResponse:
-        """Answer what never became a request of the application; aiohttp's own words would quote it."""
+        """Answers what never became a request of the application; aiohttp's own words would quote it."""
         _LOG.info("a malformed request, or a defect: %s", type(exc).__name__)
         if self.transport is None:
             raise ConnectionError("the browser has disconnected")

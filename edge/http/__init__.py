@@ -1,1 +1,1 @@
-"""HTTP/1.1: listening socket, connections, parsing, limits, writing."""
+"""HTTP/1.1 server: listening socket, connections, parsing, limits, writing."""

@@ -33,7 +33,7 @@ class RequestBody:
         self.failure: BodyFailure | None = None
 
     def feed(self, data: bytes) -> None:
-        """Append bytes that arrived."""
+        """Appends bytes that arrived."""
         if self._discarded or self.failure is not None:
             return
         self._size += len(data)
@@ -43,23 +43,23 @@ class RequestBody:
             self._chunks.append(data)
 
     def finish(self) -> None:
-        """Mark the body as complete."""
+        """Marks the body as complete."""
         self.complete = True
         self._wake()
 
     def fail(self, failure: BodyFailure) -> None:
-        """Drop the body and wake whoever waits for it."""
+        """Drops the body and wake whoever waits for it."""
         self.failure = self.failure or failure
         self._chunks.clear()
         self._wake()
 
     def discard(self) -> None:
-        """Drop what has arrived and what still arrives."""
+        """Drops what has arrived and what still arrives."""
         self._discarded = True
         self._chunks.clear()
 
     async def settled(self) -> None:
-        """Wait until the body is complete or has failed."""
+        """Waits until the body is complete or has failed."""
         while not (self.complete or self.failure):
             self._waiter = asyncio.get_running_loop().create_future()
             try:
@@ -68,7 +68,7 @@ class RequestBody:
                 self._waiter = None
 
     def take(self) -> bytes:
-        """Return all collected bytes and forget them."""
+        """Returns all collected bytes and forget them."""
         chunks, self._chunks = self._chunks, []
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 

@@ -28,7 +28,7 @@ class Timeouts(NamedTuple):
     stall: float
 
     def seconds(self, awaited: Awaited) -> float:
-        """Return the bound of one kind of wait."""
+        """Returns the bound of one kind of wait."""
         if awaited is Awaited.REQUEST:
             return self.idle
         if awaited is Awaited.HEAD:
@@ -44,18 +44,18 @@ class BoundedConnection:
     """Time of the loop's clock; 0 while a request is being served."""
 
     def wait_for(self, awaited: Awaited) -> None:
-        """Count the time from now on as the caller's."""
+        """Counts the time from now on as the caller's."""
         self.awaited = awaited
         self.waiting_since = get_running_loop().time()
 
     def end_wait(self) -> None:
-        """Count the time from now on as the server's."""
+        """Counts the time from now on as the server's."""
         self.awaited = Awaited.NOTHING
         self.waiting_since = 0.0
 
     @contextmanager
     def waiting(self, awaited: Awaited) -> Iterator[None]:
-        """Count the time inside as the caller's."""
+        """Counts the time inside as the caller's."""
         self.wait_for(awaited)
         try:
             yield
@@ -63,10 +63,10 @@ class BoundedConnection:
             self.end_wait()
 
     def evict(self) -> None:
-        """End the connection."""
+        """Ends the connection."""
         raise NotImplementedError
 
     def evict_if_overdue(self, now: float, timeouts: Timeouts) -> None:
-        """End the connection if its caller has exceeded the bound on what is awaited."""
+        """Ends the connection if its caller has exceeded the bound on what is awaited."""
         if self.waiting_since and now - self.waiting_since > timeouts.seconds(self.awaited):
             self.evict()

@@ -20,7 +20,7 @@ class Holder(Waiting, Protocol):
     """How many."""
 
     def stop_waiting(self) -> None:
-        """End the wait for the caller; a request under way may still be answered."""
+        """Ends the wait for the caller; a request under way may still be answered."""
         ...
 
 
@@ -31,7 +31,7 @@ class BufferLimiter(Generic[H]):
     """At most `limit` bytes; when it is reached, those that have kept the server waiting longest lose theirs."""
 
     def __init__(self, limit: int, connections: Collection[H], clock: Callable[[], float]) -> None:
-        """Take the limit, a live view of the connections, and the loop's clock."""
+        """Takes the limit, a live view of the connections, and the loop's clock."""
         self.limit = limit
         self.held = 0
         self.evicted = 0
@@ -40,7 +40,7 @@ class BufferLimiter(Generic[H]):
         self._clock = clock
 
     def hold(self, connection: H, size: int) -> bool:
-        """Count bytes for a connection; return whether they may be kept."""
+        """Counts bytes for a connection; returns whether they may be kept."""
         connection.held += size
         self.held += size
         if self.held <= self.limit or connection.held <= _ALWAYS_ALLOWED_BYTES:
@@ -55,7 +55,7 @@ class BufferLimiter(Generic[H]):
         return self.held <= self.limit
 
     def release(self, connection: H, size: int | None = None) -> None:
-        """Stop counting bytes of a connection, all of them by default."""
+        """Stops counting bytes of a connection, all of them by default."""
         freed = connection.held if size is None else min(size, connection.held)
         self.held -= freed
         connection.held -= freed

@@ -32,15 +32,15 @@ class Caller(Protocol):
         ...
 
     def waiting(self, awaited: Awaited) -> AbstractContextManager[None]:
-        """Count the time inside as the caller's."""
+        """Counts the time inside as the caller's."""
         ...
 
     def hold(self, size: int) -> bool:
-        """Count bytes for this connection until its request is served; return whether they may be kept."""
+        """Counts bytes for this connection until its request is served; returns whether they may be kept."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Queue bytes for sending.
+        """Queues bytes for sending.
 
         Raises:
             ConnectionResetError: the caller has disconnected.
@@ -48,7 +48,7 @@ class Caller(Protocol):
         ...
 
     async def drain(self) -> None:
-        """Wait until the caller has read enough of what is queued.
+        """Waits until the caller has read enough of what is queued.
 
         Raises:
             ConnectionResetError: the caller has disconnected, or was evicted because it reads too slowly.
@@ -56,9 +56,9 @@ class Caller(Protocol):
         ...
 
     async def linger(self) -> None:
-        """Close the connection in such a way that a caller that is still sending sees its answer."""
+        """Closes the connection in such a way that a caller that is still sending sees its answer."""
         ...
 
     def abort(self) -> None:
-        """Reset the connection, so that the caller cannot take what it received for complete."""
+        """Resets the connection, so that the caller cannot take what it received for complete."""
         ...

@@ -1,4 +1,4 @@
-"""The conditional headers of a download, as typed fields of its request. (DECISIONS.md, Run, steps, events …)."""
+"""Range and conditional headers of a download, as fields of its gRPC request. (DECISIONS.md, Run, steps, events …)."""
 
 import re
 from collections.abc import Sequence
@@ -11,24 +11,24 @@ _RANGE: Final = re.compile(r"(?i:bytes)=[ \t]*(?:([0-9]+)-([0-9]*)|-([0-9]+))[ \
 _STRONG_TAG: Final = re.compile(r'"([!#-~]*)"')
 _TAG: Final = r'(?:W/)?"([!#-~]*)"'
 _TAGS: Final = re.compile(rf"[ \t]*(?:{_TAG})?[ \t]*(?:,[ \t]*(?:{_TAG})?[ \t]*)*")
-_EACH_TAG: Final = re.compile(_TAG)
-_MOST: Final = 2**63 - 1
+_ANY_TAG: Final = re.compile(_TAG)
+_MAX: Final = 2**63 - 1
 
 
-def take_conditions(request: HttpRequest, asked: GetOutputContentRequest) -> None:
-    """Fill `range`, `if_range` and `if_none_match` from the headers; what is not well formed counts as absent."""
+def take_conditions(request: HttpRequest, message: GetOutputContentRequest) -> None:
+    """Fills `range`, `if_range` and `if_none_match` from the headers; malformed values count as absent."""
     if request.header("Range") is not None:
-        wanted = _parse_range(request.header_values("Range"))
-        holds_for = _parse_if_range(request.header_values("If-Range"))
-        if wanted is not None and holds_for is not None:
-            asked.range.CopyFrom(wanted)
-            if holds_for:
-                asked.if_range = holds_for
-    asked.if_none_match.extend(_parse_if_none_match(request.header_values("If-None-Match")))
+        byte_range = _parse_range(request.header_values("Range"))
+        condition = _parse_if_range(request.header_values("If-Range"))
+        if byte_range is not None and condition is not None:
+            message.range.CopyFrom(byte_range)
+            if condition:
+                message.if_range = condition
+    message.if_none_match.extend(_parse_if_none_match(request.header_values("If-None-Match")))
 
 
 def _parse_range(values: Sequence[str]) -> ByteRange | None:
-    """Return the one range of a well-formed header; None for several and for anything else."""
+    """Returns the range of a well-formed header; None for several ranges and for anything else."""
     found = _RANGE.fullmatch(values[0]) if len(values) == 1 else None
     if found is None:
         return None
@@ -43,7 +43,7 @@ def _parse_range(values: Sequence[str]) -> ByteRange | None:
 
 
 def _parse_if_range(values: Sequence[str]) -> str | None:
-    """Return the strong entity tag, empty without the header; None for what can never hold, as a date."""
+    """Returns the strong entity tag, empty without the header; None for what never matches, such as a date."""
     if not values:
         return ""
     found = _STRONG_TAG.fullmatch(values[0]) if len(values) == 1 else None
@@ -54,12 +54,12 @@ def _parse_if_none_match(values: Sequence[str]) -> list[str]:
     joined = ",".join(values).strip(" \t")
     if joined == "*":
         return ["*"]
-    tags = _EACH_TAG.findall(joined) if _TAGS.fullmatch(joined) else []
-    # In quotes the asterisk is a tag like any other, and none of ours.
+    tags = _ANY_TAG.findall(joined) if _TAGS.fullmatch(joined) else []
+    # In quotes the asterisk is an ordinary tag, which no output has.
     return [tag for tag in tags if tag != "*"]
 
 
 def _number(digits: str) -> int:
-    """Read digits of any length; beyond 64 bits is as far as can be."""
+    """Returns digits of any length as a number, at most the largest of 64 bits."""
     digits = digits.lstrip("0")
-    return min(int(digits or "0"), _MOST) if len(digits) <= 19 else _MOST
+    return min(int(digits or "0"), _MAX) if len(digits) <= 19 else _MAX

@@ -37,7 +37,7 @@ class Host(Protocol):
     """Whether each connection ends with the answer under way."""
 
     async def answer(self, request: HttpRequest) -> Answer:
-        """Return the answer to a well-formed request; never fails."""
+        """Returns the answer to a well-formed request; never fails."""
         ...
 
 
@@ -83,7 +83,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
         return self._parser.broken
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the first request."""
+        """Waits for the first request."""
         self._transport = cast("asyncio.Transport", transport)
         self.peername = transport.get_extra_info("peername")
         self.wait_for(Awaited.REQUEST)
@@ -92,7 +92,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
             self.task = self._loop.create_task(self._serve_all())
 
     def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - the reason makes no difference
-        """End whatever waits for this caller."""
+        """Ends whatever waits for this caller."""
         self._transport = None
         self._host.connections.discard(self)
         self._host.limiter.leave(self)
@@ -107,7 +107,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
             _wake(waiter)
 
     def data_received(self, data: bytes) -> None:
-        """Parse bytes from the socket; those of a caller that has its answer are discarded."""
+        """Parses bytes from the socket; those of a caller that has its answer are discarded."""
         if self._lingering is not None:
             self._discard_left -= len(data)
             if self._discard_left <= 0:
@@ -132,11 +132,11 @@ class Connection(BoundedConnection, asyncio.Protocol):
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
-        """Note that the caller does not read; the transport calls it."""
+        """Notes that the caller does not read; the transport calls it."""
         self._writing_paused = True
 
     def resume_writing(self) -> None:
-        """Note that the caller has read enough; the transport calls it."""
+        """Notes that the caller has read enough; the transport calls it."""
         self._writing_paused = False
         _wake(self._writable)
 
@@ -155,7 +155,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
             self.close()
 
     async def _next_message(self) -> RequestMessage | None:
-        """Return the next request; None when the connection is closed."""
+        """Returns the next request; None when the connection is closed."""
         parser = self._parser
         if parser.has_rest and not parser.messages:
             self._feed_rest()
@@ -181,7 +181,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
             self._transport.resume_reading()
 
     async def _serve(self, message: RequestMessage) -> bool:
-        """Answer one request; return whether the connection is kept."""
+        """Answers one request; returns whether the connection is kept."""
         request = self._request = HttpRequest(message, self)
         try:
             if message.malformed:
@@ -206,31 +206,31 @@ class Connection(BoundedConnection, asyncio.Protocol):
         return refused(Refusal("invalid_request", details=[problem]), request)
 
     def hold(self, size: int) -> bool:
-        """Count bytes for this connection until its request is served; return whether they may be kept."""
+        """Counts bytes for this connection until its request is served; returns whether they may be kept."""
         return self._host.buffers.hold(self, size)
 
     def _refuse_input(self) -> None:
-        """Drop the body under way: requests of other callers take the memory."""
+        """Drops the body under way: requests of other callers take the memory."""
         self._out_of_memory = True
         if self._parser.last_body is not None:
             self._parser.last_body.fail(BodyFailure.NO_MEMORY)
 
     def stop_waiting(self) -> None:
-        """End the wait for the caller; where its body is awaited, it still gets an answer."""
+        """Ends the wait for the caller; where its body is awaited, it still gets an answer."""
         if self.awaited is Awaited.BODY and self._request is not None:
             self._request.fail_body(BodyFailure.LATE)
         else:
             self.evict()
 
     def evict(self) -> None:
-        """End the connection; an answer that is not sent yet is cut off."""
+        """Ends the connection; an answer that is not sent yet is cut off."""
         if self.busy or self.lost:
             self.abort()
         else:
             self.close()
 
     def write(self, data: bytes) -> None:
-        """Queue bytes for sending.
+        """Queues bytes for sending.
 
         Raises:
             ConnectionResetError: the caller has disconnected.
@@ -240,7 +240,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
         self._transport.write(data)
 
     async def drain(self) -> None:
-        """Wait until the caller has read enough of what is queued.
+        """Waits until the caller has read enough of what is queued.
 
         Raises:
             ConnectionResetError: the caller has disconnected, or was evicted because it reads too slowly.
@@ -261,7 +261,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
             raise ConnectionResetError("the caller has disconnected")
 
     async def linger(self) -> None:
-        """Close the connection in such a way that a caller that is still sending sees its answer.
+        """Closes the connection in such a way that a caller that is still sending sees its answer.
 
         Closing at once would reset the connection, and the answer with it.
         """
@@ -281,13 +281,13 @@ class Connection(BoundedConnection, asyncio.Protocol):
         self.close()
 
     def close(self) -> None:
-        """End the connection once everything written is sent."""
+        """Ends the connection once everything written is sent."""
         if self._transport is not None:
             self._transport.close()
         _wake(self._message_arrived)
 
     def abort(self) -> None:
-        """Reset the connection, so that the caller cannot take what it received for complete."""
+        """Resets the connection, so that the caller cannot take what it received for complete."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -20,7 +20,7 @@ class Evictable(Waiting, Protocol):
     """A connection that can be ended in favour of another."""
 
     def evict(self) -> None:
-        """End the connection."""
+        """Ends the connection."""
         ...
 
 
@@ -41,9 +41,9 @@ class ConnectionLimiter(Generic[C]):
         """How many were evicted or refused so far."""
 
     def admit(self, newcomer: C) -> bool:
-        """Admit a connection and evict others for it; where all others are being served, evict it instead.
+        """Admits a connection and evict others for it; where all others are being served, evict it instead.
 
-        Return whether it was admitted.
+        Returns whether it was admitted.
         """
         excess = len(self.connections) + 1 - self.limit
         if excess > 0:
@@ -60,11 +60,11 @@ class ConnectionLimiter(Generic[C]):
         return True
 
     def leave(self, connection: C) -> None:
-        """Forget a connection that has ended."""
+        """Forgets a connection that has ended."""
         self.connections.discard(connection)
 
 
 def longest_waiting(connections: Iterable[W]) -> list[W]:
-    """Return the connections whose callers keep the server waiting, the longest wait first."""
+    """Returns the connections whose callers keep the server waiting, the longest wait first."""
     waiting = ((connection.waiting_since, connection) for connection in connections)
     return [connection for since, connection in sorted(waiting, key=lambda pair: pair[0]) if since]

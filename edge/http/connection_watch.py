@@ -15,7 +15,7 @@ _LOG = logging.getLogger(__name__)
 async def watch_connections(
     connections: Callable[[], Iterable[BoundedConnection]], timeouts: Timeouts, evicted: Callable[[], int]
 ) -> None:
-    """Evict overdue connections and log how many were evicted, until cancelled.
+    """Evicts overdue connections and log how many were evicted, until cancelled.
 
     `evicted` returns how many the limits of the server have evicted so far; a line is logged when it has doubled.
     """

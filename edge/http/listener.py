@@ -1,6 +1,6 @@
-"""The door: takes callers many at a time.
+"""Listening sockets that accept many connections at a time.
 
-The event loop by itself takes one caller in each of its rounds, so that under load newcomers wait for seconds.
+The event loop by itself accepts one connection in each of its iterations, so that under load new ones wait for seconds.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 _BACKLOG: Final = 1024
-_AT_ONCE: Final = 64
+_MAX_ACCEPTS: Final = 64
 _PAUSE_SECONDS: Final = 0.2
 _UNSENT_BYTES: Final = 131_072
 
@@ -19,73 +19,75 @@ _LOG = logging.getLogger(__name__)
 
 
 class Listener:
-    """Listens from the moment it is made, in the running loop, and makes a protocol for every caller."""
+    """Listens from its creation on, in the running loop, and creates a protocol for every connection."""
 
-    def __init__(self, make: Callable[[], asyncio.Protocol], host: str, port: int, *, shared: bool = False) -> None:
-        """Take port 0 for a free one, and `shared` to let other processes listen at the same port.
+    def __init__(
+        self, make_protocol: Callable[[], asyncio.Protocol], host: str, port: int, *, shared: bool = False
+    ) -> None:
+        """Binds the address; port 0 is a free one, and `shared` lets other processes listen at the same port.
 
         Raises:
             OSError: the address cannot be bound.
         """
         self.port = port
-        self._make = make
+        self._make_protocol = make_protocol
         self._loop = asyncio.get_running_loop()
-        self._taking: set[asyncio.Task[None]] = set()
+        self._connecting: set[asyncio.Task[None]] = set()
         self._sockets: list[socket.socket] = []
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
             for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
-                place = (address[0], self.port, *address[2:])
-                door = socket.create_server(place, family=family, backlog=_BACKLOG, reuse_port=shared)
-                self._sockets.append(door)
-                self.port = door.getsockname()[1]
-                door.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                # Those who are taken inherit it. Otherwise the kernel keeps megabytes for each that reads nothing.
-                door.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+                bound = (address[0], self.port, *address[2:])
+                listening = socket.create_server(bound, family=family, backlog=_BACKLOG, reuse_port=shared)
+                self._sockets.append(listening)
+                self.port = listening.getsockname()[1]
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                # Accepted sockets inherit it. Otherwise the kernel keeps megabytes for a caller that reads nothing.
+                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         except OSError:
             self._close_sockets()
             raise
-        for door in self._sockets:
-            door.setblocking(False)
-            self._open(door)
+        for listening in self._sockets:
+            listening.setblocking(False)
+            self._watch(listening)
 
     async def close(self) -> None:
-        """Take who waits already, for the kernel turns them away, and nobody else."""
-        for door in self._sockets:
-            self._loop.remove_reader(door)
-            while self._take_some(door):
+        """Accepts the connections that are queued already, which the kernel would reset, and closes the sockets."""
+        for listening in self._sockets:
+            self._loop.remove_reader(listening)
+            while self._accept_some(listening):
                 pass
         self._close_sockets()
-        await asyncio.gather(*self._taking)
+        await asyncio.gather(*self._connecting)
 
-    def _open(self, door: socket.socket) -> None:
-        if door.fileno() >= 0:
-            self._loop.add_reader(door, self._take_some, door)
+    def _watch(self, listening: socket.socket) -> None:
+        if listening.fileno() >= 0:
+            self._loop.add_reader(listening, self._accept_some, listening)
 
-    def _take_some(self, door: socket.socket) -> bool:
-        """Take a number of callers; return whether there may be more."""
-        for _ in range(_AT_ONCE):
+    def _accept_some(self, listening: socket.socket) -> bool:
+        """Accepts a number of connections; returns whether there may be more."""
+        for _ in range(_MAX_ACCEPTS):
             try:
-                caller, _ = door.accept()
+                connection, _ = listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return False
             except OSError as error:
                 # Most likely the process has as many files open as it may.
-                _LOG.error("no caller can be taken: %s", error)
-                self._loop.remove_reader(door)
-                self._loop.call_later(_PAUSE_SECONDS, self._open, door)
+                _LOG.error("no connection can be accepted: %s", error)
+                self._loop.remove_reader(listening)
+                self._loop.call_later(_PAUSE_SECONDS, self._watch, listening)
                 return False
-            task = self._loop.create_task(self._connect(caller))
-            self._taking.add(task)
-            task.add_done_callback(self._taking.discard)
+            task = self._loop.create_task(self._connect(connection))
+            self._connecting.add(task)
+            task.add_done_callback(self._connecting.discard)
         return True
 
-    async def _connect(self, caller: socket.socket) -> None:
-        caller.setblocking(False)
+    async def _connect(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
         with suppress(OSError):
-            await self._loop.connect_accepted_socket(self._make, caller)
+            await self._loop.connect_accepted_socket(self._make_protocol, connection)
 
     def _close_sockets(self) -> None:
-        for door in self._sockets:
-            door.close()
+        for listening in self._sockets:
+            listening.close()
         self._sockets.clear()

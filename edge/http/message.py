@@ -32,7 +32,7 @@ class RequestMessage(NamedTuple):
 
 
 def malformed_head(head: bytes, reason: str) -> RequestMessage:
-    """Return the message for a head that cannot be parsed, with the headers that are recognizable in it."""
+    """Returns the message for a head that cannot be parsed, with the headers that are recognizable in it."""
     headers: dict[str, list[str]] = {}
     for name, value in _HEADER_LINE.findall(head.partition(b"\r\n\r\n")[0] + b"\r\n"):
         headers.setdefault(name.decode().lower(), []).append(value.decode("utf-8", "surrogateescape"))
@@ -40,5 +40,5 @@ def malformed_head(head: bytes, reason: str) -> RequestMessage:
 
 
 def malformed_request(message: RequestMessage, reason: str) -> RequestMessage:
-    """Return the message for a request whose body cannot be parsed."""
+    """Returns the message for a request whose body cannot be parsed."""
     return message._replace(method="UNKNOWN", target="/", keep_alive=False, body=None, malformed=reason)

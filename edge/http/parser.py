@@ -102,7 +102,7 @@ class RequestParser:
         return self._position < len(self._rest)
 
     def feed(self, data: bytes) -> None:
-        """Parse input as far as no parsed request waits to be taken, and keep the rest."""
+        """Parses input as far as no parsed request waits to be taken, and keep the rest."""
         if len(data) <= _PIECE_BYTES and not self.messages and not self.has_rest:
             self._parse(data)
         else:
@@ -110,7 +110,7 @@ class RequestParser:
             self.feed_rest()
 
     def feed_rest(self) -> None:
-        """Go on with the input that waits."""
+        """Gos on with the input that waits."""
         while self.has_rest and not self.messages and not self.broken:
             start, self._position = self._position, self._position + _PIECE_BYTES
             self._parse(self._rest[start : self._position])
@@ -118,7 +118,7 @@ class RequestParser:
             self._rest, self._position = b"", 0
 
     def close(self) -> None:
-        """Stop parsing and drop all input."""
+        """Stops parsing and drop all input."""
         self.broken = True
         self._llhttp = None
         self._rest, self._position = b"", 0
@@ -141,7 +141,7 @@ class RequestParser:
             self._check_size(data, alone=known == len(self.messages) and not in_body)
 
     def _check_size(self, data: bytes, *, alone: bool) -> None:
-        """Keep the bytes of an unfinished head for its refusal; `alone` says that `data` holds nothing else."""
+        """Keeps the bytes of an unfinished head for its refusal; `alone` says that `data` holds nothing else."""
         if self.in_head:
             if alone:
                 self._head += data
@@ -154,7 +154,7 @@ class RequestParser:
             self._break_off("the framing of the body is too long", b"", alone=False)
 
     def _parse_unknown_method(self, data: bytes) -> bool:
-        """Parse a request whose method llhttp does not know under another one; return whether it has the form."""
+        """Parses a request whose method llhttp does not know under another one; returns whether it has the form."""
         found = _REQUEST_LINE.match(data)
         if found is None or self._head:
             return False
@@ -164,7 +164,7 @@ class RequestParser:
         return True
 
     def _decline_upgrade(self, rest: bytes) -> None:
-        """Read the body of a request that asked for an upgrade, in front of which llhttp stops."""
+        """Reads the body of a request that asked for an upgrade, in front of which llhttp stops."""
         self._upgrading = False
         body = self._body
         if body is None:
@@ -177,7 +177,7 @@ class RequestParser:
         self._parse(f"POST / HTTP/1.1\r\nHost: none\r\n{framing}\r\n\r\n".encode() + rest)
 
     def _break_off(self, reason: str, data: bytes, *, alone: bool) -> None:
-        """Stop parsing: the body of a request that is being served fails, anything else is a malformed request."""
+        """Stops parsing: the body of a request that is being served fails, anything else is a malformed request."""
         if self._body is not None and not self.messages:
             self._body.fail(BodyFailure.MALFORMED)
         elif self._body is not None:
@@ -193,7 +193,7 @@ class RequestParser:
         self.close()
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
+        """Begins a request."""
         if self._resumed:
             return
         self.in_head = True
@@ -201,14 +201,14 @@ class RequestParser:
         self._target = b""
 
     def on_url(self, part: bytes) -> None:
-        """Add a part of the request target."""
+        """Adds a part of the request target."""
         if self.in_head:
             self._target += part
             if len(self._target) > MAX_LINE_BYTES:
                 raise MalformedRequestError("the request target is too long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header; trailers are ignored."""
+        """Adds a header; trailers are ignored."""
         if not self.in_head:
             return
         key = name.decode().lower()
@@ -222,7 +222,7 @@ class RequestParser:
             values.append(text)
 
     def on_headers_complete(self) -> None:
-        """Make the request."""
+        """Makes the request."""
         if self._resumed:
             self._resumed = False
             return
@@ -248,20 +248,20 @@ class RequestParser:
         self.messages.append(RequestMessage(method, target, headers, version < "1.1", keep_alive, self._body))
 
     def on_body(self, data: bytes) -> None:
-        """Add a part of the body."""
+        """Adds a part of the body."""
         self._unframed = 0
         if self._body is not None:
             self._body.feed(data)
 
     def on_message_complete(self) -> None:
-        """End the request."""
+        """Ends the request."""
         if self._body is not None and not self._upgrading:
             self._body.finish()
             self._body = None
 
 
 def _reason(error: HttpParserError) -> str:
-    """Return why a request is refused, in words that quote nothing of it."""
+    """Returns why a request is refused, in words that quote nothing of it."""
     cause = error.__context__ if isinstance(error, HttpParserCallbackError) else error
     if not isinstance(cause, HttpParserError | MalformedRequestError):
         raise error
@@ -277,7 +277,7 @@ def _announces_body(headers: dict[str, list[str]]) -> bool:
 
 
 def _check_lines(headers: dict[str, list[str]]) -> None:
-    """Bound the headers of a long head.
+    """Bounds the headers of a long head.
 
     Raises:
         MalformedRequestError: a header is too long, or there are too many.
@@ -293,7 +293,7 @@ def _longest(values: Sequence[str]) -> int:
 
 
 def _is_target(method: str, target: str) -> bool:
-    """Return whether a target that is no path has a form that the method allows."""
+    """Returns whether a target that is no path has a form that the method allows."""
     if method == "OPTIONS" and target == "*":
         return True
     try:

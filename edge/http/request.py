@@ -64,11 +64,11 @@ class HttpRequest:
         self.request_id = request_id_from(self.header_values("X-Request-Id"))
 
     def header_values(self, name: str) -> Sequence[str]:
-        """Return every value of a header, in order; bytes that are no UTF-8 are surrogates."""
+        """Returns every value of a header, in order; bytes that are no UTF-8 are surrogates."""
         return self._headers.get(name.lower(), ())
 
     def header(self, name: str) -> str | None:
-        """Return the first value of a header."""
+        """Returns the first value of a header."""
         values = self._headers.get(name.lower())
         return values[0] if values else None
 
@@ -88,7 +88,7 @@ class HttpRequest:
         return self._body is not None and "transfer-encoding" in self._headers
 
     def check_framing(self) -> None:
-        """Refuse a body that is declared too long, or framed in a way that cannot be bounded.
+        """Refuses a body that is declared too long, or framed in a way that cannot be bounded.
 
         Raises:
             Refusal: `payload_too_large` or `invalid_request`.
@@ -101,7 +101,7 @@ class HttpRequest:
             raise self._invalid_body("has a Transfer-Encoding other than chunked")
 
     def check_length(self) -> None:
-        """Refuse a body that is declared too long, also with more digits than the parser can count.
+        """Refuses a body that is declared too long, also with more digits than the parser can count.
 
         Raises:
             Refusal: `payload_too_large`.
@@ -113,7 +113,7 @@ class HttpRequest:
             raise Refusal("payload_too_large")
 
     def check_encoding(self) -> None:
-        """Refuse a compressed body: nothing is ever decompressed.
+        """Refuses a compressed body: nothing is ever decompressed.
 
         Raises:
             Refusal: `invalid_request`.
@@ -123,14 +123,14 @@ class HttpRequest:
             raise Refusal("invalid_request", details=[{"name": "body", "reason": "must not have a Content-Encoding"}])
 
     def invite_body(self) -> None:
-        """Send `100 Continue` to a caller that waits for it before it sends its body."""
+        """Sends `100 Continue` to a caller that waits for it before it sends its body."""
         if not self.body_pending or self.before_http_1_1 or self.connection.lost:
             return
         if any(value.strip().lower() == "100-continue" for value in self.header_values("Expect")):
             self.connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     async def read_body(self, seconds: float) -> bytes:
-        """Return the whole body as sent, not decompressed.
+        """Returns the whole body as sent, not decompressed.
 
         Raises:
             Refusal: `payload_too_large` as soon as the bound is exceeded; `invalid_request` when the body is broken or
@@ -163,16 +163,16 @@ class HttpRequest:
         return self._body is not None and not self._body.complete
 
     def give_up_body(self) -> None:
-        """Leave what has still to arrive unread: the connection ends with the answer."""
+        """Leaves what has still to arrive unread: the connection ends with the answer."""
         self._body_given_up = self._body_given_up or self.body_pending
 
     def fail_body(self, failure: BodyFailure) -> None:
-        """End the wait for the body."""
+        """Ends the wait for the body."""
         if self._body is not None:
             self._body.fail(failure)
 
     async def skip_body(self, seconds: float) -> bool:
-        """Read over a body that is not used; return whether its end was reached."""
+        """Reads over a body that is not used; returns whether its end was reached."""
         body = self._body
         if body is None or body.complete:
             return True

@@ -13,7 +13,7 @@ from edge.http.request import HttpRequest
 
 JSON: Final = "application/json"
 
-_BEGINNINGS: Final = MappingProxyType(
+_STATUS_LINES: Final = MappingProxyType(
     {
         status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n"
         "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Request-Id: "
@@ -43,9 +43,9 @@ _date_line: Final = _DateLine()
 
 
 class Answer:
-    """What a call is answered with.
+    """An answer whose whole body is at hand.
 
-    `headers` are those beside the ones that every answer carries (DECISIONS.md, Routes, scopes, status codes).
+    `headers` come in addition to those that every answer carries (DECISIONS.md, Routes, scopes, status codes).
     """
 
     __slots__ = ("body", "headers", "keep_alive", "media_type", "status")
@@ -60,17 +60,17 @@ class Answer:
         self.keep_alive = True
 
     def head(self, request: HttpRequest, length: int) -> bytes:
-        """Return the status line and every header; also settles whether the connection is kept."""
+        """Returns the status line and every header, and decides whether the connection is kept."""
         self.keep_alive = self.keep_alive and request.keep_alive
-        about_body = (
+        body_lines = (
             "" if self.status in _BODILESS else f"Content-Type: {self.media_type}\r\nContent-Length: {length}\r\n"
         )
         own = "".join([f"{name}: {value}\r\n" for name, value in self.headers]) if self.headers else ""
         text = (
-            f"{_BEGINNINGS[self.status]}{request.request_id}\r\n{_date_line()}{about_body}{own}"
+            f"{_STATUS_LINES[self.status]}{request.request_id}\r\n{_date_line()}{body_lines}{own}"
             f"{cors_lines(request.origin)}{self._connection_line(request)}\r\n"
         )
-        # Only an Origin or requested headers can hold other bytes than ASCII; they go back as they came.
+        # Only an Origin or requested headers can hold other bytes than ASCII; they are echoed unchanged.
         return text.encode("utf-8", "surrogateescape")
 
     def _connection_line(self, request: HttpRequest) -> str:
@@ -79,11 +79,11 @@ class Answer:
         return "Connection: keep-alive\r\n" if request.before_http_1_1 else ""
 
     async def send(self, request: HttpRequest) -> None:
-        """Write the whole answer."""
+        """Writes the whole answer."""
         head = self.head(request, len(self.body))
         connection = request.connection
         if len(self.body) > _SMALL_BYTES:
-            # One copy serves every caller of what is answered alike.
+            # Large bodies are shared between answers and not copied.
             connection.write(head)
             head = b""
         connection.write(head if request.method == "HEAD" else head + self.body)
@@ -93,5 +93,5 @@ class Answer:
 
 
 def refused(refusal: Refusal, request: HttpRequest) -> Answer:
-    """Return the answer with the error envelope. (SPEC.md, Envelope)."""
+    """Returns the answer with the error envelope. (SPEC.md, Envelope)."""
     return Answer(refusal.status, envelope(refusal, request.request_id), headers=refusal.headers.items())

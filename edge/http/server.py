@@ -49,11 +49,11 @@ class HttpServer:
         self._watch = loop.create_task(watch_connections(lambda: self.connections, limits.timeouts, self._evicted))
 
     def __call__(self) -> Connection:
-        """Return the protocol of a new connection."""
+        """Returns the protocol of a new connection."""
         return Connection(self)
 
     async def answer(self, request: HttpRequest) -> Answer:
-        """Return the handler's answer; an exception becomes `internal`."""
+        """Returns the handler's answer; an exception becomes `internal`."""
         try:
             return await self._handler(request)
         except Exception:  # noqa: BLE001 - the caller learns nothing of a defect
@@ -61,7 +61,7 @@ class HttpServer:
             return refused(Refusal("internal"), request)
 
     def measured(self) -> list[Family]:
-        """Return how many connections and bytes there are; from any thread."""
+        """Returns how many connections and bytes there are; from any thread."""
         in_flight = sum(connection.busy for connection in tuple(self.connections))
         return [
             metrics.IN_FLIGHT.with_value(in_flight),
@@ -76,7 +76,7 @@ class HttpServer:
         return self.limiter.evicted + self.buffers.evicted
 
     async def stop(self, listener: Listener, drain_seconds: float) -> None:
-        """Stop listening and answer what was asked; requests that take longer than `drain_seconds` are cut off."""
+        """Stops listening and answer what was asked; requests that take longer than `drain_seconds` are cut off."""
         self.stopping = True
         await listener.close()
         try:
@@ -89,7 +89,7 @@ class HttpServer:
         await self._cancel()
 
     async def _drain(self) -> None:
-        """Wait for every request under way, and a moment for those of callers who are connected.
+        """Waits for every request under way, and a moment for those of callers who are connected.
 
         A request on a connection that is being closed would be lost; the answer to it tells the caller to leave.
         """
@@ -105,7 +105,7 @@ class HttpServer:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def _cancel(self) -> None:
-        """End all connections and the tasks that serve them."""
+        """Ends all connections and the tasks that serve them."""
         tasks = [connection.task for connection in self.connections if connection.task is not None]
         for connection in tuple(self.connections):
             connection.evict()

@@ -1,4 +1,4 @@
-"""Downloads: bytes from a server-streaming RPC to the caller, a message at a time. (DECISIONS.md, Run, steps …)."""
+"""Downloads: bytes of a server-streaming RPC, forwarded message by message. (DECISIONS.md, Run, steps …)."""
 
 import asyncio
 import re
@@ -15,16 +15,16 @@ from edge.http.response import Answer, refused
 from workflow_api.v1.outputs_pb2 import DownloadHeader
 
 _MEDIA_TYPE: Final = re.compile(r"[!-~][ -~]*")
-# What a zip of 2,000 files takes, here and in the backend, for as long as it goes on.
+# Memory for a zip of 2,000 files, here and in the backend, while it is being downloaded.
 _STATE_BYTES: Final = 2_000_000
 _UNQUOTABLE: Final = re.compile(r"[^ !#-\[\]-~]|%")
 
 
 async def open_download(messages: Messages) -> Answer:
-    """Return the answer that hands on a download whose first message is its header.
+    """Returns the answer that forwards a download, whose first message is its header.
 
     Raises:
-        Refusal: what the RPC refused with before its first message; `runtime_error` when that is no header.
+        Refusal: the refusal of the RPC before its first message; `runtime_error` when that is no header.
     """
     first: Any = await anext(messages, None)
     if first is None or first.WhichOneof("part") != "header":
@@ -38,7 +38,7 @@ async def open_download(messages: Messages) -> Answer:
 
 
 class Download(Answer):
-    """Writes the bytes as they come, as fast as the caller takes them."""
+    """Forwards the bytes as fast as the caller reads them."""
 
     __slots__ = ("_length", "_messages")
 
@@ -52,7 +52,7 @@ class Download(Answer):
         self._messages = messages
 
     async def send(self, request: HttpRequest) -> None:
-        """Write the head and all bytes; a failure on the way breaks the connection off, never ends it cleanly."""
+        """Writes the head and all bytes; a failure meanwhile resets the connection instead of ending it cleanly."""
         connection = request.connection
         if not connection.hold(_STATE_BYTES):
             await self._messages.aclose()
@@ -60,7 +60,7 @@ class Download(Answer):
             return
         task = asyncio.current_task()
         assert task is not None
-        # Whatever this task waits for, a caller that goes away ends it and with it the backend's stream.
+        # When the caller disconnects, the task is cancelled wherever it waits, and with it the backend's stream.
         connection.on_lost = task.cancel
         try:
             async with aclosing(self._messages):
@@ -71,10 +71,10 @@ class Download(Answer):
                 connection.abort()
                 raise
             task.uncancel()
-            raise ConnectionResetError("the caller has gone") from None
+            raise ConnectionResetError("the caller has disconnected") from None
         except Refusal as refusal:
             connection.abort()
-            raise ConnectionResetError(f"the download broke: {refusal}") from refusal
+            raise ConnectionResetError(f"the download failed: {refusal}") from refusal
         except ConnectionError:
             connection.abort()
             raise
@@ -82,17 +82,17 @@ class Download(Answer):
             connection.on_lost = None
 
     async def _write_bytes(self, request: HttpRequest) -> None:
-        left = self._length
+        remaining = self._length
         async for message in self._messages:
             data: bytes = message.data  # type: ignore[attr-defined]  # both downloads have the same parts
-            left -= len(data)
-            if left < 0:
+            remaining -= len(data)
+            if remaining < 0:
                 break
             request.connection.write(data)
             metrics.DOWNLOADED.add_many(len(data))
             await request.connection.drain()
-        if left:
-            raise Refusal("runtime_error", f"{abs(left)} bytes too {'few' if left > 0 else 'many'}")
+        if remaining:
+            raise Refusal("runtime_error", f"{abs(remaining)} bytes too {'few' if remaining > 0 else 'many'}")
 
 
 def _validators(header: DownloadHeader) -> Iterator[tuple[str, str]]:
@@ -110,6 +110,6 @@ def _attachment(header: DownloadHeader) -> Iterator[tuple[str, str]]:
 
 
 def content_disposition(file_name: str) -> str:
-    """Return `attachment` with the file name in both forms of RFC 6266."""
+    """Returns `attachment` with the file name in both forms of RFC 6266."""
     fallback = _UNQUOTABLE.sub("_", file_name)
     return f"attachment; filename=\"{fallback}\"; filename*=UTF-8''{quote(file_name, safe='!#$&+^`|')}"

@@ -326,7 +326,7 @@ def test_more_connections_than_there_are_open_files(tmp_path: Path) -> None:
 
         run(attack())
         until(lambda: caller.get("/me").status == 200, "the service to take callers again")
-        assert "no caller can be taken" in service.log()
+        assert "no connection can be accepted" in service.log()
     finally:
         service.stop()
 

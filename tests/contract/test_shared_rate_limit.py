@@ -78,5 +78,5 @@ def test_without_redis_each_edge_holds_the_limit_and_serves(
     let_through = EDGES * (LIMIT - 1)
     assert within_one_minute(attempt) == [200] * let_through + [429] * (LIMIT * EDGES - let_through)
     for edge in edges:
-        assert "Redis is away" in edge.log()
+        assert "Redis is unavailable" in edge.log()
         assert PASSWORD not in edge.log()

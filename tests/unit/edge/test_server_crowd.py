@@ -1,4 +1,4 @@
-"""An edge with little room: what becomes of callers that take much of it."""
+"""An edge with little memory for requests, and callers that use much of it."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -16,12 +16,12 @@ from tests.unit.edge.wire import Reply, Wire, wait_until
 from workflow_api.v1.outputs_pb2 import DownloadHeader, GetOutputsZipResponse
 
 CANCEL = "/api/v1/runs/run_1/cancel"
-ROOM = 8_000_000
+BUFFER_BYTES = 8_000_000
 LARGE = b'{"reason": "' + b"x" * 500_000 + b'"}'
 
 
 class Neighbour:
-    """Somebody whose call is under way, and takes much room."""
+    """A connection whose request is being served and holds many bytes."""
 
     waiting_since = 0.0
     held = 0
@@ -29,12 +29,12 @@ class Neighbour:
 
 @pytest.fixture(name="service", scope="module")
 def _service(start: Callable[..., Service]) -> Service:
-    return start(buffer_mb=ROOM // 1_000_000, connections=50)
+    return start(buffer_mb=BUFFER_BYTES // 1_000_000, connections=50)
 
 
 @contextmanager
-def taken(service: Service, size: int) -> Iterator[None]:
-    """So much room is somebody else's for a while."""
+def held_by_another(service: Service, size: int) -> Iterator[None]:
+    """Another connection holds so many bytes."""
     neighbour: Any = Neighbour()
     assert service.edge._http is not None
     buffers = service.edge._http.buffers
@@ -42,19 +42,19 @@ def taken(service: Service, size: int) -> Iterator[None]:
     async def take() -> None:
         buffers.hold(neighbour, size)
 
-    async def leave() -> None:
+    async def release() -> None:
         buffers.release(neighbour)
 
     service.thread.run(take())
     try:
         yield
     finally:
-        service.thread.run(leave())
+        service.thread.run(release())
 
 
 @contextmanager
 def later(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Everybody who keeps the edge waiting has done so for long."""
+    """Every caller that keeps the edge waiting has done so for long."""
     assert service.edge._http
     with monkeypatch.context() as patch:
         patch.setattr(service.edge._http.buffers, "_clock", lambda: float("inf"))
@@ -65,48 +65,48 @@ def post(wire: Wire, body: bytes, length: int) -> Wire:
     return wire.send(f"POST {CANCEL} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n".encode() + body)
 
 
-def test_a_large_body_is_refused_while_calls_under_way_take_the_room(service: Service) -> None:
-    with taken(service, ROOM), Wire(service.edge.port) as wire:
+def test_a_large_body_is_refused_while_other_requests_hold_the_memory(service: Service) -> None:
+    with held_by_another(service, BUFFER_BYTES), Wire(service.edge.port) as wire:
         reply = post(wire, LARGE, len(LARGE)).read()
         assert (reply.status, reply.code) == (502, "runtime_unreachable")
         assert reply.headers["Connection"] == "close"
     assert service.call("POST", CANCEL, body=LARGE).status == 401
 
 
-def test_a_small_call_finds_room_all_the_same(service: Service) -> None:
-    with taken(service, ROOM):
+def test_a_small_request_is_always_served(service: Service) -> None:
+    with held_by_another(service, BUFFER_BYTES):
         assert service.call("POST", CANCEL, body=b'{"reason": "small"}').status == 401
         assert service.call("GET", "/api/v1/health").status == 200
 
 
-def test_a_slow_body_is_told_when_its_room_is_needed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_body_is_refused_when_its_memory_is_needed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with Wire(service.edge.port) as wire:
         post(wire, LARGE[:300_000], len(LARGE))
         wait_until(lambda: service.edge._http is not None and service.edge._http.buffers.held >= 300_000)
-        with later(service, monkeypatch), taken(service, ROOM):
+        with later(service, monkeypatch), held_by_another(service, BUFFER_BYTES):
             reply = wire.read()
         assert reply.json["error"]["details"] == [{"name": "body", "reason": "did not arrive in time"}]
 
 
-def test_slow_headers_are_cut_off_when_their_room_is_needed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_headers_are_cut_off_for_their_memory(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with Wire(service.edge.port) as wire:
         wire.send(b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000)
         wait_until(lambda: service.edge._http is not None and service.edge._http.buffers.held >= 40_000)
-        with later(service, monkeypatch), taken(service, ROOM):
+        with later(service, monkeypatch), held_by_another(service, BUFFER_BYTES):
             assert wire.closed()
 
 
-def test_a_reader_that_takes_nothing_is_broken_off_when_its_room_is_needed(
+def test_a_caller_that_does_not_read_is_evicted_when_its_memory_is_needed(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Wire(service.edge.port) as wire:
         wire.send(b"GET /openapi.json HTTP/1.1\r\nHost: test\r\n\r\n" * 100)
         wait_until(lambda: service.edge._http is not None and service.edge._http.buffers.held > 65_536)
-        with later(service, monkeypatch), taken(service, ROOM):
+        with later(service, monkeypatch), held_by_another(service, BUFFER_BYTES):
             wait_until(lambda: service.edge._http is not None and not service.edge._http.connections)
 
 
-def test_downloads_take_room_for_as_long_as_they_go_on(service: Service) -> None:
+def test_a_download_holds_memory_until_it_ends(service: Service) -> None:
     messages: list[Message] = [
         GetOutputsZipResponse(header=DownloadHeader(media_type="application/zip", length=3)),
         GetOutputsZipResponse(data=b"abc"),
@@ -118,14 +118,14 @@ def test_downloads_take_room_for_as_long_as_they_go_on(service: Service) -> None
         return reply
 
     assert download().body == b"abc"
-    with taken(service, ROOM - 1_000_000):
+    with held_by_another(service, BUFFER_BYTES - 1_000_000):
         reply = download()
         assert (reply.status, reply.code) == (502, "runtime_unreachable")
     assert download().body == b"abc"
     assert len(service.channel.closed_streams) >= 3
 
 
-def test_a_newcomer_is_served_in_the_place_of_who_keeps_the_edge_waiting(service: Service) -> None:
+def test_a_new_connection_replaces_one_that_keeps_the_edge_waiting(service: Service) -> None:
     wires = [Wire(service.edge.port) for _ in range(200)]
     try:
         assert service.call("GET", "/api/v1/health").status == 200
@@ -136,7 +136,7 @@ def test_a_newcomer_is_served_in_the_place_of_who_keeps_the_edge_waiting(service
             wire.socket.close()
 
 
-def test_calls_under_way_are_not_cut_off_for_a_newcomer(start: Callable[..., Service]) -> None:
+def test_requests_being_served_are_not_cut_off_for_a_new_connection(start: Callable[..., Service]) -> None:
     let_go = asyncio.Event()
 
     class SlowChannel(MemoryChannel):
@@ -159,7 +159,7 @@ def test_calls_under_way_are_not_cut_off_for_a_newcomer(start: Callable[..., Ser
     assert service.call("GET", "/api/v1/health").status == 200
 
 
-def test_nothing_is_left_once_all_have_gone(service: Service) -> None:
+def test_nothing_is_held_after_all_have_disconnected(service: Service) -> None:
     def left() -> int:
         assert service.edge._http
         return service.edge._http.buffers.held + len(service.edge._http.connections)

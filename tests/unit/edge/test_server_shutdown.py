@@ -14,7 +14,7 @@ Start = Callable[..., Service]
 
 
 class SlowChannel(MemoryChannel):
-    """Answers GetMe when it is let go."""
+    """Answers GetMe once `let_go` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def test_a_body_under_way_is_read_to_its_end_before_the_stop(start: Start) -> No
         stopping.result(60)
 
 
-def test_callers_that_have_just_connected_are_heard_before_the_stop(start: Start) -> None:
+def test_callers_that_have_just_connected_are_answered_before_the_stop(start: Start) -> None:
     service = start()
     wires = [Wire(service.edge.port) for _ in range(50)]
     stopping = service.thread.submit(service.edge.stop())
@@ -85,7 +85,7 @@ def test_callers_who_keep_their_connection_are_told_to_leave_with_their_next_ans
     stopping.result(60)
 
 
-def test_a_stop_without_grace_waits_for_nobody(start: Start) -> None:
+def test_a_stop_without_a_drain_time_waits_for_no_request(start: Start) -> None:
     channel = SlowChannel()
     service = start(channel, drain_seconds=0)
     with Wire(service.edge.port) as busy:
@@ -95,7 +95,7 @@ def test_a_stop_without_grace_waits_for_nobody(start: Start) -> None:
         assert busy.closed()
 
 
-def test_nobody_is_let_in_after_the_stop(start: Start) -> None:
+def test_no_connection_is_accepted_after_the_stop(start: Start) -> None:
     service = start()
     service.thread.run(service.edge.stop())
     try:
@@ -105,7 +105,7 @@ def test_nobody_is_let_in_after_the_stop(start: Start) -> None:
     raise AssertionError("the edge still listens")
 
 
-def test_a_download_without_end_is_broken_off_after_the_grace(start: Start) -> None:
+def test_an_endless_download_is_cut_off_after_the_drain_time(start: Start) -> None:
     async def endless(_: Any) -> AsyncIterator[Message]:
         yield GetOutputsZipResponse(header=DownloadHeader(media_type="application/zip", length=10**12))
         while True:

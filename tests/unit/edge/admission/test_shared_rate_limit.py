@@ -152,12 +152,12 @@ def test_without_redis_each_edge_counts_alone(caplog: pytest.LogCaptureFixture, 
     with caplog.at_level(logging.INFO):
         in_one_minute(attempt)
     assert [record.message.partition(":")[0] for record in caplog.records if record.name.startswith("edge")] == [
-        "Redis is away, each edge counts rate limits alone"
+        "Redis is unavailable, each edge counts rate limits alone"
     ] * 2
     assert PASSWORD not in caplog.text
 
 
-def test_redis_that_comes_back_is_shared_again(caplog: pytest.LogCaptureFixture, own_redis: RedisServer) -> None:
+def test_limits_are_shared_again_after_an_outage(caplog: pytest.LogCaptureFixture, own_redis: RedisServer) -> None:
     """It has forgotten what was counted; an edge has not."""
 
     async def attempt() -> None:
@@ -180,7 +180,7 @@ def test_redis_that_comes_back_is_shared_again(caplog: pytest.LogCaptureFixture,
 
     with caplog.at_level(logging.WARNING):
         in_one_minute(attempt)
-    assert "rate limits are shared again" in caplog.text
+    assert "rate limits are shared" in caplog.text
 
 
 def test_redis_that_hangs_holds_up_nobody_for_long(own_redis: RedisServer) -> None:
@@ -198,7 +198,7 @@ def test_redis_that_hangs_holds_up_nobody_for_long(own_redis: RedisServer) -> No
     in_one_minute(attempt)
 
 
-def test_redis_that_cannot_be_written_is_as_good_as_away(
+def test_redis_that_cannot_be_written_counts_as_unavailable(
     caplog: pytest.LogCaptureFixture, own_redis: RedisServer
 ) -> None:
     own_redis.start()
@@ -234,7 +234,7 @@ def test_a_changed_password_is_taken_up(own_redis: RedisServer) -> None:
     in_one_minute(attempt)
 
 
-def test_a_caller_that_goes_away_holds_up_nobody(redis_url: str) -> None:
+def test_a_caller_that_disconnects_delays_nobody(redis_url: str) -> None:
     async def attempt() -> None:
         async with limiting(redis_url) as (limiter,):
             key_id = new_key()

@@ -20,7 +20,7 @@ TIMEOUTS = Timeouts(idle=60, head=30, stall=0.2)
 
 
 class Echo:
-    """A server that reads bodies as the edge does and answers with what it understood."""
+    """A server that reads bodies as the edge does and answers with what it has parsed."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -317,7 +317,7 @@ def test_an_exception_is_internal_and_leaks_nothing(wire: Wire, caplog: pytest.L
     assert "mine" in caplog.text
 
 
-def test_a_caller_that_leaves_in_mid_body_is_forgotten(echo: Echo) -> None:
+def test_a_caller_that_disconnects_within_a_body_is_forgotten(echo: Echo) -> None:
     with Wire(echo.port) as wire:
         wire.send("POST /gone HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\n\r\n12")
         wait_until(lambda: any(request.path == "/gone" for request in echo.seen))
@@ -344,7 +344,7 @@ def test_slow_headers_are_cut_off_and_idle_connections_are_not(thread: LoopThrea
         assert idle.call("GET", "/").status == 200
 
 
-def test_a_caller_that_pipelines_and_reads_nothing_is_broken_off(echo: Echo) -> None:
+def test_a_caller_that_pipelines_and_does_not_read_is_evicted(echo: Echo) -> None:
     with Wire(echo.port) as wire:
         wire.send(b"GET /large HTTP/1.1\r\nHost: t\r\n\r\n" * 30)
         wait_until(lambda: any(request.path == "/large" for request in echo.seen))
@@ -353,8 +353,8 @@ def test_a_caller_that_pipelines_and_reads_nothing_is_broken_off(echo: Echo) -> 
     assert sum(request.path == "/large" for request in echo.seen) < 30
 
 
-class Deaf(asyncio.Transport):
-    """A transport into which bytes are put by hand; what is written stays in `written`."""
+class FakeTransport(asyncio.Transport):
+    """A transport without a socket; what is written stays in `written`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -380,11 +380,11 @@ class Deaf(asyncio.Transport):
 
 
 async def answered_to(*pieces: bytes) -> bytes:
-    """All that a connection answers to bytes that come in exactly these pieces."""
+    """Returns all that a connection answers to bytes that arrive in exactly these pieces."""
     echo = Echo()
     await echo.start()
     assert echo.http is not None
-    connection, transport = echo.http(), Deaf()
+    connection, transport = echo.http(), FakeTransport()
     connection.connection_made(transport)
     for piece in pieces:
         connection.data_received(piece)

@@ -6,7 +6,7 @@ from edge.errors import Refusal
 from edge.http.cpu_gate import CpuGate
 
 
-def test_one_works_at_a_time_in_the_order_of_coming() -> None:
+def test_one_piece_of_work_runs_at_a_time_in_the_order_of_arrival() -> None:
     async def attempt() -> list[str]:
         cpu_gate, done = CpuGate(), []
 
@@ -22,7 +22,7 @@ def test_one_works_at_a_time_in_the_order_of_coming() -> None:
     assert asyncio.run(attempt()) == [f"{name} {what}" for name in "abc" for what in ("begins", "ends")]
 
 
-def test_a_turn_leaves_others_three_times_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gate_stays_closed_three_times_as_long_as_work_took(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 100.0
     rests: list[float] = []
 
@@ -44,7 +44,7 @@ def test_a_turn_leaves_others_three_times_as_long(monkeypatch: pytest.MonkeyPatc
     assert rests == [0.0, 5.0]
 
 
-def test_too_many_that_wait_are_refused() -> None:
+def test_work_beyond_the_queue_is_refused() -> None:
     async def attempt() -> list[str]:
         cpu_gate, let_go = CpuGate(), asyncio.Event()
 

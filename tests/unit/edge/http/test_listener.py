@@ -29,7 +29,7 @@ async def rounds(number: int) -> None:
         await asyncio.sleep(0)
 
 
-def test_many_callers_are_taken_in_few_rounds_of_the_loop() -> None:
+def test_many_connections_are_accepted_in_few_iterations_of_the_loop() -> None:
     async def attempt() -> int:
         protocol = made()
         listener = Listener(protocol, "127.0.0.1", 0)
@@ -46,7 +46,7 @@ def test_many_callers_are_taken_in_few_rounds_of_the_loop() -> None:
     assert uvloop.run(attempt()) == CALLERS
 
 
-def test_who_waits_at_the_door_is_taken_before_it_closes() -> None:
+def test_queued_connections_are_accepted_before_the_listening_sockets_close() -> None:
     async def attempt() -> int:
         protocol = made()
         listener = Listener(protocol, "127.0.0.1", 0)
@@ -86,7 +86,7 @@ def test_a_port_may_be_shared_and_a_name_may_have_several_addresses() -> None:
     uvloop.run(attempt())
 
 
-def test_a_door_that_cannot_be_gone_through_is_tried_again(
+def test_accepting_is_tried_again_after_an_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     accept = socket.socket.accept
@@ -112,4 +112,4 @@ def test_a_door_that_cannot_be_gone_through_is_tried_again(
             await listener.close()
 
     uvloop.run(attempt())
-    assert "no caller can be taken" in caplog.text
+    assert "no connection can be accepted" in caplog.text

@@ -1,0 +1,23 @@
+from itertools import pairwise
+
+from edge.admission.checks import CHECKS
+from contract.reasons import BY_CODE
+
+
+def test_the_orders_of_the_checks_ascend_without_gaps() -> None:
+    orders = [check.order for check in CHECKS]
+    assert all(later - earlier in {0, 1} for earlier, later in pairwise(orders))
+    assert (orders[0], orders[-1]) == (0, 5)
+
+
+def test_checks_refuse_with_codes_of_the_contract() -> None:
+    assert {code for check in CHECKS for code in check.refusals} <= set(BY_CODE)
+
+
+def test_only_checks_of_a_key_come_after_the_first_order() -> None:
+    assert [check.passes.__name__ for check in CHECKS if check.order == 0] == [
+        "body_is_bounded",
+        "is_no_preflight",
+        "path_and_method_exist",
+        "body_is_json",
+    ]
