@@ -17,12 +17,20 @@ LONG_FOLDERS = ("benchmarks", "browser", "faults", "fuzz", "processes", "unit/ba
 """Whose tests all take long: campaigns, browsers, made-up inputs, and deployments of many processes."""
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves whole folders unread where none of their tests will run."""
+    return True if config.option.markexpr == "not long" and _is_long(collection_path) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what `make test` leaves to `make test-long`."""
-    folders = [Path(__file__).parent / folder for folder in LONG_FOLDERS]
     for item in items:
-        if any(item.path.is_relative_to(folder) for folder in folders):
+        if _is_long(item.path):
             item.add_marker(pytest.mark.long)
+
+
+def _is_long(path: Path) -> bool:
+    return any(path.is_relative_to(Path(__file__).parent / folder) for folder in LONG_FOLDERS)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,6 +8,8 @@ import pytest
 from tests.support.authority import BACKEND
 from tests.support.certified import IDENTITIES, CertifiedParts
 
+pytestmark = pytest.mark.long
+
 PROBE = "probe.test"
 
 

@@ -13,6 +13,8 @@ from tests.support.part import address_of
 from tests.support.poll import until
 from tests.support.service import Service
 
+pytestmark = pytest.mark.long
+
 # A start of so many bytes of parameters is just within the 1 MiB of a body.
 BYTES = 1_048_000
 

@@ -43,10 +43,15 @@ def _statements_in(found: object) -> Iterator[Statement]:
 
 def statements() -> Iterator[tuple[str, Statement]]:
     for module in pkgutil.walk_packages(backend.__path__, "backend."):
-        if module.name.endswith("store") and module.name != ELSEWHERE:
+        if module.name.rpartition(".")[2].endswith("sql") and module.name != ELSEWHERE:
             for name, value in vars(importlib.import_module(module.name)).items():
                 for statement in _statements_in(value):
                     yield f"{module.name}.{name}", statement
+
+
+def test_the_statements_of_all_services_are_found() -> None:
+    modules = {name.rpartition(".")[0] for name, _ in statements()}
+    assert {"backend.keys.sql", "backend.runs.sql", "backend.workflows.sql"} <= modules
 
 
 def test_on_sqlite_only_indexes_of_what_is_going_on_are_walked() -> None:
