@@ -347,7 +347,7 @@ def test_nothing_is_left_on_the_host(steps: Steps, tmp_path: Path, monkeypatch: 
 def test_an_agent_type_without_a_runner_fails_the_step(steps: Steps) -> None:
     request = replace(steps.request(""), agent={"type": "abacus"})
     with pytest.raises(StepFailed, match="agents of type abacus are not available in this release"):
-        asyncio.run(run_step(steps.means, request, steps.on_progress))
+        asyncio.run(run_step(steps.deps, request, steps.on_progress))
 
 
 def test_steps_run_on_the_services_own_kind_of_loop(steps: Steps) -> None:
@@ -359,7 +359,7 @@ def test_steps_run_on_the_services_own_kind_of_loop(steps: Steps) -> None:
 
 def test_the_python_type_runs_python_steps(steps: Steps) -> None:
     request = steps.request("def run(context): return 1")
-    assert asyncio.run(run_step(steps.means, request, steps.on_progress)).value == 1
+    assert asyncio.run(run_step(steps.deps, request, steps.on_progress)).value == 1
 
 
 def test_files_of_needed_steps_are_read_and_not_written(steps: Steps) -> None:
