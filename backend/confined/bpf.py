@@ -1,4 +1,4 @@
-"""Builds filters of system calls as classic BPF programs, from tables of rules."""
+"""Assembles filters of system calls as classic BPF programs, from tables of rules."""
 
 import errno
 import platform
@@ -7,28 +7,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-_WHOLE: Final = 0xFFFFFFFF
+_ALL_BITS: Final = 0xFFFFFFFF
 
 
 class UnsupportedProcessorError(Exception):
-    """There is no table of system calls for this machine's processor."""
+    """No table of system calls exists for this machine's processor."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """The argument's lower half under a mask must be one of the values, or none of them."""
+    """Condition on a call: the masked lower half of an argument is one of the values, or none of them."""
 
     argument: int
     values: tuple[int, ...]
-    mask: int = _WHOLE
+    mask: int = _ALL_BITS
     wanted: bool = True
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The call fails with `error` unless all checks hold, else with `then`; 0 does nothing and looks like success.
+    """A refused call: it fails with `error`, or with `then` if all checks of `unless` hold; None allows it then.
 
-    Where `alternative` is given, its checks may hold in place of those in `unless`.
+    An error of 0 makes the call do nothing and return success. The checks of `alternative` may hold instead of those
+    in `unless`.
     """
 
     names: str
@@ -42,7 +43,7 @@ _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _KILL, _FAIL, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 _ARCHITECTURE, _ARGUMENTS = 4, 16
 _OTHER_ABI: Final = 0x40000000
-"""x86-64 has a second numbering of its calls from here on."""
+"""The first number of the second numbering of calls on x86-64."""
 
 
 def _instruction(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -50,7 +51,7 @@ def _instruction(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
 
 
 def assemble(rules: Iterable[Rule]) -> bytes:
-    """The filter for this processor: the first rule that names a call decides, and other calls are allowed.
+    """Assembles the filter for this processor: the first rule that names a call decides, and other calls are allowed.
 
     Raises:
         UnsupportedProcessorError: the processor is neither x86-64 nor AArch64.
@@ -85,7 +86,7 @@ def _body(rule: Rule) -> list[bytes]:
 
 
 def _unless(checks: Iterable[Check], verdict: int) -> list[bytes]:
-    """Return the verdict if all checks hold, else go on behind these instructions."""
+    """Assembles instructions that return the verdict if all checks hold, and otherwise continue after them."""
     program = [_instruction(_RETURN, verdict)]
     for check in reversed(list(checks)):
         beyond, last = len(program), len(check.values) - 1
@@ -118,7 +119,7 @@ _NEWER_CALLS: Final = {
     "fchmodat2": 452, "setxattrat": 463, "removexattrat": 466, "open_tree_attr": 467, "file_setattr": 469,
     "pidfd_send_signal": 424,
 }  # fmt: skip
-"""Calls that have one number on every processor."""
+"""Calls with the same number on every processor."""
 
 _CALLS: Final = """
 accept4:288:242 accept:43:202 acct:163:89 add_key:248:217 adjtimex:159:171 bind:49:200 bpf:321:280 chmod:90:
@@ -137,4 +138,4 @@ setns:308:268 setpriority:141:140 settimeofday:164:170 setxattr:188:5 shmat:30:1
 socket:41:198 socketpair:53:199 swapoff:168:225 swapon:167:224 syslog:103:116 tgkill:234:131 tkill:200:130
 umount2:166:39 unshare:272:97 userfaultfd:323:282 utime:132: utimensat:280:88 utimes:235: vhangup:153:58
 """
-"""The others by name, with their numbers on x86-64 and on AArch64."""
+"""Other calls, each as name, number on x86-64 and number on AArch64."""

@@ -1,4 +1,4 @@
-"""The program that every confined process runs: it gives up its rights, loads the pool's program, and answers jobs.
+"""Entry point of every confined process: drops its rights, loads the pool's program, and answers jobs.
 
 Run as `python -I -X utf8 -m backend.confined.child DESCRIPTOR`, with the socket to the pool at that descriptor.
 """
@@ -22,8 +22,8 @@ _LONGEST_MESSAGE: Final = 1_000
 
 
 def main(descriptor: int) -> None:
-    """Serves jobs until the pool goes away."""
-    # The contract's deepest JSON, 1,000 levels, with what walks through it.
+    """Serves jobs until the pool closes the socket."""
+    # The contract allows JSON of 1,000 levels, and functions that walk through it recur several times a level.
     sys.setrecursionlimit(_RECURSION_LIMIT)
     channel = socket.socket(fileno=descriptor)
     options, _ = receive(channel)
@@ -32,7 +32,7 @@ def main(descriptor: int) -> None:
     configure = getattr(program, "configure", None)
     if configure is not None:
         configure(options["configuration"], None if options["scratch"] is None else Path(options["scratch"]))
-    # Libraries leave very many objects behind, which no collection needs to look at again.
+    # Objects of the libraries live as long as the process, so the garbage collector can skip them.
     gc.freeze()
     channel.sendall(encode({"ready": True}))
     while True:
@@ -50,7 +50,7 @@ def _answer(program: ModuleType, job: Mapping[str, Any], descriptors: list[int])
         return {"error": FailureKind.FAILED, "message": str(error)[:_LONGEST_MESSAGE], "data": error.data}
     except MemoryError:
         return {"error": FailureKind.MEMORY}
-    except Exception as error:  # noqa: BLE001 - its words may quote the job's data
+    except Exception as error:  # noqa: BLE001 - its text may quote the job's data
         return {"error": FailureKind.FAILED, "message": f"an unexpected failure ({type(error).__name__})", "data": None}
 
 

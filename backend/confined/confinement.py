@@ -1,4 +1,4 @@
-"""What a confined process may still do, and how it gives up the rest."""
+"""Rights of a confined process, and how it drops the others."""
 
 import os
 import resource
@@ -19,12 +19,12 @@ _MOST_OPEN_FILES: Final = 256
 def confinement(
     parent: int, *, readable: Sequence[Path] = (), own: Sequence[Path] = (), network: bool = False
 ) -> dict[str, Any]:
-    """Options for `confine`, as JSON.
+    """Returns options for `confine`, as JSON.
 
     Args:
-        parent: The process that the confined one ends with.
-        readable: Folders that it may read beside the interpreter and its packages.
-        own: Folders that it may write to as well.
+        parent: The process whose end ends the confined one.
+        readable: Folders that it may read besides the interpreter and its packages.
+        own: Folders that it may read and write.
         network: Whether it may open connections to other machines.
     """
     read = [*libraries.readable_paths(), *map(str, readable), *(libraries.network_paths() if network else ())]
@@ -41,12 +41,12 @@ def confinement(
 
 
 def confine(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Gives up the calling process's rights for good; returns which layers hold, as `ConfinedPool.confinement` does.
+    """Drops the rights of the calling process for good; returns the layers in force as `ConfinedPool.confinement` does.
 
-    `options` are those of `confinement`. The process is ended with the thread that started it.
+    `options` are those of `confinement`. The process is killed when the thread that started it ends.
 
     Raises:
-        OSError: a layer that this kernel has could not be put in place.
+        OSError: a layer that this kernel supports could not be applied.
     """
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
@@ -63,7 +63,7 @@ def confine(options: Mapping[str, Any]) -> dict[str, Any]:
         restrictions.restrict_files(options["paths"], min(abi, _NEWEST_ABI), network=options["network"])
     restrictions.drop_rights(None)
     restrictions.prctl(restrictions.SET_DUMPABLE, 0)
-    # A change of rights forgets it.
+    # Changes of rights reset it, so it is set after them.
     restrictions.prctl(restrictions.SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != options["parent"]:
         os._exit(1)

@@ -1,4 +1,4 @@
-"""Why a job gave no result."""
+"""Errors of jobs in confined processes."""
 
 from enum import StrEnum
 from typing import Any
@@ -8,13 +8,13 @@ class FailureKind(StrEnum):
     """Causes of a failed job."""
 
     DEADLINE = "deadline"
-    """It used up its processor time, or slept past the wall-clock limit; its process was killed."""
+    """It exceeded its processor time or the wall-clock limit; its process was killed."""
     MEMORY = "memory"
     """It needed more memory than it may have; its process was killed."""
     TOO_LARGE = "too large"
     """It, or its answer, does not fit into a message."""
     DIED = "died"
-    """Its process ended, or sent what no program sends."""
+    """Its process ended, or sent a malformed answer."""
     UNAVAILABLE = "unavailable"
     """No process could be started for it; another try may succeed."""
     HALTED = "halted"
@@ -26,9 +26,9 @@ class FailureKind(StrEnum):
 
 
 class ConfinedError(Exception):
-    """A job gave no result; the text is worded for a person and quotes nothing of the job's data.
+    """A job gave no result; the text is for a person and does not quote the job's data.
 
-    `data` is what the program's `JobFailedError` carried, else None.
+    `data` is the data of the program's `JobFailedError`, else None.
     """
 
     def __init__(self, kind: FailureKind, message: str, data: Any = None) -> None:
@@ -38,7 +38,7 @@ class ConfinedError(Exception):
 
 
 class JobFailedError(Exception):
-    """Raised by a program's operation: its message, and `data` as JSON, reach the caller of the job."""
+    """Raised by operations of programs: the caller of the job gets its message, and `data` as JSON."""
 
     def __init__(self, message: str, data: Any = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Shares a number of slots fairly between owners, for threads that wait."""
+"""Fair distribution of slots between owners, for threads that wait."""
 
 import threading
 from collections import Counter, deque
@@ -12,9 +12,9 @@ _POLL_SECONDS: Final = 0.1
 
 
 class FairSlots:
-    """A fixed number of slots; a free one goes to the owner that holds the fewest, among equals round robin.
+    """Semaphore of `count` slots; a free one goes to the owner with the fewest slots, among equals round robin.
 
-    Owners that hold none share `reserve` further slots, so that nobody waits for the long jobs of one other owner.
+    Owners without a slot share `reserve` further ones, so that the long jobs of one owner delay no other.
     """
 
     def __init__(self, count: int, reserve: int) -> None:
@@ -30,7 +30,7 @@ class FairSlots:
         """Holds a slot.
 
         Raises:
-            ConfinedError: `halt` was set, or the slots were closed, before there was one.
+            ConfinedError: `halt` was set, or the slots were closed, before one was free.
         """
         self._take(owner, halt)
         try:
@@ -39,14 +39,8 @@ class FairSlots:
             with self._lock:
                 self._release(owner)
 
-    @property
-    def in_use(self) -> int:
-        """How many slots are held."""
-        with self._lock:
-            return self._held.total()
-
     def close(self) -> None:
-        """Fails every thread that waits for a slot, and all later requests for one."""
+        """Raises in every thread that waits for a slot, and for all later requests."""
         with self._lock:
             self._closed = True
             for waiting in self._waiting.values():
@@ -92,5 +86,5 @@ class FairSlots:
             waiting.popleft().set()
             self._held[owner] += 1
             if waiting:
-                # Behind the other owners that hold as many.
+                # To the end of the line of owners with as many slots.
                 self._waiting[owner] = waiting

@@ -1,4 +1,4 @@
-"""Frames between a pool and its processes: four bytes of length, then JSON text; descriptors come with the length."""
+"""Frames between a pool and its processes: four bytes of length with any descriptors, then JSON text."""
 
 import os
 import select
@@ -21,7 +21,7 @@ class FrameTooLargeError(ValueError):
 
 
 def encode(message: Any) -> bytes:
-    """A message as a frame.
+    """Encodes a message as a frame.
 
     Raises:
         FrameTooLargeError: it is too large.
@@ -34,7 +34,7 @@ def encode(message: Any) -> bytes:
 
 
 def receive(channel: socket.socket) -> tuple[Any, list[int]]:
-    """The next message from the pool and its descriptors, in the child.
+    """Receives the next message from the pool and its descriptors, in the child.
 
     Raises:
         EOFError: the pool has ended.
@@ -58,9 +58,9 @@ def _some(channel: socket.socket, most: int) -> bytes:
 
 
 class Channel:
-    """The pool's end of a child's socket. What the child sends is untrusted.
+    """The pool's end of the socket to a child, whose messages are untrusted.
 
-    `check` is called ten times a second while the child is waited for, and ends the wait by raising.
+    While the channel waits for the child it calls `check` ten times a second, which ends the wait by raising.
     """
 
     def __init__(self, end: socket.socket) -> None:
@@ -68,7 +68,7 @@ class Channel:
         self._end = end
 
     def send(self, frame: bytes, descriptors: Sequence[int], check: Callable[[], None]) -> None:
-        """Sends a frame; raises ConfinedError where the child has gone away."""
+        """Sends a frame; raises ConfinedError if the child has ended."""
         try:
             self._await(select.POLLOUT, check)
             sent = socket.send_fds(self._end, [frame[:_BLOCK_BYTES]], descriptors)
@@ -80,7 +80,7 @@ class Channel:
             raise _died() from None
 
     def receive(self, check: Callable[[], None]) -> dict[str, Any]:
-        """The child's next message; raises ConfinedError where there is none, or it is malformed."""
+        """Receives the child's next message; raises ConfinedError if there is none or it is malformed."""
         length = int.from_bytes(self._exactly(LENGTH_BYTES, check), "big")
         if length > LARGEST_FRAME_BYTES:
             raise ConfinedError(FailureKind.DIED, "its answer was larger than allowed")
@@ -98,7 +98,7 @@ class Channel:
         self._end.close()
 
     def _exactly(self, count: int, check: Callable[[], None]) -> bytearray:
-        # Grows with what arrives: a stated length alone reserves no memory.
+        # The buffer grows with the data received: an announced length reserves no memory.
         received = bytearray()
         while len(received) < count:
             self._await(select.POLLIN, check)

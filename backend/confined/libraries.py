@@ -1,4 +1,4 @@
-"""What a confined process may read of the host: the interpreter, its packages and shared libraries, nothing else."""
+"""Paths of the host that a confined process may read: the interpreter, its packages and shared libraries."""
 
 import importlib.util
 import os
@@ -21,9 +21,9 @@ _SHARED: Final = (
     "/etc/ld.so.cache",
 )
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom")
-_RESOLVING: Final = ("resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "services", "protocols")
+_RESOLVER_FILES: Final = ("resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "services", "protocols")
 NETWORK_FILES: Final = (
-    *(f"/etc/{name}" for name in _RESOLVING),
+    *(f"/etc/{name}" for name in _RESOLVER_FILES),
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
     "/etc/ssl/cert.pem",
@@ -33,18 +33,18 @@ NETWORK_FILES: Final = (
     "/usr/share/ca-certificates",
     "/usr/local/share/ca-certificates",
 )
-"""What a process reads to find other machines by name, and to trust them."""
+"""Files for resolving names of machines and for verifying their certificates."""
 
 
 def readable_paths() -> list[str]:
-    """Files and folders that every confined process may read."""
+    """Returns the files and folders that every confined process may read."""
     packages = [sysconfig.get_path(name) for name in _PACKAGE_PATHS]
     ours = [location for name in _OUR_PACKAGES for location in _locations(name)]
     return _existing([*_SHARED, *_DEVICES, *packages, str(Path(sys.base_prefix) / "lib"), *ours])
 
 
 def network_paths() -> list[str]:
-    """What a process needs to find other machines by name, and to trust them."""
+    """Returns the files that a process with network may read besides."""
     return _existing(NETWORK_FILES)
 
 

@@ -1,4 +1,4 @@
-"""A pool of confined processes that run one job each at a time."""
+"""Pool of confined processes, each of which runs one job at a time."""
 
 import fcntl
 import itertools
@@ -21,30 +21,28 @@ from backend.confined.spawner import Spawner
 _WALL_SECONDS: Final = 60.0
 _WALL_PER_CPU_SECOND: Final = 10.0
 
-
-# A process that died while it started, or at a job, says nothing of the next.
+# A process may die without fault of its job, for instance when the machine is short of memory.
 _RETRIED: Final = frozenset({FailureKind.DIED, FailureKind.UNAVAILABLE})
 _REUSABLE: Final = frozenset({FailureKind.FAILED, FailureKind.TOO_LARGE})
 _LOG = logging.getLogger(__name__)
 
 
 class ConfinedPool:
-    """Runs jobs of one program in child processes with no rights. Thread-safe; every call waits for its job.
+    """Runs jobs of one program in child processes without rights. Thread-safe; every call waits for its job.
 
-    The first process is started with the first job, and while a job takes long one more is kept ready. Processes end
-    with the pool, and with the service however that ends.
+    The first job starts the first process; while a job takes long, a spare process is kept ready. Processes end with
+    the pool, and with the service even if it is killed.
 
     Args:
         program: The module that the processes run; see `backend.confined`.
-        size: Jobs that run at once; one per processor by default. Owners of no running job get up to as many more.
-        name: What the pool's threads are called.
+        size: Jobs that run at once, by default one per processor. Owners without a running job share as many more.
+        name: Name of the pool, for its threads and log lines.
         network: Whether the processes may open connections to other machines.
         configuration: JSON for the program's `configure`.
-        readable: Folders that the processes may read beside the interpreter and its packages.
-        environment: Variables of the processes, which have none of the service's own.
-        scratch: A folder below which each process gets one to write to, empty before each job; what an earlier
-            service left there is removed.
-        spare: Whether a process is kept ready beside those that are busy.
+        readable: Folders that the processes may read besides the interpreter and its packages.
+        environment: All environment variables of the processes; none is inherited.
+        scratch: A folder below which each process gets one to write to, empty before each job; it is removed first.
+        spare: Whether a process is kept ready besides the busy ones.
     """
 
     def __init__(
@@ -88,22 +86,22 @@ class ConfinedPool:
         halt: threading.Event | None = None,
         extra_wall_seconds: float = 0.0,
     ) -> Any:
-        """The result of one job, as JSON.
+        """Runs one job and returns its result, as JSON.
 
-        A job whose process died, or could not be started, is retried once: a machine that is short of memory kills
-        these processes first, whatever they do.
+        A job whose process died or could not be started is retried once, because a machine that is short of memory
+        kills these processes first.
 
         Args:
-            operation: The name of the program's operation.
-            arguments: JSON for it.
-            owner: Whose job it is, for instance an API key's id; owners get processes round robin.
+            operation: The name of an operation of the program.
+            arguments: JSON for the operation.
+            owner: Owner of the job, for instance the id of an API key; owners get processes round robin.
             cpu_seconds: Processor time of all threads of the job, after which its process is killed.
-            memory_bytes: What the job may allocate.
-            descriptors: Open regular files for the job, at most 16. A retry finds them at the position, and where
-                they are open for writing with the size, that they have now.
-            halt: Ends the job within a fraction of a second once it is set.
-            extra_wall_seconds: How long the job may sleep, beside the minute and ten times its processor time that it
-                may take in all.
+            memory_bytes: Bytes that the job may allocate.
+            descriptors: Open regular files for the job, at most 16. Before a retry their positions are restored, and
+                the sizes of those open for writing.
+            halt: Event that ends the job within a fraction of a second once it is set.
+            extra_wall_seconds: Added to the wall-clock limit, which is a minute and ten times `cpu_seconds`, for jobs
+                that wait for others.
 
         Raises:
             ConfinedError: there is no result; see its `kind`.
@@ -131,24 +129,24 @@ class ConfinedPool:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that run or wait for jobs now."""
+        """Ids of the running processes, busy or idle."""
         with self._lock:
             return [process.pid for process in (*self._busy, *self._idle)]
 
     @property
     def confinement(self) -> list[dict[str, Any]]:
-        """The layers that hold for each process that has run a job: `namespaces`, `landlock` and `filter`."""
+        """The layers in force for each process that has started: `namespaces`, `landlock` and `filter`."""
         with self._lock:
             return [process.confinement for process in (*self._busy, *self._idle) if process.confinement]
 
     def close(self) -> None:
-        """Ends every process and job; jobs that come later fail. Idempotent."""
+        """Ends every process and job; later jobs fail. Idempotent."""
         self._closed.set()
         self._slots.close()
         with self._lock:
             spawner, self._spawner = self._spawner, None
         if spawner is not None:
-            # Ends what it has started, and finishes what it is starting.
+            # Finishes the starts under way, and ends the processes that it has started.
             spawner.close()
         with self._lock:
             idle, busy = list(self._idle), list(self._busy)
@@ -156,7 +154,7 @@ class ConfinedPool:
         for process in idle:
             self._discard(process)
         for process in busy:
-            # Whoever waits for its job closes the rest.
+            # The thread that waits for its job closes the channel.
             process.kill()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
@@ -183,16 +181,16 @@ class ConfinedPool:
     def _limits(
         self, process: ConfinedProcess, cpu_seconds: float, wall_seconds: float, halt: threading.Event | None
     ) -> Callable[[], None]:
-        """A check that raises ConfinedError once the job must end."""
+        """Returns a check that raises ConfinedError once the job must end."""
         cpu_end = process.cpu_seconds + cpu_seconds
         wall_end = time.monotonic() + wall_seconds
 
         def check() -> None:
-            self._check_wanted(halt)
-            # However long this job takes, the next one finds a process that is ready.
+            self._check_not_halted(halt)
+            # So that the next job need not wait for a start.
             self._start_spare()
             if not process.alive:
-                # Its clock says nothing any more; the socket tells that it died.
+                # It has no clock any more; the end of its socket raises the error.
                 return
             if process.cpu_seconds > cpu_end:
                 raise ConfinedError(
@@ -203,27 +201,27 @@ class ConfinedPool:
 
         return check
 
-    def _check_wanted(self, halt: threading.Event | None) -> None:
+    def _check_not_halted(self, halt: threading.Event | None) -> None:
         if halt is not None and halt.is_set():
             raise ConfinedError(FailureKind.HALTED, "it was ended")
         if self._closed.is_set():
             raise ConfinedError(FailureKind.CLOSED, "the service ends")
 
     def _explained(self, error: ConfinedError) -> ConfinedError:
-        """A process that `close` killed looks as if it had died."""
+        """Returns the error CLOSED for a process that died because `close` killed it."""
         if error.kind is FailureKind.DIED and self._closed.is_set():
             return ConfinedError(FailureKind.CLOSED, "the service ends")
         return error
 
     def _ready_process(self, halt: threading.Event | None) -> ConfinedProcess:
-        """A process that is ready for a job, and is now busy."""
+        """Returns a process that is ready for a job, after adding it to the busy ones."""
         process = self._idle_process() or self._started()
         with self._lock:
             self._busy.add(process)
         start_end = time.monotonic() + START_SECONDS
 
         def check() -> None:
-            self._check_wanted(halt)
+            self._check_not_halted(halt)
             if time.monotonic() > start_end:
                 raise ConfinedError(FailureKind.UNAVAILABLE, "its process could not be started in time")
 
@@ -268,7 +266,7 @@ class ConfinedPool:
         return start_process(self._program, folder)
 
     def _start_spare(self) -> None:
-        """Starts a process for the next job, so that it need not wait for the start."""
+        """Starts a process for the next job, unless one is ready or starting."""
         if not self._spare:
             return
         with self._lock:
@@ -296,12 +294,12 @@ class ConfinedPool:
         usable = usable and process.alive and process.reusable
         with self._lock:
             self._busy.discard(process)
-        # Once the pool is closed its scratch folders are gone.
+        # Fails once the pool is closed, which removes the scratch folders.
         usable = usable and process.clear_scratch()
         with self._lock:
             keep = usable and not self._closed.is_set() and len(self._idle) < self._size
             if keep:
-                # The one used last, whose memory is warm, is taken first.
+                # The one used last is taken first, for its memory is in the caches.
                 self._idle.appendleft(process)
         if not keep:
             self._discard(process)
@@ -313,7 +311,7 @@ class ConfinedPool:
 
 
 def _restore(files: Iterable[tuple[int, int, int]]) -> None:
-    """Gives each file, a descriptor with the position and the size that it had, these back."""
+    """Restores files, each given as descriptor, position and size."""
     for descriptor, position, size in files:
         os.lseek(descriptor, position, os.SEEK_SET)
         if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:

@@ -1,4 +1,4 @@
-"""One confined process, from the pool's side."""
+"""A confined process as seen by its pool."""
 
 import os
 import resource
@@ -18,8 +18,8 @@ from backend.confined.errors import ConfinedError, FailureKind
 from backend.confined.frames import Channel, encode
 
 START_SECONDS: Final = 120.0
-"""How long a process may take to load its program, on a machine that is busy."""
-# A process that a job has made larger than this is not used again.
+"""Seconds that a process may take to load its program on a busy machine."""
+# A process that has grown by more than this is not reused.
 _LARGEST_IDLE_GROWTH_BYTES: Final = 512 * 2**20
 _CPU_CLOCK: Final = 2
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -27,7 +27,7 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the processes of a pool run, and what they get for it; `configuration` is JSON and may hold a secret."""
+    """Program of the processes of a pool; its `configuration` is JSON and may hold a secret."""
 
     module: str
     network: bool = False
@@ -38,7 +38,7 @@ class Program:
 
 @dataclass(slots=True, eq=False)
 class ConfinedProcess:
-    """A child that serves one job after the other; used by one thread at a time, killed from any."""
+    """Child process that serves jobs in succession; used by one thread at a time, killed from any."""
 
     popen: "subprocess.Popen[bytes]"
     channel: Channel
@@ -73,14 +73,14 @@ class ConfinedProcess:
         self._idle_bytes = self._memory()[0]
 
     def run(self, job: bytes, memory_bytes: int, descriptors: Sequence[int], check: Callable[[], None]) -> Any:
-        """The result of one job, which may allocate `memory_bytes`; raises ConfinedError."""
+        """Runs one job, which may allocate `memory_bytes`, and returns its result; raises ConfinedError."""
         self._limit_memory(memory_bytes)
         self.channel.send(job, descriptors, check)
         return _result(self.channel.receive(check))
 
     @property
     def cpu_seconds(self) -> float:
-        """The processor time of all threads of the process so far; of one that has ended, infinity."""
+        """Processor time of all threads of the process so far; infinity if it has ended."""
         try:
             return time.clock_gettime(~self.pid << 3 | _CPU_CLOCK)
         except OSError:
@@ -88,13 +88,13 @@ class ConfinedProcess:
 
     @property
     def reusable(self) -> bool:
-        """Whether another job may run in the process, as far as its size says."""
+        """Whether the process is small enough for another job."""
         with suppress(OSError):
             return self._memory()[0] <= self._idle_bytes + _LARGEST_IDLE_GROWTH_BYTES
         return False
 
     def clear_scratch(self) -> bool:
-        """Removes what jobs have left in the scratch folder; False where that failed."""
+        """Empties the scratch folder; returns False if that failed."""
         try:
             for entry in () if self.scratch is None else self.scratch.iterdir():
                 _remove(entry)
@@ -111,7 +111,7 @@ class ConfinedProcess:
     def _limit_memory(self, memory_bytes: int) -> None:
         with suppress(OSError):
             _, data = self._memory()
-            # Never the hard limit: that could not be raised again for the next job.
+            # The hard limit stays, for it could not be raised again for the next job.
             _, hard = resource.prlimit(self.pid, resource.RLIMIT_DATA)
             limit = data + memory_bytes
             resource.prlimit(
@@ -119,18 +119,18 @@ class ConfinedProcess:
             )
 
     def _memory(self) -> tuple[int, int]:
-        """Bytes that are resident, and bytes of data and stack."""
+        """Returns the resident bytes, and the bytes of data and stack."""
         fields = Path(f"/proc/{self.pid}/statm").read_text().split()
         return int(fields[1]) * _PAGE, int(fields[5]) * _PAGE
 
 
 def start_process(program: Program, scratch: Path | None) -> ConfinedProcess:
-    """Starts a process and tells it how to confine itself.
+    """Starts a process and sends it the options of its confinement.
 
-    Called on a thread that lives as long as the process: the process ends with it.
+    The process ends with the calling thread.
 
     Raises:
-        OSError: the machine has no room for another process.
+        OSError: the machine cannot start another process.
     """
     ours, theirs = socket.socketpair()
     with theirs, ExitStack() as on_failure:
@@ -152,7 +152,7 @@ def start_process(program: Program, scratch: Path | None) -> ConfinedProcess:
         on_failure.callback(_end, popen)
         theirs.close()
         with suppress(OSError):
-            # A child that has died already is noticed by whoever waits for it.
+            # The first wait for a child that has died already raises.
             ours.sendall(options)
         process = ConfinedProcess(popen, Channel(ours), scratch)
         on_failure.pop_all()

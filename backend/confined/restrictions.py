@@ -1,6 +1,6 @@
-"""Gives up a process's own rights for good: Landlock, capabilities and the filter of system calls.
+"""Drops rights of the calling process for good: by Landlock, capabilities and a filter of system calls.
 
-Standard library only: it is also carried into programs that import nothing else.
+Uses the standard library alone, because it is also sent to the sandboxes of steps as byte code.
 """
 
 import ctypes
@@ -27,13 +27,13 @@ RIGHTS = {
     "use": READ_FILE | WRITE_FILE | 1 << 14,
     "own": (1 << 15) - 1 & ~_MAKE_DEVICE_OR_SOCKET,
 }
-"""Rights below a path, by the word that options use for them."""
+"""Rights below a path, by their name in options."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def checked(result: int) -> int:
-    """The result of a C function; raises OSError where it failed."""
+    """Returns the result of a C function; raises OSError if it failed."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -46,20 +46,20 @@ def prctl(option: int, *values: int) -> None:
 
 
 def landlock_abi() -> int:
-    """The version of Landlock that this kernel has switched on, 0 for none."""
+    """Returns the version of Landlock that this kernel supports and has enabled, 0 for none."""
     version: int = _libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     return max(0, version)
 
 
 def new_namespaces() -> bool:
-    """Gives the process a network and System V objects of its own; False where the kernel does not let it."""
+    """Moves the process to new network and IPC namespaces; returns False if the kernel does not allow it."""
     if _libc.unshare(CLONE_NEWNET | CLONE_NEWIPC) == 0:
         return True
     return bool(_libc.unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC) == 0)
 
 
 def restrict_files(paths: dict[str, list[str]], abi: int, *, network: bool) -> None:
-    """Allow what `paths` says, by words of RIGHTS, and nothing else of what this version of Landlock knows."""
+    """Restricts the process to the rights of RIGHTS on `paths`, in all that this version of Landlock controls."""
     handled = (1 << HANDLED_BITS[max(version for version in HANDLED_BITS if version <= abi)]) - 1
     tcp = 0b11 if abi >= 4 and not network else 0
     scopes = 0b11 if abi >= 6 else 0
@@ -76,7 +76,10 @@ def restrict_files(paths: dict[str, list[str]], abi: int, *, network: bool) -> N
 
 
 def drop_rights(user: int | None) -> None:
-    """Become `user`, who has one capability: to reach files in other users' folders, which Landlock then limits."""
+    """Drops all capabilities, and changes to `user` if given.
+
+    That user keeps the capability to read files of others, which Landlock then restricts.
+    """
     kept = DAC_READ_SEARCH if user is not None else None
     for capability in range(CAPABILITIES):
         if capability != kept and _libc.prctl(CAPBSET_DROP, capability, 0, 0, 0) < 0:
@@ -96,20 +99,20 @@ def drop_rights(user: int | None) -> None:
 
 
 def filter_calls(program: bytes) -> None:
-    """Has every later system call of the process pass a filter, as `backend.confined.bpf` assembles it."""
+    """Applies a filter of `backend.confined.bpf` to every later system call of the process."""
 
     class Program(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
-    whole = Program(len(program) // 8, program)
-    checked(_libc.prctl(SET_SECCOMP, 2, ctypes.byref(whole), 0, 0))
+    loaded = Program(len(program) // 8, program)
+    checked(_libc.prctl(SET_SECCOMP, 2, ctypes.byref(loaded), 0, 0))
 
 
 def close_all_but(kept: set[int]) -> None:
     """Closes every other descriptor of the process."""
     start = 0
     for fd in sorted(kept):
-        # An empty range from 0 on would close everything.
+        # An empty range that begins at 0 would close every descriptor.
         if start < fd:
             os.closerange(start, fd)
         start = fd + 1

@@ -1,4 +1,4 @@
-"""The thread that starts child processes."""
+"""Thread that starts child processes."""
 
 import itertools
 import queue
@@ -18,10 +18,10 @@ class _Job(NamedTuple):
 
 
 class Spawner:
-    """A long-lived thread that starts child processes.
+    """Long-lived thread that starts child processes.
 
-    A child's "die with the parent" is tied to the thread that started it: children of a thread that ends are killed.
-    So closing the spawner ends whatever it started.
+    The kernel sends the parent-death signal of a child when the thread that started it ends. So children outlive the
+    threads of requests, and closing the spawner ends them all.
     """
 
     def __init__(self, name: str) -> None:
@@ -31,13 +31,13 @@ class Spawner:
         self._thread.start()
 
     def submit(self, work: Callable[[], T], *, urgent: bool = True) -> Future[T]:
-        """Run `work` on the spawner's thread; what is not urgent waits until nothing urgent is queued."""
+        """Runs `work` on the spawner's thread; work that is not urgent waits until no urgent work is queued."""
         future: Future[T] = Future()
         self._jobs.put(_Job(0 if urgent else 1, next(self._order), work, future))
         return future
 
     def close(self) -> None:
-        """Finish what is queued, then end the thread."""
+        """Finishes the queued work, then ends the thread."""
         self._jobs.put(_Job(2, next(self._order), None, Future()))
         self._thread.join()
 
@@ -47,5 +47,5 @@ class Spawner:
                 continue
             try:
                 job.future.set_result(job.work())
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever asked
+            except BaseException as error:  # noqa: BLE001 - raised to the thread that waits for the result
                 job.future.set_exception(error)

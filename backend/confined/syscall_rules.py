@@ -1,7 +1,6 @@
-"""Tables of system calls that a process which handles untrusted data is refused, shared by all kinds of confinement.
+"""Tables of system calls that are refused to processes with untrusted code or data, for all kinds of confinement.
 
-They take away what no such process needs and what Landlock and namespaces do not cover; they list nothing that is
-allowed.
+They refuse calls that no such process needs and that Landlock and namespaces do not restrict; all others are allowed.
 """
 
 import errno
@@ -11,7 +10,7 @@ from backend.confined.bpf import Check, Rule
 
 NEW_NAMESPACES: Final = 0x7E020000
 _SET_FILE_FLAGS: Final = (0x40086602, 0x401C5820)
-"""FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR: the owner may, through a file that is open for reading only."""
+"""FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR, which the owner may use on a file that is open for reading only."""
 
 KERNEL: Final = (
     # Other processes.
@@ -24,17 +23,17 @@ KERNEL: Final = (
     Rule("clone", unless=(Check(0, (0,), NEW_NAMESPACES),)),
     Rule("unshare setns mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount"),
     Rule("fspick mount_setattr swapon swapoff quotactl quotactl_fd open_by_handle_at name_to_handle_at"),
-    # Memory that belongs to no process and so counts for none.
+    # Memory that belongs to no process, so no limit of a process counts it.
     Rule("memfd_create memfd_secret", errno.ENOSYS),
     Rule("shmget shmat shmctl semget msgget mq_open"),
-    # The kernel's large or privileged surfaces.
+    # Large or privileged interfaces of the kernel.
     Rule("bpf perf_event_open userfaultfd add_key request_key keyctl fanotify_init syslog acct personality"),
     Rule("io_uring_setup io_uring_enter io_uring_register", errno.ENOSYS),
     Rule("init_module finit_module delete_module kexec_load kexec_file_load reboot sethostname setdomainname"),
     Rule("settimeofday clock_settime clock_adjtime adjtimex iopl ioperm modify_ldt vhangup"),
 )
 
-# Landlock does not look at these: they work on every file that the process's user may write, or see the names of.
+# Landlock does not restrict these: they work on every file that the process's user may write or list.
 NO_ATTRIBUTES: Final = (
     Rule("inotify_init inotify_init1 inotify_add_watch", errno.ENOSYS),
     Rule("setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat", errno.ENOTSUP),
@@ -59,7 +58,7 @@ _CLIENT_SOCKETS: Final = (
     Rule("socketpair", errno.EACCES, (Check(0, (_AF_UNIX,)), Check(1, (_SOCK_STREAM,), 0xF))),
     Rule("listen accept accept4", errno.EACCES),
 )
-# The process stays one process, with the limits that it was started with.
+# The process starts no other, and keeps its limits.
 _ONE_PROCESS: Final = (
     Rule("execve execveat fork vfork setrlimit"),
     Rule("clone", unless=(Check(0, (_CLONE_THREAD,), _CLONE_THREAD), Check(0, (0,), NEW_NAMESPACES))),
@@ -68,6 +67,6 @@ _ONE_PROCESS: Final = (
 
 
 def confined_process_rules(*, network: bool) -> tuple[Rule, ...]:
-    """The rules of a confined worker process, which starts no process and, without `network`, opens no socket."""
+    """Returns the rules of a confined process, which starts no process and, without `network`, opens no socket."""
     sockets = _CLIENT_SOCKETS if network else _NO_SOCKETS
     return (*sockets, *_ONE_PROCESS, *KERNEL, *NO_ATTRIBUTES, *SHARED_USER, *NO_SIGNALS)

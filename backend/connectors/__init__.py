@@ -1,1 +1,1 @@
-"""Connections to the object storage of others, as manifests of kind Connector allow them."""
+"""Access to object storage of others, as manifests of kind Connector allow it."""

@@ -1,4 +1,4 @@
-"""Reads object storage as a connector allows: at its endpoint, with its secret, in its role."""
+"""Creates S3 clients for connectors, with their endpoint, secret and role, and tests connections."""
 
 import json
 from collections.abc import Mapping
@@ -16,18 +16,18 @@ _LONGEST_MESSAGE: Final = 500
 
 
 def s3_client(connector: Mapping[str, Any], secrets: Secrets, attempts: int = 2) -> "S3Client":
-    """A client with the connector's credentials: its secret's, else the process's own, and with them its role's.
+    """Creates a client with the connector's secret, else the credentials of the process, and with its role if any.
 
-    It tries each request so often. A role is assumed anew before its session ends; what keeps it from being so is
-    raised where the client is used.
+    The client makes up to `attempts` of each request. It assumes the role again before each session ends, and raises
+    errors of that where it is used.
 
     Raises:
         CredentialsError: the secret cannot be used.
         RoleError: the role could not be assumed.
-        botocore.exceptions.BotoCoreError: the process's own credentials cannot be looked for.
+        botocore.exceptions.BotoCoreError: looking for the credentials of the process failed.
     """
     endpoint = aws.Endpoint(connector["endpoint_url"], attempts=attempts)
-    # Connectors that were applied by an earlier release have no field for it.
+    # Connectors stored by an earlier release have no such field.
     secret = connector.get("secret")
     credentials = None if secret is None else _credentials(secret, secrets)
     role = connector["role_arn"]
@@ -37,7 +37,7 @@ def s3_client(connector: Mapping[str, Any], secrets: Secrets, attempts: int = 2)
 
 
 def try_connection(connector: Mapping[str, Any], secrets: Secrets) -> tuple[bool, str]:
-    """Lists the first object under each prefix that the connector may read: whether all could be, and what happened."""
+    """Lists the first object under each prefix of the connector; returns whether all succeeded, and a message."""
     place = f"s3://{connector['bucket']}/"
     try:
         client = s3_client(connector, secrets)
@@ -72,7 +72,7 @@ def _assume(
     try:
         return _session_key(role, endpoint, credentials)
     except failures() as error:
-        # It is not the role that asked.
+        # The request was made with the other credentials, not with the role.
         why = explain(error, {**connector, "role_arn": None})
         raise RoleError(f"the role {role} could not be assumed: {why}") from error
 
@@ -86,5 +86,5 @@ def _session_key(role: str, endpoint: aws.Endpoint, credentials: aws.AccessKey |
             key["AccessKeyId"], key["SecretAccessKey"], key["SessionToken"], key["Expiration"].isoformat()
         )
     except LookupError as error:
-        # So the client takes an answer that is none of STS.
+        # The client reads an answer that is not from STS as one without these fields.
         raise NoStoreError from error

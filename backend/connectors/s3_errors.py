@@ -1,4 +1,4 @@
-"""What object storage answers, and how it fails: told in the connector's terms, with its own words in the log."""
+"""Errors of object storage: which are temporary, and their descriptions for callers and for the log."""
 
 import logging
 import re
@@ -15,8 +15,8 @@ _RESOURCE: Final = re.compile(r"on resource: .*?(?= because |$)", re.DOTALL)
 _DENIED: Final = frozenset(
     {"AccessDenied", "AccessDeniedException", "403", "InvalidAccessKeyId", "InvalidClientTokenId"}
 )
-# Below 500, yet a matter of time.
-_PASSING: Final = frozenset({"RequestTimeout", "Throttling", "ThrottlingException", "429"})
+# Temporary errors with a status below 500.
+_TEMPORARY: Final = frozenset({"RequestTimeout", "Throttling", "ThrottlingException", "429"})
 _NOT_IMPLEMENTED: Final = 501
 _NO_STORE: Final = "what answers there does not speak as S3 and STS do"
 
@@ -24,22 +24,22 @@ _LOG = logging.getLogger(__name__)
 
 
 class CredentialsError(ValueError):
-    """A connector's credentials could not be had; the message says why, and never holds a secret."""
+    """A connector's credentials cannot be used; the message says why, and holds no secret."""
 
 
 class RoleError(CredentialsError):
-    """A connector's role could not be assumed, which may pass."""
+    """A connector's role could not be assumed; this may be temporary."""
 
 
 class NoStoreError(ValueError):
-    """Something answered that is no object storage."""
+    """The endpoint answered, but it is no object storage."""
 
     def __init__(self) -> None:
         super().__init__(_NO_STORE)
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """What a client of S3 or STS may raise."""
+    """Returns the classes of errors that a client of S3 or STS raises."""
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
 
@@ -47,10 +47,10 @@ def failures() -> tuple[type[Exception], ...]:
 
 
 def list_page(client: "S3Client", bucket: str, prefix: str, **more: Any) -> "ListObjectsV2OutputTypeDef":
-    """A page of a listing.
+    """Requests a page of a listing.
 
     Raises:
-        NoStoreError: the answer is no listing; the client takes any XML for an empty one.
+        NoStoreError: the answer is no listing; the client reads any other XML as an empty one.
     """
     page = client.list_objects_v2(Bucket=bucket, Prefix=prefix, **more)
     if not page.keys() >= {"IsTruncated"} or not all(one.keys() >= {"Key", "Size"} for one in page.get("Contents", ())):
@@ -59,7 +59,7 @@ def list_page(client: "S3Client", bucket: str, prefix: str, **more: Any) -> "Lis
 
 
 def may_pass(error: BaseException | None) -> bool:
-    """Whether the same request may well succeed a little later."""
+    """Returns whether the same request may succeed later."""
     from botocore import exceptions
     from botocore.parsers import ResponseParserError
 
@@ -68,10 +68,10 @@ def may_pass(error: BaseException | None) -> bool:
             return may_pass(error.__cause__)
         case exceptions.ClientError():
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            return code_of(error) in _PASSING or (status >= 500 and status != _NOT_IMPLEMENTED)
+            return code_of(error) in _TEMPORARY or (status >= 500 and status != _NOT_IMPLEMENTED)
         case exceptions.SSLError():
             return False
-    # Pages of proxies stand in the place of a store's errors.
+    # Proxies answer with pages that the client cannot parse.
     return isinstance(
         error,
         (exceptions.HTTPClientError, exceptions.ConnectionError, exceptions.IncompleteReadError, ResponseParserError),
@@ -79,7 +79,7 @@ def may_pass(error: BaseException | None) -> bool:
 
 
 def loggable(error: Exception) -> str:
-    """What the log may hold of a failure: a store's own words, but not which object it is about, nor what it sent."""
+    """Returns the text of a failure for the log: the store's message without the object's name and content."""
     from botocore.exceptions import ClientError
 
     if not isinstance(error, ClientError):
@@ -88,21 +88,21 @@ def loggable(error: Exception) -> str:
 
 
 def explain(error: Exception, connector: Mapping[str, Any]) -> str:
-    """What a failure means, for a person: the store's code, and who was denied; the store's own words go to the log."""
+    """Describes a failure for a person, by the store's code and the credentials denied; logs the store's message."""
     if not isinstance(error, ValueError):
         _LOG.warning("The store of bucket %s: %s", connector["bucket"], loggable(error))
-    return _in_short(error, _who(connector))
+    return _summary(error, _credentials_were(connector))
 
 
-def _in_short(error: Exception, asking: str) -> str:
+def _summary(error: Exception, credentials_were: str) -> str:
     from botocore import exceptions
     from botocore.parsers import ResponseParserError
 
     match error:
         case exceptions.ClientError() if code_of(error) in _DENIED:
-            return f"{asking} denied {error.operation_name} ({code_of(error)})"
+            return f"{credentials_were} denied {error.operation_name} ({code_of(error)})"
         case exceptions.ClientError() if code_of(error).isdecimal():
-            # The status of an answer without an error of S3; the client makes 500 of a body that is no XML.
+            # An answer without an S3 error, so the code is its status; 500 if its body is not XML.
             return f"{_NO_STORE} ({code_of(error)})"
         case exceptions.ClientError():
             return f"the store answered {error.operation_name} with {code_of(error)}"
@@ -113,13 +113,13 @@ def _in_short(error: Exception, asking: str) -> str:
         case exceptions.BotoCoreError():
             return f"the store could not be asked ({type(error).__name__})"
         case OSError():
-            # What the system says of a file names the host's folders.
+            # Without the file name, which names folders of the host.
             return error.strerror or type(error).__name__
     return str(error)
 
 
-def _who(connector: Mapping[str, Any]) -> str:
-    """Whose credentials a connector uses, with a verb."""
+def _credentials_were(connector: Mapping[str, Any]) -> str:
+    """Names the credentials that a connector uses, as the beginning of a sentence."""
     if connector["role_arn"] is not None:
         return f"the role {connector['role_arn']} was"
     if connector.get("secret") is not None:
@@ -128,6 +128,6 @@ def _who(connector: Mapping[str, Any]) -> str:
 
 
 def code_of(error: Exception) -> str:
-    """The store's code, empty where it sent none."""
+    """Returns the store's error code; "" if it sent none."""
     response = getattr(error, "response", {})
     return str(response.get("Error", {}).get("Code") or "")

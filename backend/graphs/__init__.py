@@ -1,1 +1,1 @@
-"""Knowledge graphs: where the triples that runs publish rest, and how they are queried. (docs/knowledge-graphs.md)."""
+"""Knowledge graphs: storage of the triples that runs publish, and queries. (docs/knowledge-graphs.md)."""

@@ -1,4 +1,4 @@
-"""A knowledge graph in a folder that this process alone opens; queries run in processes of their own."""
+"""Knowledge graph in a folder that only this process opens; queries run in processes of their own."""
 
 import contextlib
 import os
@@ -20,16 +20,16 @@ _CURRENT: Final = "current"
 
 
 class FolderGraph:
-    """Named graphs in one database below `folder`, opened at the first use.
+    """Knowledge graph in a database below `folder`, opened at the first use.
 
-    The database is a sub-folder that the file `current` names; whatever else is there was left by a crash.
+    The file `current` names the folder of the database; other folders there were left by a crash.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._store: Store | None = None
         self._closed = False
-        # Writers one after the other; readers only wait while the database is opened, copied or exchanged.
+        # Writers hold the first lock; the second is held only while the database is opened, copied or replaced.
         self._writing = threading.Lock()
         self._opening = threading.Lock()
 
@@ -44,7 +44,7 @@ class FolderGraph:
         def quads(into: NamedNode) -> Iterator[Quad]:
             nonlocal count
             for triple in triples:
-                self._go_on()
+                self._check_open()
                 count += 1
                 yield Quad(triple.subject, triple.predicate, triple.object, into)
 
@@ -70,7 +70,7 @@ class FolderGraph:
             store.flush()
 
     def forget_removed(self) -> None:
-        """Writes the database anew: it keeps every text it ever held. See `Graph`."""
+        """Rewrites the database, which keeps every text that was ever in it; see `Graph`."""
         from pyoxigraph import Store
 
         with self._writing, _as_unavailable():
@@ -86,17 +86,17 @@ class FolderGraph:
                     self._store = fresh
                 sync_folder(self._folder)
             except BaseException:
-                # Closes it, unless it is the current one already.
+                # Closes the new database, unless it is the current one already.
                 fresh = None
                 if self._current() != name:
                     shutil.rmtree(self._folder / name, ignore_errors=True)
                 raise
-            # The last reference: this closes it.
+            # Closes the old database, for this is its last reference.
             del store
             self._remove_leftovers(name)
 
     def query(self, text: str, bounds: Bounds) -> Iterator[Part]:
-        """Queries a copy of the present state, made of hard links; see `Graph`."""
+        """Queries a copy of the current state, made of hard links; see `Graph`."""
         with _as_unavailable():
             self._open()
         copy = self._folder / new_id("copy")
@@ -110,17 +110,17 @@ class FolderGraph:
 
     def close(self) -> None:
         """Closes the database; see `Graph`."""
-        # Before the locks: whoever writes now notices and gives up.
+        # Set before the locks are taken, so that a writer notices it and stops.
         self._closed = True
         with self._writing, self._opening:
             self._store = None
 
     def _all(self, store: "Store") -> "Iterator[Quad]":
         for quad in store:
-            self._go_on()
+            self._check_open()
             yield quad
 
-    def _go_on(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise GraphUnavailableError("the service is stopping")
 
@@ -128,7 +128,7 @@ class FolderGraph:
         from pyoxigraph import Store
 
         with self._opening:
-            self._go_on()
+            self._check_open()
             if self._store is None:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 name = self._current()
@@ -149,7 +149,7 @@ class FolderGraph:
         return current.read_text() if current.exists() else None
 
     def _make_current(self, name: str) -> None:
-        """Durable once the folder is synced."""
+        """Makes a database the current one; durable once the folder is synced."""
         new = self._folder / f"{_CURRENT}.new"
         with new.open("w") as file:
             file.write(name)
@@ -159,7 +159,7 @@ class FolderGraph:
 
     def _remove_leftovers(self, name: str | None) -> None:
         for found in self._folder.iterdir():
-            # A store without triples is false.
+            # Compared with None, because a store without triples is false.
             queried = self._store is not None and found.name.startswith("copy_")
             if found.is_dir() and found.name != name and not queried:
                 shutil.rmtree(found, ignore_errors=True)

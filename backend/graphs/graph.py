@@ -1,4 +1,4 @@
-"""What every store of a knowledge graph offers, and the ways in which it may fail."""
+"""Interface of stores of knowledge graphs, and their errors."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,22 +9,22 @@ if TYPE_CHECKING:
     from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 
 _ESCAPE: Final = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
-# A variable, the local part of a name, or a segment of an IRI's path; a keyword cannot begin inside of one.
+# A variable, the local part of a name, or a segment of an IRI's path; no keyword begins inside one.
 _NAMES: Final = re.compile(r"[?$:/#][^\W\d]\w*")
 _LARGEST_CODE_POINT: Final = 0x10FFFF
 
 
 class GraphRefusedError(Exception):
-    """What was asked for will never succeed as it is; the message says why, for a person."""
+    """The request can never succeed; the message says why, for a person."""
 
 
 class GraphUnavailableError(Exception):
-    """The store does not answer now; the message says why, for a person."""
+    """The store is not available now; the message says why, for a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a query may take: rows (or triples) and bytes that it answers, and seconds."""
+    """Limits of a query: rows (or triples) and bytes of its answer, and seconds."""
 
     rows: int = 1_000
     seconds: float = 30.0
@@ -33,10 +33,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of an answer: the first has the form `select`, `ask` or `construct`, the last says whether it was cut.
+    """A part of an answer: the first has the form `select`, `ask` or `construct`, the last says if it was cut.
 
-    A DESCRIBE has the form `construct`. `rows` are bindings as the SPARQL 1.1 results in JSON have them, `triples`
-    lines of N-Triples.
+    The form of a DESCRIBE is `construct`. `rows` are bindings in the format of SPARQL 1.1 results in JSON, `triples`
+    are lines of N-Triples.
     """
 
     form: str = ""
@@ -48,7 +48,7 @@ class Part:
 
 
 class Statement(NamedTuple):
-    """A triple that is quicker to make than one of pyoxigraph; its text is N-Triples too, without the full stop."""
+    """A triple that is created faster than one of pyoxigraph; `str` gives N-Triples too, without the full stop."""
 
     subject: "NamedNode | BlankNode"
     predicate: "NamedNode"
@@ -57,54 +57,54 @@ class Statement(NamedTuple):
     def __str__(self) -> str:
         object_ = self.object
         text = str(object_)
-        # The text of a triple is that of its terms alone; no other term has a subject.
+        # Only triples have a subject, and their own text lacks the brackets.
         return f"{self.subject} {self.predicate} {f'<<( {text} )>>' if hasattr(object_, 'subject') else text}"
 
 
 class Graph(Protocol):
-    """One knowledge graph. Each run has one named graph in it, which is replaced and removed as a whole."""
+    """A knowledge graph. Each run has a named graph in it, which is replaced and removed as one."""
 
     def replace(self, name: str, triples: "Iterable[Triple | Statement]") -> int:
-        """Makes the triples the content of the named graph in one transaction; gives their number.
+        """Replaces the content of the named graph in one transaction; returns the number of triples.
 
         Raises:
-            GraphRefusedError, GraphUnavailableError: nothing changed; so it is with whatever `triples` raises.
+            GraphRefusedError, GraphUnavailableError: nothing changed; errors of `triples` change nothing either.
         """
 
     def remove(self, name: str) -> None:
-        """Takes a named graph away; that there is none is no error.
+        """Removes a named graph, if there is one.
 
         Raises:
             GraphRefusedError, GraphUnavailableError: nothing changed.
         """
 
     def forget_removed(self) -> None:
-        """Leaves nothing readable of what was removed, as far as this store can tell.
+        """Erases removed graphs from the disk, as far as this store can.
 
         Raises:
-            GraphUnavailableError: something may still be there.
+            GraphUnavailableError: some of it may remain.
         """
 
     def query(self, text: str, bounds: Bounds) -> Iterator[Part]:
-        """Evaluates a SPARQL query over the union of all named graphs; it changes nothing.
+        """Evaluates a SPARQL query over the union of all named graphs; read-only.
 
         Raises:
-            GraphRefusedError: the query is not valid, or it would go beyond its bounds.
+            GraphRefusedError: the query is not valid, or exceeds its limits.
             GraphUnavailableError: the store does not answer.
         """
 
     def close(self) -> None:
-        """Gives back what it holds open; work under way fails."""
+        """Closes the store; work under way fails."""
 
 
 def check_query(text: str) -> None:
-    """Refuses a query with `SERVICE` in it, which would have a store call other addresses.
+    """Refuses a query with the word `SERVICE`, by which a store would call other addresses.
 
-    The word is looked for in text and comments too: where those end is for the parser to know, and one that is taken
-    in by a comment would call out.
+    The word is refused in strings and comments too, because only the parser knows where these end, and a mistake about
+    that would let a call through.
 
     Raises:
-        GraphRefusedError: the word is there.
+        GraphRefusedError: the query holds the word.
     """
     plain = _NAMES.sub(" ", _ESCAPE.sub(_unescaped, text))
     if "service" in plain.lower():

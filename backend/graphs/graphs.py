@@ -1,4 +1,4 @@
-"""Every knowledge graph of this process, each opened once."""
+"""Registry of the knowledge graphs that this process has opened."""
 
 import threading
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ DEFAULT_BASE_IRI: Final = "urn:workflow-api:"
 
 
 class Graphs:
-    """Graphs by id and version of their manifests; those in folders are below `folder`, one folder a graph.
+    """Open graphs by id and version of their manifests; each graph with the store `folder` has a folder below `folder`.
 
-    Without a `folder` there are none of these.
+    Without a `folder` such graphs are refused.
     """
 
     def __init__(self, folder: Path | None, secrets: Secrets) -> None:
@@ -26,13 +26,13 @@ class Graphs:
         self._lock = threading.Lock()
 
     def get(self, graph_id: str, version: int, definition: Mapping[str, Any]) -> Graph:
-        """One graph; `definition` is the manifest of this version.
+        """Returns a graph, opened at the first call; `definition` is the manifest of this version.
 
         Raises:
-            GraphRefusedError: it rests in a folder, which this process has none for.
+            GraphRefusedError: its store is `folder`, and this process has no folder for graphs.
         """
         remote = definition.get("store") == "sparql"
-        # A folder is one database whatever its manifest says by now.
+        # All versions of a graph in a folder share one database.
         key = (graph_id, version if remote else 0)
         with self._lock:
             graph = self._graphs.get(key)
@@ -53,6 +53,6 @@ class Graphs:
 
 
 def graph_name(definition: Mapping[str, Any], run_id: str) -> str:
-    """The IRI of the named graph that holds what a run published."""
+    """Returns the IRI of the named graph that holds what a run published."""
     base = definition.get("base_iri") or DEFAULT_BASE_IRI
     return f"{base}run:{run_id}" if base.endswith(":") else f"{base}run/{run_id}"

@@ -1,4 +1,4 @@
-"""The program of confined processes that read files as triples; see `backend.confined`."""
+"""The program of confined processes that parse files to triples; see `backend.confined`."""
 
 import importlib
 import os
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def configure(_configuration: Any, _scratch: Path | None) -> None:
-    """Loads what every file needs."""
+    """Imports modules that every file needs."""
     importlib.import_module("backend.graphs.triple_json")
 
 
 def parse_file(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, int]:
-    """Appends the triples of the file at the first descriptor to the one at the second, and counts them.
+    """Appends the triples of the file at the first descriptor to the file at the second, and counts them.
 
-    `ending` says what the file is; with a `mapping` it has rows. `triples` and `characters`, of the triples as
-    N-Triples, are the most there may be, each with its `most_…` to be named where there is more.
+    `ending` is the extension of the file; with a `mapping` it has rows. `triples` and `characters`, of the triples as
+    N-Triples, are what is left of the limits `most_triples` and `most_characters`, which messages name.
     """
     from backend.graphs.triple_json import write_triples
 
-    counted = _Counted(arguments)
+    counter = _Counter(arguments)
     try:
         with os.fdopen(os.dup(descriptors[0]), "rb") as source, os.fdopen(os.dup(descriptors[1]), "wb") as target:
             mapping = arguments["mapping"]
@@ -37,19 +37,19 @@ def parse_file(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> dict
                 if mapping is None
                 else read_rows(source, arguments["ending"], mapping)
             )
-            write_triples(target, counted.within_bounds(triples))
+            write_triples(target, counter.within_bounds(triples))
     except GraphRefusedError as error:
         raise JobFailedError(str(error)) from None
     except OSError:
         raise JobFailedError("there is no room on the service's disk for its triples", {"again": True}) from None
-    return {"triples": counted.triples, "characters": counted.characters}
+    return {"triples": counter.triples, "characters": counter.characters}
 
 
 OPERATIONS = {"parse": parse_file}
 
 
-class _Counted:
-    """Counts triples as they pass."""
+class _Counter:
+    """Counter of triples and their characters, with limits."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._arguments = arguments

@@ -1,7 +1,7 @@
-"""The process that evaluates one query on a copy of a graph: it reads the query, writes parts as lines of JSON, ends.
+"""Program that evaluates one query on a copy of a graph: reads the query, and writes parts as lines of JSON.
 
-A process, because nothing else can stop an evaluation, or keep it from taking all memory. It has no rights but to its
-copy of the graph.
+It is a process of its own because nothing else can stop an evaluation or limit its memory. It is confined to its copy
+of the graph.
 """
 
 import json
@@ -24,7 +24,7 @@ _BATCH: Final = 200
 
 def main(folder: str, rows: int, seconds: float, size_bytes: int) -> None:
     """Evaluates the query on standard input."""
-    # The service ends this process in time; should it be gone, the process ends by itself.
+    # For the case that the service, which ends this process in time, is gone.
     signal.alarm(int(seconds) + 2)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     confine(confinement(os.getppid(), own=[Path(folder)]))
@@ -72,7 +72,7 @@ def _lines(found: "QueryTriples") -> Iterator[str]:
 
 
 def _bounded(kind: str, items: Iterator[Any], most: int, size_bytes: int) -> Iterator[dict[str, Any]]:
-    """Batches until one of the bounds is met; the last says whether there was more."""
+    """Yields batches up to the limits; the last says whether there was more."""
     batch: list[Any] = []
     size = 0
     truncated = False
@@ -89,7 +89,7 @@ def _bounded(kind: str, items: Iterator[Any], most: int, size_bytes: int) -> Ite
 
 
 def _term(term: Any) -> dict[str, Any]:
-    """A term as the SPARQL 1.1 results in JSON have it."""
+    """Returns a term in the format of SPARQL 1.1 results in JSON."""
     from pyoxigraph import BlankNode, NamedNode, Triple
 
     match term:

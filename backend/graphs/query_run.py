@@ -1,4 +1,4 @@
-"""Runs a query in a process of its own and ends that process in time."""
+"""Runs a query in a process of its own, with a time limit."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from backend.graphs.graph import Bounds, GraphRefusedError, Part
 
 
 def run_query(copy: Path, text: str, bounds: Bounds) -> Iterator[Part]:
-    """Evaluates a query on the database in `copy`; on return, and when the iterator is closed, the process is gone.
+    """Evaluates a query on the database in `copy`; the process has ended when the iterator ends or is closed.
 
     Raises:
         GraphRefusedError: the query is not valid, takes too long or needs too much memory.
@@ -56,7 +56,7 @@ def _send(stdin: IO[bytes], text: str) -> None:
         with stdin:
             stdin.write(text.encode())
     except BrokenPipeError:
-        # It ended already; its exit code says why.
+        # The process has ended already; its exit code says why.
         pass
 
 

@@ -1,4 +1,4 @@
-"""Reads RDF files as triples; nothing is ever fetched from the network."""
+"""Parses RDF files to triples, without access to the network."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
@@ -12,9 +12,9 @@ _LARGEST_JSON_LD_BYTES: Final = 16 * 2**20
 
 
 def read_rdf(file: BinaryIO, ending: str, base_iri: str | None) -> "Iterator[Triple]":
-    """The triples of a file that ends with `.ttl`, `.nt`, `.nq`, `.trig` or `.jsonld`.
+    """Yields the triples of a file with the extension `.ttl`, `.nt`, `.nq`, `.trig` or `.jsonld`.
 
-    Names of graphs in it are left out. Blank nodes get labels that no other file has.
+    Names of graphs are dropped. Blank nodes get labels that are unique across files.
 
     Raises:
         GraphRefusedError: the file is malformed; the message says where.
@@ -22,10 +22,10 @@ def read_rdf(file: BinaryIO, ending: str, base_iri: str | None) -> "Iterator[Tri
     from pyoxigraph import RdfFormat, parse
 
     form = RdfFormat.from_extension(ending.removeprefix("."))
-    assert form is not None, "every ending of a manifest is known"
+    assert form is not None, "manifests allow known extensions only"
     try:
-        whole = cast("BinaryIO", _Bounded(file)) if form == RdfFormat.JSON_LD else file
-        for quad in parse(whole, form, base_iri=base_iri, rename_blank_nodes=True):
+        source = cast("BinaryIO", _BoundedFile(file)) if form == RdfFormat.JSON_LD else file
+        for quad in parse(source, form, base_iri=base_iri, rename_blank_nodes=True):
             yield quad.triple
     except (SyntaxError, ValueError, MemoryError) as error:
         reason = str(error)
@@ -34,8 +34,8 @@ def read_rdf(file: BinaryIO, ending: str, base_iri: str | None) -> "Iterator[Tri
         raise GraphRefusedError(reason) from error
 
 
-class _Bounded:
-    """A file of JSON-LD: the parser holds an object in memory until it ends, which may be the whole of the file."""
+class _BoundedFile:
+    """A file of JSON-LD with a limited size, because the parser holds whole objects in memory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""Makes triples of rows, CSV or JSON Lines, by a mapping. (docs/knowledge-graphs.md)."""
+"""Converts rows, of CSV or JSON Lines, to triples by a mapping. (docs/knowledge-graphs.md)."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ _RDF_TYPE: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 _DATATYPES: Final[Mapping[type, str]] = {bool: f"{_XSD}boolean", int: f"{_XSD}integer", float: f"{_XSD}double"}
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]+)\}")
-# Bytes of a line of JSON, characters of all lines of a row of CSV.
+# Bytes of a line of JSON, or characters of all lines of a row of CSV.
 _LONGEST_ROW: Final = 4 * 2**20
 _TOO_LONG: Final = "it is longer than 4 MiB"
 
@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 
 def read_rows(file: BinaryIO, ending: str, mapping: Mapping[str, Any]) -> "Iterator[Triple]":
-    """The triples of a file that ends with `.csv` or `.jsonl`; an empty cell and a null make none.
+    """Yields the triples of a file with the extension `.csv` or `.jsonl`; empty cells and nulls give none.
 
     Raises:
         GraphRefusedError: the file is malformed or does not fit the mapping; the message says in which row.
@@ -43,13 +43,13 @@ def read_rows(file: BinaryIO, ending: str, mapping: Mapping[str, Any]) -> "Itera
 
 def _csv(file: BinaryIO, mapping: Mapping[str, Any]) -> Iterator[Row]:
     text = io.TextIOWrapper(file, "utf-8-sig", newline="")
-    taken = 0
+    row_characters = 0
 
     def lines() -> Iterator[str]:
-        nonlocal taken
-        while line := text.readline(_LONGEST_ROW + 1 - taken):
-            taken += len(line)
-            if taken > _LONGEST_ROW:
+        nonlocal row_characters
+        while line := text.readline(_LONGEST_ROW + 1 - row_characters):
+            row_characters += len(line)
+            if row_characters > _LONGEST_ROW:
                 raise ValueError(_TOO_LONG)
             yield line
 
@@ -62,7 +62,7 @@ def _csv(file: BinaryIO, mapping: Mapping[str, Any]) -> Iterator[Row]:
         if None in row:
             raise ValueError("the row has more cells than the header")
         yield {name: value for name, value in row.items() if value}
-        taken = 0
+        row_characters = 0
 
 
 def _json_lines(file: BinaryIO) -> Iterator[Row]:
@@ -99,24 +99,24 @@ def _object(name: str, value: Any, column: Mapping[str, Any], row: Row) -> "Lite
     from pyoxigraph import Literal, NamedNode
 
     if column["iri"] is not None:
-        # A list gives one triple a member, so the template sees the member.
+        # Each member of a list gives a triple, so the template gets the member.
         return _iri(column["iri"], {**row, name: value})
     datatype = column["datatype"] or _DATATYPES.get(type(value))
     return Literal(_text(name, value), datatype=NamedNode(datatype) if datatype else None)
 
 
 def _iri(template: str, row: Row) -> "NamedNode":
-    """The template with its placeholders filled in; one that is a placeholder alone takes an IRI as it stands."""
+    """Fills the placeholders of a template; in one that is a single placeholder, the value is the IRI, unquoted."""
     from pyoxigraph import NamedNode
 
-    whole = _PLACEHOLDER.fullmatch(template) is not None
+    single = _PLACEHOLDER.fullmatch(template) is not None
 
     def fill(match: re.Match[str]) -> str:
         name = match[1]
         value = _text(name, row[name]) if name in row else ""
         if not value:
             raise ValueError(f"column '{name}' is empty, which the template {template} needs")
-        return value if whole else quote(value, safe="")
+        return value if single else quote(value, safe="")
 
     return NamedNode(_PLACEHOLDER.sub(fill, template))
 

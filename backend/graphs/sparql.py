@@ -1,4 +1,4 @@
-"""A knowledge graph behind a SPARQL 1.1 endpoint, spoken to over HTTP."""
+"""Knowledge graph behind a SPARQL 1.1 endpoint."""
 
 import base64
 import contextlib
@@ -22,13 +22,13 @@ _UPDATE_SECONDS: Final = 300.0
 _CONNECT_SECONDS: Final = 10.0
 _READ_BYTES: Final = 64 * 1024
 _LONGEST_REASON: Final = 300
-# Whoever runs the endpoint may put these right without a change of ours.
+# Statuses that the operator of the endpoint can correct, so that the same request succeeds later.
 _MAY_PASS: Final = frozenset({401, 403, 404, 408, 425, 429})
 _ANSWERS: Final = "application/sparql-results+json, application/n-triples;q=0.9"
 
 
 class SparqlGraph:
-    """The graph that `definition`, the manifest of the knowledge graph, points to."""
+    """Client of the endpoint that `definition`, the manifest of a knowledge graph, names."""
 
     def __init__(self, definition: Mapping[str, Any], secrets: Secrets) -> None:
         self._definition = definition
@@ -60,17 +60,17 @@ class SparqlGraph:
         self._update(io.BytesIO(f"DROP SILENT GRAPH <{name}>".encode()))
 
     def forget_removed(self) -> None:
-        """What the endpoint does with what was removed is its own affair."""
+        """Does nothing, because SPARQL has no request for it; see `Graph`."""
 
     def query(self, text: str, bounds: Bounds) -> Iterator[Part]:
-        """Passes the query on; see `Graph`."""
+        """Sends the query to the endpoint; see `Graph`."""
         headers = {"Accept": _ANSWERS, "Content-Type": "application/sparql-query"}
         url = self._definition["endpoint_url"]
         media_type, body, cut = self._post(url, io.BytesIO(text.encode()), headers, bounds.seconds, bounds.size_bytes)
         if media_type == "application/n-triples":
             yield Part(form="construct")
             lines = [line for line in body.decode(errors="replace").split("\n") if line.strip()]
-            # A cut answer ends amid a line.
+            # A cut answer may end inside a line.
             lines = lines[:-1] if cut else lines
             yield Part(triples=lines[: bounds.rows], truncated=cut or len(lines) > bounds.rows)
             return
@@ -97,7 +97,7 @@ class SparqlGraph:
     def _post(
         self, url: str, text: IO[bytes], headers: dict[str, str], seconds: float, most: int
     ) -> tuple[str, bytes, bool]:
-        """Media type and body of the answer, the body cut at `most` bytes; redirections are not followed."""
+        """Returns media type, body up to `most` bytes, and whether it was cut; does not follow redirections."""
         headers |= self._authorization() | {"Content-Length": str(text.seek(0, io.SEEK_END))}
         text.seek(0)
         parts = urlsplit(url)
@@ -153,15 +153,15 @@ class SparqlGraph:
 
 
 def _refuse(status: int, body: bytes) -> None:
-    said = " ".join(body.decode(errors="replace").split())[:_LONGEST_REASON]
-    reason = f"the endpoint answered {status}" + (f": {said}" if said else "")
+    details = " ".join(body.decode(errors="replace").split())[:_LONGEST_REASON]
+    reason = f"the endpoint answered {status}" + (f": {details}" if details else "")
     if status in _MAY_PASS or status not in range(400, 500):
         raise GraphUnavailableError(reason)
     raise GraphRefusedError(reason)
 
 
 def _results(answer: Any, most: int) -> Iterator[Part]:
-    """Parts of SPARQL 1.1 results in JSON."""
+    """Yields parts of SPARQL 1.1 results in JSON."""
     if "boolean" in answer:
         yield Part(form="ask", boolean=bool(answer["boolean"]))
         return

@@ -1,7 +1,7 @@
-"""Triples as lines of JSON arrays, for what a confined process hands to the service.
+"""Encoding of triples as lines of JSON arrays, which confined processes send to the service.
 
-An IRI is text, a blank node a list of one text, a literal one of two (value, datatype) or four (and language and
-direction), and a nested triple a list of three terms in an object. Loads pyoxigraph: imported where it is used.
+An IRI is a string; a blank node a list of one string; a literal a list of two (value, datatype) or four (also language
+and direction); a nested triple a list of three terms in an object. Importing this loads pyoxigraph, which is slow.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,10 +13,10 @@ from pyoxigraph import BaseDirection, BlankNode, Literal, NamedNode, Triple
 from backend.graphs.graph import GraphRefusedError, Statement
 
 DEEPEST_TRIPLE: Final = 16
-"""How deep triples may be nested in one another."""
+"""Deepest nesting of triples in triples."""
 
 _BATCH_BYTES: Final = 256 * 1024
-# A batch and one triple more; a parser holds at most 16 MiB of a term, and JSON may take six bytes for each.
+# A batch and one more triple: parsers allow 16 MiB for a term, and JSON may take six bytes for each byte.
 _LONGEST_LINE: Final = 128 * 2**20
 
 
@@ -41,7 +41,7 @@ def write_triples(file: IO[bytes], triples: Iterable[Triple | Statement]) -> Non
 
 
 def read_triples(file: IO[bytes]) -> Iterator[Statement]:
-    """The triples of untrusted lines; each term is built by a constructor that checks it.
+    """Yields the triples of untrusted lines; the constructor of each term validates it.
 
     Raises:
         GraphRefusedError: the lines are something else.

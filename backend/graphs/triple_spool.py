@@ -1,4 +1,4 @@
-"""Triples on disk, between the confined process that parses files and the graph that takes them."""
+"""Temporary file of triples, from the confined process that parses them to the graph."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class TripleSpool:
-    """A file below `folder` without a name, which goes with the process; see `backend.graphs.triple_json`."""
+    """Unnamed file in `folder`, in the encoding of `backend.graphs.triple_json`; removed when closed."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -28,21 +28,21 @@ class TripleSpool:
 
     @property
     def descriptor(self) -> int:
-        """The open file; whoever writes to it appends."""
+        """The file descriptor; writes to it append."""
         return self._file.fileno()
 
     @property
     def size_bytes(self) -> int:
-        """How much was written."""
+        """Bytes written so far."""
         return os.fstat(self.descriptor).st_size
 
     def truncate(self, size_bytes: int) -> None:
-        """Drops what was written after so many bytes."""
+        """Drops all but the first bytes."""
         os.ftruncate(self.descriptor, size_bytes)
         os.lseek(self.descriptor, size_bytes, os.SEEK_SET)
 
     def copied(self, change: "Callable[[Iterator[Statement]], Iterable[Triple | Statement]]") -> "TripleSpool":
-        """Another spool, with what `change` makes of these triples."""
+        """Returns a new spool with these triples, changed by `change`."""
         copy = TripleSpool(self._folder)
         try:
             copy._write(change(self.read()))
@@ -52,11 +52,11 @@ class TripleSpool:
         return copy
 
     def close(self) -> None:
-        """Gives its space back."""
+        """Closes and so removes the file."""
         self._file.close()
 
     def read(self) -> Iterator[Statement]:
-        """All triples, from the first. Raises GraphRefusedError as `read_triples`."""
+        """Returns all triples, from the first; raises GraphRefusedError as `read_triples`."""
         from backend.graphs.triple_json import read_triples
 
         self._file.seek(0)

@@ -1,6 +1,6 @@
-"""Models that agents call, and whatever else asks one: by name, with a key that is a named secret. (DESIGN.md, 7).
+"""Creates clients of language models by name, with a key that is a named secret. (DESIGN.md, 7).
 
-The library behind it takes seconds to import, so it is imported when the first model is made.
+pydantic-ai takes seconds to import, so it is imported when the first model is created.
 """
 
 import inspect
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 NOT_CONFIGURED: Final = "ModelNotConfigured"
 SECRET_UNAVAILABLE: Final = "SecretUnavailable"  # noqa: S105 - the name of a cause
 
-# Else the library would look for the address in the process's environment.
+# Without an address the library would read one from the environment of the process.
 _ADDRESSES: Final = dict.fromkeys(("openai", "openai-chat", "openai-responses"), "https://api.openai.com/v1")
-# Servers that want no key still get a header; with none the library would look in the process's environment.
+# Sent to servers that need no key; without a key the library would read one from the environment of the process.
 _NO_KEY: Final = "no-key"
 
 
 class ModelUnusableError(Exception):
-    """A model that cannot be called as it is declared; `type` names the cause, the text is for the caller."""
+    """A model cannot be called as it is declared; `type` names the cause, the text is for the caller."""
 
     def __init__(self, type: str, message: str) -> None:  # noqa: A002 - the step error's field
-        # Both, for it may be told by one process to another.
+        # Both are arguments, so that the error can be pickled.
         super().__init__(type, message)
         self.type = type
 
@@ -41,20 +41,21 @@ class ModelUnusableError(Exception):
 class ConfiguredModel:
     """A model ready to be called inside `async with model`, which closes its connections.
 
-    Its requests need the setting `max_retries=0`: the library would try again behind the caller's clock.
+    Its requests need the setting `max_retries=0`, because the library's own retries would not end with the caller's
+    timeout.
     """
 
     model: "Model"
     key: str = field(repr=False)
 
     def without_key(self, text: str) -> str:
-        """Text of the provider's, which may quote the key back, without it."""
+        """Returns text of the provider, which may quote the key, without the key."""
         return without_key(text, self.key)
 
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """Makes models; `providers` are the deployment's defaults by provider."""
+    """Factory of models; `providers` are the deployment's defaults by provider."""
 
     secrets: Secrets
     providers: Mapping[str, ModelProvider]
@@ -65,7 +66,7 @@ class Models:
         return frozenset(name for name, given in self.providers.items() if given.api_key or given.base_url)
 
     def make(self, name: str, *, api_key: str | None = None, base_url: str | None = None) -> ConfiguredModel:
-        """The model `provider:model`; blocks for seconds at the first time, so call it beside the loop.
+        """Creates the model `provider:model`; the first call blocks for seconds, so it needs a thread of its own.
 
         `api_key` is the name of a secret. The deployment's own key is not sent to a `base_url` that it did not choose.
 
@@ -90,7 +91,7 @@ class Models:
             key = self.secrets.get(secret)
         except SecretError as error:
             raise ModelUnusableError(SECRET_UNAVAILABLE, str(error)) from None
-        # It becomes a header; what fails to would be told of by its content.
+        # It is sent as a header; the error of an invalid header would quote it.
         if not key.isascii() or not key.isprintable() or " " in key:
             raise ModelUnusableError(SECRET_UNAVAILABLE, f"the secret '{secret}' holds something other than a key")
         return key

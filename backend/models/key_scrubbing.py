@@ -1,4 +1,4 @@
-"""Takes a key out of text that quotes it back: whole or in part, spelt in the ways that servers and libraries have."""
+"""Removes a key from text that quotes it, completely or in part, in the encodings that servers and libraries use."""
 
 import base64
 import string
@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import quote
 
 SHORTEST_PART: Final = 8
-"""Characters that give a part of a key away; fewer may be words."""
+"""Characters of the shortest part of a key that is removed; shorter ones may be words."""
 
 SCRUBBED: Final = "[secret]"
 
@@ -15,7 +15,7 @@ _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def without_key(text: str, key: str) -> str:
-    """The text with every long part of the key hidden, whatever its case and the blanks between."""
+    """Returns the text with every part of the key from SHORTEST_PART on replaced, in any case and with any blanks."""
     parts = {part for form in _forms(key) for part in _parts(form.translate(_LOWER))}
     places = [place for place, character in enumerate(text) if not character.isspace()]
     plain = "".join(text[place] for place in places).translate(_LOWER)
@@ -29,7 +29,7 @@ def without_key(text: str, key: str) -> str:
 
 
 def _forms(key: str) -> Iterator[str]:
-    """How the key may be spelt: as it is, in an address, and in base64 after any number of other bytes."""
+    """Yields the encodings of the key: plain, in an address, and in base64 after any number of other bytes."""
     yield key
     yield quote(key, safe="")
     for before in range(3):
@@ -45,10 +45,10 @@ def _parts(form: str) -> Iterator[str]:
 
 
 def _hidden(text: str, found: Iterable[tuple[int, int]]) -> str:
-    told: list[str] = []
+    parts: list[str] = []
     end = 0
     for first, last in found:
-        if first > end or not told:
-            told += (text[end:first], SCRUBBED)
+        if first > end or not parts:
+            parts += (text[end:first], SCRUBBED)
         end = max(end, last)
-    return "".join((*told, text[end:]))
+    return "".join((*parts, text[end:]))

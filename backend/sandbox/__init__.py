@@ -1,7 +1,6 @@
-"""Runs one step's code apart from the host and from every other step (DESIGN.md §6 and §7).
+"""Isolates the code of a step from the host and from every other step (DESIGN.md §6 and §7).
 
-`choose_sandbox` picks a layer at start-up; `Sandbox.start` gives a started process that waits for its
-one request.
+`choose_sandbox` selects a layer at start-up; `Sandbox.start` returns a process that waits for the request of a step.
 """
 
 from backend.sandbox.choose import choose_sandbox

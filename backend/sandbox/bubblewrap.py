@@ -1,4 +1,4 @@
-"""The strongest layer: bubblewrap gives each step namespaces and a root of its own."""
+"""The strongest layer: bubblewrap runs each step in its own namespaces and root folder."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ HOST_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
 NETWORKS: Final[tuple[Network, ...]] = ("none", "full")
 
 NAMESPACES: Final = ("--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
-# Root keeps all capabilities unless told otherwise; with these it becomes another user and so loses them.
+# Root needs these to change to another user, by which it loses them; it would keep all capabilities by default.
 CAPABILITIES: Final = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 OWN_USER: Final = ("--cap-drop", "ALL", *(word for name in CAPABILITIES for word in ("--cap-add", name)))
 BECOME: Final = ("/usr/bin/setpriv", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
@@ -36,9 +36,9 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 class Bubblewrap(Layer):
-    """Namespaces of its own for everything, an empty root, and one tmpfs for all that a step writes.
+    """Layer with new namespaces of every kind, an empty root, and one tmpfs for all files that a step writes.
 
-    Run by root, each step gets a user of its own on the machine, and with that a bound on its processes; else it gets a
+    Under root each step runs as its own user of the machine, whose processes the kernel limits. Otherwise it runs in a
     user namespace, in which the kernel counts them.
     """
 
@@ -52,7 +52,7 @@ class Bubblewrap(Layer):
         self._filters: dict[Network, int] = {
             choice: memory_file("filter", seccomp.namespace_filter(choice)) for choice in NETWORKS
         }
-        # First to be killed where the machine itself runs out of memory.
+        # So that the kernel kills steps first when the machine runs out of memory.
         choom = shutil.which("choom")
         self._wrapper = [choom, "-n", "1000", "--"] if choom else []
         self._users = Users()
@@ -61,7 +61,7 @@ class Bubblewrap(Layer):
         self._user = self._ways[0]
 
     def make_readable(self, readable: Readable) -> None:
-        """Open the folders to all users, where each step has its own."""
+        """Makes the folders readable for all users, if steps have users of their own."""
         if self._user is OWN_USER:
             for folder in (*([readable.inputs] if readable.inputs else ()), *readable.files.values()):
                 open_to_readers(folder)
@@ -71,12 +71,12 @@ class Bubblewrap(Layer):
         command: Sequence[str],
         limits: Limits,
         readable: Readable,
-        fds: Sequence[int],  # noqa: ARG002 - bubblewrap hands on whatever is open
+        fds: Sequence[int],  # noqa: ARG002 - bubblewrap passes all open descriptors on
         link: int,
     ) -> Launch:
-        """Wrap `command`; every writable path lies in one tmpfs of `workspace_mb`, also /tmp and /dev/shm."""
+        """Wraps `command`; every writable path, /tmp and /dev/shm too, is in one tmpfs of `workspace_mb`."""
         with ExitStack() as undo:
-            # Its own offset: each step's bubblewrap reads the filter from the beginning.
+            # Opened again for its own offset: each bubblewrap reads the filter from the beginning.
             filter_fd = os.open(f"/proc/self/fd/{self._filters[limits.network]}", os.O_RDONLY)
             undo.callback(os.close, filter_fd)
             user = self._users.take() if self._user is OWN_USER else None
@@ -89,12 +89,12 @@ class Bubblewrap(Layer):
         else:
             for host, path in network.readable_files():
                 argv += ["--ro-bind", str(host), path]
-        argv += ["--dir", LAYOUT.inputs] if readable.inputs is None else _bound(readable.inputs, LAYOUT.inputs)
+        argv += ["--dir", LAYOUT.inputs] if readable.inputs is None else _read_only(readable.inputs, LAYOUT.inputs)
         argv += ["--size", str(limits.workspace_bytes), "--perms", "0777", "--tmpfs", "/step"]
         for folder in (LAYOUT.workspace, LAYOUT.outputs, LAYOUT.files, LAYOUT.temporary, "/step/shm"):
             argv += ["--perms", "0777", "--dir", folder]
         for step, files in readable.files.items():
-            argv += _bound(files, f"{LAYOUT.files}/{step}")
+            argv += _read_only(files, f"{LAYOUT.files}/{step}")
         argv += ["--symlink", LAYOUT.temporary, "/tmp", "--symlink", "/step/shm", "/dev/shm"]  # noqa: S108 - inside the sandbox
         argv += ["--remount-ro", "/", "--chdir", LAYOUT.workspace, "--"]
         if user is not None:
@@ -109,7 +109,7 @@ class Bubblewrap(Layer):
         )
 
     def check(self) -> None:
-        """Run the interpreter in the sandbox, in the strongest of the ways to get a user that works."""
+        """Runs the interpreter in the sandbox, and selects the strongest user separation that works."""
         reason: str | None = None
         for way in self._ways:
             self._user = way
@@ -119,13 +119,13 @@ class Bubblewrap(Layer):
         raise SandboxUnavailableError(f"bubblewrap does not work here: {reason}")
 
 
-def _bound(folder: Path, place: str) -> list[str]:
+def _read_only(folder: Path, place: str) -> list[str]:
     return ["--ro-bind", str(folder), place]
 
 
 def _host_view(python: Path) -> list[str]:
     argv: list[str] = []
-    # bubblewrap would give these the mode of what is bound below them.
+    # Created here, because bubblewrap would create them with the mode of the path that is bound below.
     bound = [python, *interpreter.readable_folders(), *map(Path, (*HOST_FILES, *DEVICES))]
     bound += [Path(path) for _, path in network.readable_files()]
     for parent in sorted({parent for path in bound for parent in path.parents}):
@@ -143,8 +143,8 @@ def _host_view(python: Path) -> list[str]:
             argv += ["--ro-bind", str(alias), str(alias)]
     for file in HOST_FILES:
         argv += ["--ro-bind-try", file, file]
-    # Read-only, because the kernel's settings under /proc/sys belong to the host: a service that runs as root owns
-    # them, and so does its step, even without a capability.
+    # Read-only, because the kernel's settings in /proc/sys belong to the host and are owned by root, which a step may
+    # be, even without capabilities.
     argv += ["--proc", "/proc", "--remount-ro", "/proc"]
     for device in DEVICES:
         argv += ["--dev-bind", device, device]

@@ -1,4 +1,4 @@
-"""Chooses the layer that keeps steps apart on this machine."""
+"""Selects the layer that isolates steps on this machine."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,15 +10,17 @@ from backend.sandbox.unconfined import Unconfined
 
 LAYERS: Mapping[str, Callable[[], Layer]] = {"bwrap": Bubblewrap, "landlock": Landlock, "none": Unconfined}
 AUTOMATIC = ("bwrap", "landlock")
-"""What `auto` tries, in this order; never `none`, which only an operator can choose."""
+"""Layers that `auto` tries, in this order; `none` must be chosen by an operator."""
 WARM = 2
 
 
 def choose_sandbox(setting: str, *, warm: int = WARM) -> Sandbox:
-    """The sandbox for the setting `auto`, `bwrap`, `landlock` or `none`, after it was seen to work here.
+    """Returns the sandbox for the setting `auto`, `bwrap`, `landlock` or `none`, after a check that it works.
 
-    `warm` sandboxes are kept started for each of the environments used last. Raises SandboxUnavailableError where the
-    asked layer, or for `auto` every isolating one, does not work: then no step may run.
+    `warm` sandboxes are kept started for each of the environments used last.
+
+    Raises:
+        SandboxUnavailableError: the layer, or for `auto` every isolating one, does not work; then no step may run.
     """
     if setting != "auto" and setting not in LAYERS:
         raise SandboxUnavailableError(f"runtime.sandbox must be one of auto, {', '.join(LAYERS)}, not {setting!r}")

@@ -1,8 +1,8 @@
-"""Holds one command by Landlock and a filter of system calls, and outlives it: standard library only, run as a program.
+"""Program that runs a command under Landlock and a filter of system calls; uses the standard library alone.
 
-It is called with a JSON object and the command. The first process stays outside as the guard: everything that the
-command starts and leaves behind becomes its child, and when the command exits, the worker says so on the link or the
-worker dies, it kills all of them. The second process gives up its rights and becomes the command.
+Its arguments are options as JSON and the command. The first process is the guard, which is not confined: orphans of the
+command become its children, and it kills all of them when the command exits, when the worker asks for it on the link,
+or when the worker dies. The second process drops its rights and executes the command.
 """
 
 import json
@@ -27,6 +27,7 @@ from backend.confined.restrictions import (
 
 
 def _become(command: list[str], options: dict[str, Any], guard: int) -> NoReturn:
+    """Drops the rights of this process, and executes the command in it."""
     os.setsid()
     for number in (signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
@@ -38,15 +39,16 @@ def _become(command: list[str], options: dict[str, Any], guard: int) -> NoReturn
     prctl(SET_NO_NEW_PRIVS, 1)
     restrict_files(options["paths"], options["abi"], network=options["network"] == "full")
     drop_rights(options["user"])
-    # Only now: a change of user forgets it.
+    # Set after the change of user, which resets it.
     prctl(SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guard:
         os._exit(1)
     filter_calls(bytes.fromhex(options["filter"]))
-    os.execv(command[0], command)  # noqa: S606 - the very point
+    os.execv(command[0], command)  # noqa: S606 - the purpose of this program
 
 
 def _descendants() -> Iterator[int]:
+    """Yields the ids of all processes below this one."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib takes a third of the start
         if name.isdecimal():
@@ -63,7 +65,7 @@ def _descendants() -> Iterator[int]:
 
 
 def _reap(command: int) -> int | None:
-    """Reap whatever has died; the status of the command's process if it is among them. No child: ChildProcessError."""
+    """Reaps dead children; returns the command's status if it is one. Raises ChildProcessError if there is none."""
     while True:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
@@ -72,24 +74,24 @@ def _reap(command: int) -> int | None:
             return status
 
 
-def _guard(command: int, link: int, woken: int) -> int | None:
-    """Wait for the end of the command and give its exit status; None when the worker wants it no more."""
+def _guard(command: int, link: int, wakeups: int) -> int | None:
+    """Waits for the end of the command and returns its exit status; None if the worker ends it first."""
     import select
 
     waiting = select.poll()
     waiting.register(link, select.POLLIN)
-    waiting.register(woken, select.POLLIN)
+    waiting.register(wakeups, select.POLLIN)
     status = None
     asked = False
     while status is None and not asked:
         for fd, _ in waiting.poll():
-            asked = asked or fd == link or signal.SIGTERM in os.read(woken, 512)
+            asked = asked or fd == link or signal.SIGTERM in os.read(wakeups, 512)
         status = _reap(command)
     return None if status is None else os.waitstatus_to_exitcode(status)
 
 
 def _end_all() -> None:
-    # Who has left its parents behind is a child of this process by now, or will be in a later round.
+    """Kills and reaps all descendants; orphans become children of this process, at the latest in a later round."""
     while True:
         for pid in _descendants():
             try:
@@ -104,7 +106,7 @@ def _end_all() -> None:
 
 
 def main(options: dict[str, Any], command: list[str]) -> NoReturn:
-    """Start the command and stay until it and all that it started are dead."""
+    """Runs the command, and returns once it and all processes that it started are dead."""
     read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGCHLD):
@@ -116,7 +118,7 @@ def main(options: dict[str, Any], command: list[str]) -> NoReturn:
     if child == 0:
         try:
             _become(command, options, guard)
-        except BaseException as error:  # noqa: BLE001 - nothing of the guard's may run here
+        except BaseException as error:  # noqa: BLE001 - the code of the guard must not run in this process
             os.write(2, f"the step could not be confined: {error}\n".encode())
             os._exit(126)
     link = options["link"]
@@ -128,16 +130,16 @@ def main(options: dict[str, Any], command: list[str]) -> NoReturn:
         _end_all()
         if status is None:
             if _worker_died(link):
-                os.execv("/bin/rm", ["rm", "-rf", "--", options["scratch"]])  # noqa: S606 - nothing else is left to do
+                os.execv("/bin/rm", ["rm", "-rf", "--", options["scratch"]])  # noqa: S606 - the last act of this process
             status = 0
-        # A signal is told as a shell does.
+        # Signals are encoded as shells do.
         os._exit(128 - status if status < 0 else status)
 
 
 def _worker_died(link: int) -> bool:
     import select
 
-    # The thread that started this process ends a little before the worker's files are closed.
+    # SIGTERM comes when the thread that started this process ends, a little before the worker's files are closed.
     readable, _, _ = select.select([link], [], [], 1)
     return bool(readable) and not os.read(link, 1)
 

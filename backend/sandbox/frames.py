@@ -1,4 +1,4 @@
-"""Reads the frames that a step sends, as hostile."""
+"""Reads the frames of a step, as untrusted data."""
 
 import asyncio
 import socket
@@ -10,18 +10,18 @@ _READ_BYTES = 256 * 1024
 
 
 class EndOfStepError(Exception):
-    """The step closed its socket, mostly by dying, before it was done."""
+    """The step closed its socket before its result, mostly by dying."""
 
 
 class HostileFrameError(Exception):
-    """The step sent what the runner never sends."""
+    """The step sent a frame that the runner never sends."""
 
 
 class Frames:
-    """The worker's side of a step's socket: reads frames and believes nothing about them.
+    """The worker's end of a step's socket.
 
-    Who calls bounds the time; every length is checked before a byte of the payload is read. Each frame and each read
-    takes a turn of the loop, so that a step that never stops sending holds nobody up.
+    Every length is checked before the payload is read; the caller bounds the time. Each frame and each read yields to
+    the event loop, so that a step that sends without pause does not block it.
     """
 
     def __init__(self, channel: socket.socket) -> None:
@@ -30,14 +30,14 @@ class Frames:
         self._received = bytearray()
 
     async def send_request(self, payload: bytes) -> None:
-        """Send the one request of the step."""
+        """Sends the one request of the step."""
         try:
             await self._loop.sock_sendall(self._channel, REQUEST.to_bytes() + len(payload).to_bytes(4, "big") + payload)
         except ConnectionError as error:
             raise EndOfStepError from error
 
     async def next(self, most: Mapping[int, int]) -> tuple[int, bytes]:
-        """The next frame as (kind, payload); `most` holds the kinds allowed now and the most bytes of each."""
+        """Returns the next frame as (kind, payload); `most` has the largest payload of each kind allowed now."""
         await asyncio.sleep(0)
         kind, *size = await self._exactly(HEADER_BYTES)
         length = int.from_bytes(size, "big")
@@ -48,7 +48,7 @@ class Frames:
         return kind, await self._exactly(length)
 
     async def fill(self, block: memoryview) -> None:
-        """Read as many bytes as the block has room for."""
+        """Reads as many bytes as the block has room for."""
         early = self._received[: len(block)]
         del self._received[: len(block)]
         filled = len(early)
@@ -57,7 +57,7 @@ class Frames:
             filled += await self._receive_into(block[filled:])
 
     async def _exactly(self, count: int) -> bytes:
-        # Grows with what arrives: a length alone reserves no memory.
+        # The buffer grows with the data received: an announced length reserves no memory.
         while len(self._received) < count:
             try:
                 part = await self._loop.sock_recv(self._channel, _READ_BYTES)

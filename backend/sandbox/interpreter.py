@@ -1,4 +1,4 @@
-"""The interpreter that runs steps, and which of the host's files it needs."""
+"""Interpreter of steps, and the files of the host that it needs."""
 
 import sys
 from pathlib import Path
@@ -7,11 +7,11 @@ from backend.sandbox.layer import SandboxUnavailableError
 
 BASE = Path(sys.base_prefix).resolve()
 FLAGS = ("-I", "-S", "-X", "utf8")
-"""Isolated, without site packages, UTF-8 whatever the locale."""
+"""Isolated, without site packages, and UTF-8 in every locale."""
 
 
 def executable() -> Path:
-    """The interpreter below the service's virtual environment: that one's own packages are not in its reach."""
+    """Returns the interpreter outside of the service's virtual environment, whose packages it cannot import."""
     path = BASE / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     if not path.exists():
         raise SandboxUnavailableError(f"there is no interpreter at {path}")
@@ -19,7 +19,7 @@ def executable() -> Path:
 
 
 def readable_folders() -> list[Path]:
-    """What a step may read of the host: programs, shared libraries, time zones, the interpreter and its library."""
+    """Returns the folders of the host that a step may read: programs, libraries, time zones and the interpreter."""
     folders = [Path("/usr") / name for name in ("bin", "lib", "lib32", "lib64", "libx32", "share/zoneinfo")]
     if Path("/usr") != BASE:
         folders += [BASE / name for name in ("lib", "lib64")]
@@ -27,7 +27,7 @@ def readable_folders() -> list[Path]:
 
 
 def hidden_folders() -> list[Path]:
-    """Packages installed beside the standard library: they are the service's or the host's, not the step's."""
+    """Returns the folders of installed packages, which belong to the service or the host and not to the step."""
     return [
         packages
         for folder in readable_folders()

@@ -1,4 +1,4 @@
-"""The layer for machines without namespaces: Landlock rules on files, and a filter of system calls."""
+"""Layer for machines without namespaces: Landlock rules for files, and a filter of system calls."""
 
 import json
 import os
@@ -17,17 +17,17 @@ from backend.sandbox.program import compiled
 from backend.sandbox.users import DAC_READ_SEARCH, Users, can_become_others
 
 OLDEST_ABI: Final = 3
-"""Linux 6.2: before it Landlock let a file be truncated that may only be read."""
+"""Of Linux 6.2; earlier versions do not keep a file that may only be read from being truncated."""
 NEWEST_ABI: Final = 6
-"""Linux 6.12: signals of a step reach its own processes only."""
+"""Of Linux 6.12; it restricts the signals of a step to its own processes."""
 
 
 class Landlock(Layer):
-    """Rules on files and a filter of system calls, for machines on which no namespaces can be made.
+    """Layer of rules for files and a filter of system calls, for machines without namespaces.
 
-    The step sees the names of the host's files, and of them can open only what it needs. What it writes lies in a
-    folder of the host, whose size the worker watches. Run by root with the capability to read all files, each step gets
-    a user of its own; else it runs as the service's user.
+    The step sees the names of the host's files, but can open only those that it needs. It writes to a folder of the
+    host, whose size the worker checks. Under root with the capability to read all files each step runs as its own
+    user; otherwise as the user of the service.
     """
 
     name = "landlock"
@@ -47,7 +47,7 @@ class Landlock(Layer):
     def launch(
         self, command: Sequence[str], limits: Limits, readable: Readable, fds: Sequence[int], link: int
     ) -> Launch:
-        """Wrap `command`, with one folder for all that it writes."""
+        """Wraps `command`, with one folder for all files that it writes."""
         users = self._users
         with ExitStack() as undo:
             program = os.dup(self._program)
@@ -86,7 +86,7 @@ class Landlock(Layer):
         )
 
     def check(self) -> None:
-        """Run the interpreter, and see that a file of the host cannot be opened."""
+        """Runs the interpreter, and checks that it cannot open a file of the host."""
         script = "try: open('/proc/self/status')\nexcept PermissionError: pass\nelse: raise SystemExit('it opens all')"
         reason = try_out(self, [self._python, *interpreter.FLAGS, "-c", script])
         if reason is not None:
@@ -94,7 +94,7 @@ class Landlock(Layer):
 
 
 def _host_paths() -> dict[str, list[str]]:
-    """Paths of the host that every step may use, by what it may do with them (restrictions.RIGHTS)."""
+    """Returns the paths of the host that every step may use, by rights (`restrictions.RIGHTS`)."""
     hidden = set(interpreter.hidden_folders())
     listed: set[Path] = set()
     run = {path for folder in interpreter.readable_folders() for path in _around(folder, hidden, listed)}
@@ -108,9 +108,9 @@ def _host_paths() -> dict[str, list[str]]:
 
 
 def _around(folder: Path, hidden: set[Path], listed: set[Path]) -> Iterator[Path]:
-    """The parts of a folder that lie beside the hidden ones: what Landlock has allowed below a path, it cannot refuse.
+    """Yields the parts of a folder that hold no hidden one, for Landlock cannot exclude what is below an allowed path.
 
-    `listed` gets the folders in between: the interpreter finds no module in a folder that it cannot list.
+    Adds the folders above them to `listed`, because the interpreter finds no module in a folder that it cannot list.
     """
     if folder in hidden:
         return

@@ -1,4 +1,4 @@
-"""What a layer is, and what layers share: launches and step folders."""
+"""Base class of layers, with the launches and folders of steps that they share."""
 
 import contextlib
 import os
@@ -20,12 +20,12 @@ CHECK_LIMITS = Limits(memory_mb=256, timeout_seconds=CHECK_SECONDS, workspace_mb
 
 
 class SandboxUnavailableError(Exception):
-    """The sandbox that the settings ask for does not work on this machine."""
+    """The sandbox of the settings does not work on this machine."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the step finds its folders, as paths inside the sandbox."""
+    """Paths of the step's folders inside the sandbox."""
 
     workspace: str
     outputs: str
@@ -34,7 +34,7 @@ class Layout:
     temporary: str
 
     def environment(self) -> dict[str, str]:
-        """The whole environment of the step: nothing of the service's own is passed on."""
+        """Returns all environment variables of the step; it inherits none of the service."""
         return {
             "PATH": "/usr/bin:/bin",
             "LANG": "C.UTF-8",
@@ -46,7 +46,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Readable:
-    """Folders of the host that a step may read and not write: the run's inputs, and files of other steps by step."""
+    """Folders of the host that a step may only read: the inputs of the run, and the files of other steps by step."""
 
     inputs: Path | None = None
     files: Mapping[str, Path] = field(default_factory=dict)
@@ -57,27 +57,27 @@ class Readable:
 
 @dataclass(frozen=True)
 class Launch:
-    """A command ready to be started, and what it will see."""
+    """A command ready to be started, with its environment and resources."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
     layout: Layout
     processes: int | None = None
-    """The most processes and threads of the step, where the kernel can count the step's own; else no such bound."""
+    """Largest number of processes and threads, if the kernel can count the step's own; else None."""
     scratch: Path | None = None
-    """A folder on the host that holds all that the step writes, and is removed once the step is dead."""
+    """Folder on the host with all files that the step writes; removed once the step is dead."""
     fds: tuple[int, ...] = ()
-    """Files that the command needs beside the runner's, closed here once it has been started."""
+    """Descriptors that only the command needs; closed here once it has been started."""
     afterwards: Callable[[], None] | None = None
-    """Gives back what the step had to itself, once it is dead."""
+    """Releases the resources of the step, once it is dead."""
 
     def started(self) -> None:
-        """Close the files that were only for the command."""
+        """Closes the descriptors that only the command needs."""
         for fd in self.fds:
             os.close(fd)
 
     def discard(self) -> None:
-        """Remove what was made on the host for this launch."""
+        """Removes the folder and releases the resources of this launch."""
         if self.scratch is not None:
             _remove(self.scratch)
         if self.afterwards is not None:
@@ -85,34 +85,34 @@ class Launch:
 
 
 class Layer(ABC):
-    """One way of keeping a step apart. Each is complete: layers are chosen between, never combined."""
+    """A way of isolating a step. Each layer is complete; they are never combined."""
 
     name: ClassVar[str]
     guarded: ClassVar[Literal["namespace", "guard"] | None]
-    """What holds all that a step starts: a process namespace, a guard that outlives the step, or nothing.
+    """What controls all processes that a step starts: a process namespace, a guard that outlives the step, or nothing.
 
-    A namespace's first process is told on the link, as bubblewrap does; a guard ends everything when the link ends.
+    Bubblewrap reports the first process of its namespace on the link; a guard kills everything when the link ends.
     """
 
-    def make_readable(self, readable: Readable) -> None:  # noqa: B027 - most layers need nothing of it
-        """Let every step's user read these folders, which takes long where they hold many files. Raises OSError."""
+    def make_readable(self, readable: Readable) -> None:  # noqa: B027 - most layers need not do anything
+        """Makes folders readable for the users of steps, which takes long for many files. Raises OSError."""
 
     @abstractmethod
     def launch(
         self, command: Sequence[str], limits: Limits, readable: Readable, fds: Sequence[int], link: int
     ) -> Launch:
-        """Wrap `command` so that it runs apart, with `readable` in it and a workspace of `limits.workspace_mb`.
+        """Wraps `command` so that it runs isolated, with `readable` and a workspace of `limits.workspace_mb`.
 
-        `fds` are the open files that the command inherits; `link` is the layer's end of its link to the worker.
+        `fds` are the descriptors that the command inherits; `link` is the layer's end of its socket to the worker.
         """
 
     @abstractmethod
     def check(self) -> None:
-        """Start the interpreter in this layer, and raise SandboxUnavailableError when that fails."""
+        """Starts the interpreter in this layer; raises SandboxUnavailableError if that fails."""
 
 
 def try_out(layer: Layer, command: Sequence[str]) -> str | None:
-    """Run a command in the layer: None when it succeeds, else what it or the system says."""
+    """Runs a command in the layer; returns None if it succeeds, else its error message or the system's."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         launch = layer.launch(command, CHECK_LIMITS, Readable(), (), theirs.fileno())
@@ -135,7 +135,7 @@ def try_out(layer: Layer, command: Sequence[str]) -> str | None:
 
 
 def scratch_layout(readable: Readable, user: int | None = None) -> tuple[Path, Layout]:
-    """A new folder on the host for all that a step of this user writes, and the places in it."""
+    """Creates a folder on the host for all files that a step of this user writes; returns it with its layout."""
     scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")).resolve()
     layout = Layout(
         workspace=str(scratch / "workspace"),
@@ -158,22 +158,22 @@ def scratch_layout(readable: Readable, user: int | None = None) -> tuple[Path, L
 
 
 def remove_leftovers() -> None:
-    """Remove the folders of steps whose worker was killed before a guard could watch over them."""
+    """Removes folders of steps whose worker was killed while they had no guard."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}[0-9]*-*"):
         worker = folder.name.removeprefix(_SCRATCH).partition("-")[0]
-        # A guard may still be removing it.
+        # A guard may be removing it at the same time.
         with contextlib.suppress(FileNotFoundError):
             if worker.isdecimal() and not Path(f"/proc/{worker}").exists() and folder.lstat().st_uid == os.geteuid():
                 _remove(folder)
 
 
 def _remove(folder: Path) -> None:
-    # Not by shutil: it cannot go as deep as a step can.
+    # By `rm`, because a step can nest folders deeper than shutil can remove.
     subprocess.run(["/bin/rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
 
 
 def require(program: str) -> str:
-    """The full path of a program that a layer cannot do without."""
+    """Returns the full path of a program; raises SandboxUnavailableError if it is not installed."""
     found = shutil.which(program)
     if found is None:
         raise SandboxUnavailableError(f"{program} is not installed")

@@ -1,4 +1,4 @@
-"""How much one step may use."""
+"""Limits of the resources of a step."""
 
 import os
 from dataclasses import asdict, dataclass, field
@@ -8,18 +8,18 @@ from backend.settings import OutputLimits
 
 MEBIBYTE = 1024 * 1024
 PROCESSES = 256
-"""The most processes and threads of a step."""
+"""Largest number of processes and threads of a step."""
 
 Network = Literal["none", "full"]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What an execution environment allows one step (SPEC.md, Workflow and resource limits).
+    """Limits that an execution environment sets for a step (SPEC.md, Workflow and resource limits).
 
-    A megabyte is 1,048,576 bytes. `memory_mb` bounds the address space of each process of the step, and the memory
-    that all of them hold; `workspace_mb` bounds workspace, outputs and temporary files together. `network` is `none`,
-    or `full` for the network as the machine has it.
+    A megabyte is 1,048,576 bytes. `memory_mb` limits the address space of each process of the step, and the memory of
+    all of them together; `workspace_mb` limits workspace, outputs and temporary files together. `network` is `none`, or
+    `full` for the machine's network.
     """
 
     memory_mb: int
@@ -30,23 +30,23 @@ class Limits:
 
     @property
     def memory_bytes(self) -> int:
-        """The most memory that the step may hold."""
+        """Bytes of memory of the step."""
         return self.memory_mb * MEBIBYTE
 
     @property
     def workspace_bytes(self) -> int:
-        """The most that workspace and outputs may hold together."""
+        """Bytes of workspace, outputs and temporary files together."""
         return self.workspace_mb * MEBIBYTE
 
     @property
     def fixed_at_start(self) -> tuple[int, Network]:
-        """What cannot change once a sandbox has started; the rest comes with the request."""
+        """Limits that cannot change once a sandbox has started; the request sets the others."""
         return self.workspace_mb, self.network
 
     def for_runner(self, *, processes: int | None) -> dict[str, Any]:
-        """The limits that the runner sets on itself before it runs the agent.
+        """Returns the limits that the runner sets on itself before it runs the agent.
 
-        CPU time is a backstop behind the wall clock, which the worker keeps: every core busy for the whole time.
+        The worker limits the wall-clock time; the CPU time allowed is that of all cores during that time.
         """
         return {
             "memory_bytes": self.memory_bytes,

@@ -1,4 +1,4 @@
-"""What a step prints, kept within bounds."""
+"""Bounded log of what a step prints."""
 
 import asyncio
 import contextlib
@@ -13,31 +13,31 @@ _LAST_READS: Final = 32
 
 
 class StepLog:
-    """Collects what a step prints; what is over the limit is read and dropped so that the step is never held up."""
+    """Collector of what a step prints; text beyond the limit is read and dropped, so that the step never blocks."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._kept = BoundedLog(1)
+        self._log = BoundedLog(1)
         self._loop: asyncio.AbstractEventLoop | None = None
         os.set_blocking(fd, False)
 
     def start(self, limit: int) -> None:
-        """Collect up to `limit` bytes on the running loop until `close`."""
-        self._kept = BoundedLog(limit)
+        """Collects up to `limit` bytes on the running loop until `close`."""
+        self._log = BoundedLog(limit)
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._fd, self._read_once)
 
     def text(self, trace: bytes = b"") -> bytes:
-        """Everything printed so far and then the trace, within the limit; to be called once."""
-        # A step that still prints may fill the pipe as fast as it is read.
+        """Returns the text printed so far and then the trace, within the limit; to be called once."""
+        # Bounded, because a step that still prints may fill the pipe as fast as it is read.
         for _ in range(_LAST_READS):
             if not self._read_once():
                 break
-        self._kept.add(trace)
-        return self._kept.text()
+        self._log.add(trace)
+        return self._log.text()
 
     def close(self) -> None:
-        """Stop collecting."""
+        """Stops collecting."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._fd)
         os.close(self._fd)
@@ -48,5 +48,5 @@ class StepLog:
             part = os.read(self._fd, _READ_BYTES)
             if not part and self._loop is not None:
                 self._loop.remove_reader(self._fd)
-        self._kept.add(part)
+        self._log.add(part)
         return bool(part)

@@ -1,4 +1,4 @@
-"""What a step reads to find and trust other machines, where it may reach the network."""
+"""Files that a step with network needs."""
 
 import os
 from pathlib import Path
@@ -7,5 +7,5 @@ from backend.confined.libraries import NETWORK_FILES
 
 
 def readable_files() -> list[tuple[Path, str]]:
-    """What a step needs to name and trust other machines, as (where it lies, where the step looks for it)."""
+    """Returns the files for resolving and verifying other machines, each with the path at which a step opens it."""
     return [(Path(os.path.realpath(path)), path) for path in NETWORK_FILES if Path(path).exists()]

@@ -1,4 +1,4 @@
-"""Takes over the files that a step leaves."""
+"""Receives the output files of a step."""
 
 import asyncio
 import shutil
@@ -15,7 +15,7 @@ from backend.sandbox.inside.protocol import MAX_PATH_BYTES
 from backend.sandbox.limits import Limits
 
 _BLOCK_BYTES: Final = 256 * 1024
-# Small files go to the disk together: for one alone the way to the thread and back costs more than the file.
+# Small files are written in batches: handing one to the thread costs more than writing it.
 _BATCH_FILES: Final = 64
 
 
@@ -24,11 +24,11 @@ class WorkspaceFullError(Exception):
 
 
 class OutputFolder:
-    """The step's output folder on the host, made with its first file, written by the worker from what the step sends.
+    """Folder on the host to which the worker writes the output files that a step sends; created with the first.
 
-    The step never sees this folder: there are no links to follow, and what it sends is bounded before it is read. The
-    files get safe names. All work on the disk is done on one thread of the step's own, one block or batch of small
-    files at a time, and the step is held up meanwhile.
+    The step has no access to this folder, so there are no links to follow; sizes are checked before content is read,
+    and files get safe names. Each step has a thread for its disk writes, one block or batch of small files at a time,
+    and the step waits for them.
     """
 
     def __init__(self, root: Path, limits: Limits) -> None:
@@ -42,10 +42,13 @@ class OutputFolder:
         self._thread: ThreadPoolExecutor | None = None
 
     async def receive(self, announced: Any, frames: Frames) -> None:
-        """Store the file that `announced` (`{path, size}`) names, its bytes next on `frames`; a small one in `finish`.
+        """Stores a file announced as `{path, size}`, whose bytes follow on `frames`; a small one as late as `finish`.
 
-        Raises HostileFrameError for a path outside the folder, used twice, too long or too deep, and for too many files
-        or directories; WorkspaceFullError for too many bytes; OSError when the host cannot store them.
+        Raises:
+            HostileFrameError: the path is outside of the folder, used twice, too long or too deep, or there are too
+                many files or directories.
+            WorkspaceFullError: there are too many bytes.
+            OSError: the host cannot store them.
         """
         given, size = _checked(announced, self._limits.levels)
         path = safe_path(given)
@@ -68,18 +71,18 @@ class OutputFolder:
             await self._in_thread(partial(_append, self._root / path, block))
 
     async def finish(self) -> None:
-        """Store what still waits to be stored; raises as `receive`."""
+        """Stores the rest of the small files; raises as `receive`."""
         batch, self._batch, self._batch_bytes = self._batch, [], 0
         if batch:
             await self._in_thread(lambda: [create() for create in batch])
 
     async def discard(self) -> None:
-        """Remove what was stored, after whatever is still being written."""
+        """Removes the stored files, after the writes under way."""
         if self._thread is not None:
             await self._in_thread(partial(shutil.rmtree, self._root, ignore_errors=True))
 
     def close(self) -> None:
-        """End the thread, once it has done what it was given."""
+        """Ends the thread, once it has finished its work."""
         if self._thread is not None:
             self._thread.shutdown(wait=False)
 

@@ -1,4 +1,4 @@
-"""Started sandboxes that wait for a step, each used once."""
+"""Pool of started sandboxes that wait for a step."""
 
 import threading
 from collections import OrderedDict
@@ -13,10 +13,10 @@ Kind = tuple[int, Network]
 
 
 class WarmPool:
-    """Started sandboxes that wait for their one request, kept for the environments used last.
+    """Pool of started sandboxes for the environments used last. Thread-safe.
 
-    Only the workspace's size and the network are fixed when a sandbox starts (the runner sets the other limits when its
-    request comes), so environments that agree on them share. A sandbox is used once and never given back. Thread-safe.
+    Only the size of the workspace and the network are fixed when a sandbox starts, and the runner sets the other limits
+    by its request, so environments that agree in these two share sandboxes. Each sandbox is used once.
     """
 
     def __init__(self, refill: Callable[[Limits], None], discard: Callable[[StepProcess], None], size: int) -> None:
@@ -25,11 +25,11 @@ class WarmPool:
         self._size = size
         self._lock = threading.Lock()
         self._waiting: OrderedDict[Kind, list[StepProcess]] = OrderedDict()
-        self._coming: dict[Kind, int] = {}
+        self._starting: dict[Kind, int] = {}
         self._closed = False
 
     def take(self, limits: Limits) -> StepProcess | None:
-        """A started sandbox of these limits, or None; either way more are started for the next to come."""
+        """Returns a started sandbox of these limits if there is one, and starts more for later steps."""
         if self._size == 0:
             return None
         taken = None
@@ -45,9 +45,9 @@ class WarmPool:
                     dead.append(first)
             while len(self._waiting) > MOST_ENVIRONMENTS:
                 dead += self._waiting.popitem(last=False)[1]
-            coming = self._coming.get(limits.fixed_at_start, 0)
-            missing = 0 if self._closed else self._size - len(waiting) - coming
-            self._coming[limits.fixed_at_start] = coming + missing
+            starting = self._starting.get(limits.fixed_at_start, 0)
+            missing = 0 if self._closed else self._size - len(waiting) - starting
+            self._starting[limits.fixed_at_start] = starting + missing
         for process in dead:
             self._discard(process)
         for _ in range(missing):
@@ -55,9 +55,9 @@ class WarmPool:
         return taken
 
     def put(self, limits: Limits, process: StepProcess | None) -> None:
-        """Keep a sandbox that a refill started; None when it could not be started."""
+        """Adds a sandbox that a refill has started, or None if that failed."""
         with self._lock:
-            self._coming[limits.fixed_at_start] -= 1
+            self._starting[limits.fixed_at_start] -= 1
             wanted = not self._closed and limits.fixed_at_start in self._waiting
             if process is not None and wanted:
                 self._waiting[limits.fixed_at_start].append(process)
@@ -65,7 +65,7 @@ class WarmPool:
             self._discard(process)
 
     def close(self) -> None:
-        """End every sandbox that waits, and keep no more."""
+        """Ends every waiting sandbox, and discards later ones."""
         with self._lock:
             self._closed = True
             idle = [process for waiting in self._waiting.values() for process in waiting]

@@ -1,4 +1,4 @@
-"""A started step, from the worker's side: its processes, their end, and what is left of them."""
+"""The processes of a started step as seen by the worker."""
 
 import contextlib
 import os
@@ -18,18 +18,18 @@ from backend.sandbox.limits import Limits
 from backend.sandbox.log import StepLog
 
 REAP_SECONDS = 5.0
-# A guard ends only when all that it guards is dead, and a step that never stands still may leave it little of the
-# processor; without it nobody would be left to kill the rest.
+# A guard exits only when all processes of the step are dead, which takes long while these use all processors. It must
+# not be killed before, for nothing else would end them.
 GUARD_SECONDS = 60.0
 
 Excess = Literal["memory", "processes", "workspace"]
 
 
 class StepProcess:
-    """A started sandbox whose runner waits for its one request on `channel`.
+    """A started sandbox whose runner waits for its request on `channel`.
 
-    `end` kills and reaps everything that the step ever started, and may run on any thread; `close` gives back what the
-    worker holds, on the thread whose loop used it.
+    `end` kills and reaps all processes that the step has started, on any thread; `close` closes the worker's
+    descriptors, on the thread of the event loop that used them.
     """
 
     def __init__(
@@ -47,19 +47,19 @@ class StepProcess:
         self.channel = channel
         self.log = log
         self.exceeded: Excess | None = None
-        """What the step has used too much of, once it was killed for that."""
+        """The resource that the step exceeded, if it was killed for that."""
         self._popen = popen
         self._guarded = layer.guarded
         self._launch = launch
         self._link = link
         self._namespace: int | None = None
-        """A pidfd of the first process of the step's process namespace: when it has exited, all in there are dead."""
+        """A pidfd of the first process of the step's process namespace, whose end ends all others in it."""
         self.root: Path | None = None
-        """How the worker reaches the step's own root folder, once its namespace is found."""
+        """Path by which the worker opens the step's root folder, once its namespace is known."""
 
     @property
     def pid(self) -> int:
-        """The process that was started: where the layer holds the step by one of its own, that one."""
+        """Id of the process that was started: that of the layer, if the layer has one."""
         return self._popen.pid
 
     @property
@@ -73,7 +73,7 @@ class StepProcess:
         return self._popen.poll() is None
 
     def exit_status(self, wait_seconds: float) -> int | None:
-        """The exit status, negative for a signal; None if it still runs after that time. It stays to be reaped."""
+        """Returns the exit status, negative for a signal; None if it still runs after that time. Does not reap it."""
         deadline = time.monotonic() + wait_seconds
         while (ended := os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is None:
             if time.monotonic() > deadline:
@@ -81,14 +81,14 @@ class StepProcess:
             time.sleep(0.005)
         if ended.si_code != os.CLD_EXITED:
             return -ended.si_status
-        # bubblewrap tells of a signal as a shell does.
+        # bubblewrap encodes signals as shells do.
         return 128 - ended.si_status if ended.si_status > 128 else ended.si_status
 
     def kill(self) -> None:
-        """Have the step and all that it started killed, without waiting for it."""
+        """Kills all processes of the step, without waiting for their end."""
         self.find_namespace()
         if self._namespace is not None:
-            # The sandbox's own parent process then reaps it, and exits by itself.
+            # The layer's parent process then reaps it, and exits.
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._namespace, signal.SIGKILL)
         elif self._guarded == "guard":
@@ -98,7 +98,7 @@ class StepProcess:
             _kill_family(self._popen.pid)
 
     def end(self) -> None:
-        """Kill and reap the step and all that it started, and remove what it left on the host."""
+        """Kills and reaps all processes of the step, and removes its files from the host."""
         self.kill()
         if self._namespace is not None:
             waiting = select.poll()
@@ -112,7 +112,7 @@ class StepProcess:
         self._launch.discard()
 
     def close(self) -> None:
-        """Close the worker's ends of socket, log and link."""
+        """Closes the worker's ends of socket, log and link."""
         self.channel.close()
         self.log.close()
         self._link.close()
@@ -120,21 +120,21 @@ class StepProcess:
             os.close(self._namespace)
 
     def find_namespace(self) -> None:
-        """Get hold of the namespace's first process, once the layer has told its id."""
+        """Opens the first process of the namespace, once the layer has reported its id."""
         if self._namespace is not None or self._guarded != "namespace":
             return
         try:
-            told = self._link.recv(4096)
+            report = self._link.recv(4096)
         except BlockingIOError:
             return
-        found = re.search(rb'"child-pid": (\d+)', told)
+        found = re.search(rb'"child-pid": (\d+)', report)
         if found is None:
             return
         pid = int(found[1])
         with contextlib.suppress(ProcessLookupError, FileNotFoundError):
             fd = os.pidfd_open(pid)
             try:
-                # While the parent is ours and not reaped, the id cannot have passed to another process.
+                # While its parent is the process started here, which is not reaped, the id cannot be reused.
                 if _parent(pid) == self._popen.pid:
                     self._namespace = fd
                     self.root = Path(f"/proc/{pid}/root")
@@ -144,9 +144,10 @@ class StepProcess:
 
 
 def spawn(layer: Layer, limits: Limits, readable: Readable, runner_fd: int) -> StepProcess:
-    """Start a runner in a sandbox of these limits; to be called on the spawner's thread only.
+    """Starts a runner in a sandbox of these limits; to be called on the spawner's thread only.
 
-    Raises OSError when the machine cannot start a process.
+    Raises:
+        OSError: the machine cannot start a process.
     """
     with contextlib.ExitStack() as undo:
         ours, theirs = socket.socketpair()
@@ -180,7 +181,7 @@ def spawn(layer: Layer, limits: Limits, readable: Readable, runner_fd: int) -> S
 
 
 def _kill_family(pid: int) -> None:
-    """Kill a process that has no namespace, with its session and all of its descendants that can be found."""
+    """Kills a process without a namespace, with its session and all descendants that can be found."""
     family = [pid]
     children = defaultdict(list)
     for child, parent in _parents().items():
@@ -195,7 +196,7 @@ def _kill_family(pid: int) -> None:
 
 
 def _parents() -> dict[int, int]:
-    """The parent of every process, by id."""
+    """Returns the parent of every process, by id."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -205,6 +206,6 @@ def _parents() -> dict[int, int]:
 
 
 def _parent(pid: int) -> int:
-    # The command's name is in brackets and may hold anything.
+    # The name of the command is in parentheses and may hold any character.
     after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2]
     return int(after_name.split()[1])

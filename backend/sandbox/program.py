@@ -1,4 +1,4 @@
-"""Programs and other files that are handed to a sandbox in memory."""
+"""Programs and other files that are passed to a sandbox in memory."""
 
 import fcntl
 import importlib.util
@@ -18,7 +18,7 @@ exec(marshal.loads({program!r}))
 
 
 def memory_file(name: str, content: bytes) -> int:
-    """A sealed file in memory: nobody who opens it can change what the next one reads."""
+    """Creates a sealed file in memory, which no process that opens it can change."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     with os.fdopen(os.dup(fd), "wb") as file:
         file.write(content)
@@ -27,13 +27,13 @@ def memory_file(name: str, content: bytes) -> int:
 
 
 def compiled(program: ModuleType, *parts: ModuleType) -> int:
-    """A program's byte code in a sealed memory file, to be started as `/proc/self/fd/N`.
+    """Compiles a program to a sealed file in memory, to be started as `/proc/self/fd/N`.
 
-    `parts` are the modules of ours that it imports, each after those that it imports itself.
+    `parts` are the modules of this project that it imports, each after those that it imports itself.
     """
-    carried = marshal.dumps([(part.__name__, _code(part)) for part in parts])
-    whole = _WITH_PARTS.format(parts=carried, program=marshal.dumps(_code(program)))
-    code = compile(whole, program.__name__, "exec", dont_inherit=True, optimize=0)
+    compiled_parts = marshal.dumps([(part.__name__, _code(part)) for part in parts])
+    source = _WITH_PARTS.format(parts=compiled_parts, program=marshal.dumps(_code(program)))
+    code = compile(source, program.__name__, "exec", dont_inherit=True, optimize=0)
     return memory_file(program.__name__, importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code))
 
 

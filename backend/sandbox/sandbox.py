@@ -1,4 +1,4 @@
-"""Starts and ends steps in the chosen layer."""
+"""Starts and ends the processes of steps in the selected layer."""
 
 import asyncio
 import os
@@ -12,17 +12,17 @@ from backend.sandbox.limits import Limits
 from backend.sandbox.pool import WarmPool
 from backend.sandbox.process import StepProcess, spawn
 from backend.sandbox.program import compiled
-from backend.sandbox.watch import Watch
+from backend.sandbox.watch import LimitWatch
 
 REAPER_THREADS = 8
-# Started as they are needed, and one for every step that may run at once.
+# Started when needed; one for every step that may run at once.
 READER_THREADS = 256
 
 
 class Sandbox:
-    """Starts and ends the processes of steps in one layer, with a few kept warm.
+    """Starts and ends the processes of steps in one layer, and keeps a few started in advance.
 
-    Made by `choose_sandbox`. Used from one event loop at a time; `close` when no step runs any more.
+    Created by `choose_sandbox`; used from one event loop at a time, and closed when no step runs any more.
     """
 
     def __init__(self, layer: Layer, *, warm: int) -> None:
@@ -32,20 +32,23 @@ class Sandbox:
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="step-readable")
         self._runner_fd = compiled(runner, protocol, plain_json, nesting, channel, events, context, outputs)
         self._pool = WarmPool(self._refill, self._discard, warm)
-        self._watch = Watch()
+        self._watch = LimitWatch()
         self._lock = threading.Lock()
         self._open: set[StepProcess] = set()
 
     def prepare(self, limits: Limits) -> None:
-        """Start warm sandboxes for an environment that is about to be used."""
+        """Starts sandboxes in advance for an environment that will be used soon."""
         process = self._pool.take(limits)
         if process is not None:
             self._discard(process)
 
     async def start(self, limits: Limits, readable: Readable) -> StepProcess:
-        """A process that waits for its request: a warm one, or a new one where there is none or a folder is bound.
+        """Returns a process that waits for its request; the caller must `end` it.
 
-        Raises OSError when the machine cannot start one. The caller must `end` it.
+        It is started anew if none is waiting, or if the step reads folders of the host.
+
+        Raises:
+            OSError: the machine cannot start a process.
         """
         warm = None if readable else self._pool.take(limits)
         process = warm or await self._start_cold(limits, readable)
@@ -54,7 +57,7 @@ class Sandbox:
 
     async def _start_cold(self, limits: Limits, readable: Readable) -> StepProcess:
         if readable:
-            # Not by the spawner, which starts everybody's steps.
+            # Not on the spawner's thread, which starts all steps.
             await asyncio.wrap_future(self._readers.submit(self.layer.make_readable, readable))
         starting = self._spawner.submit(lambda: self._spawn(limits, readable))
         try:
@@ -64,7 +67,7 @@ class Sandbox:
             raise
 
     async def end(self, process: StepProcess) -> None:
-        """Kill and reap the step with all that it started; a cancellation meanwhile waits until that is done."""
+        """Kills and reaps all processes of the step; a cancellation meanwhile takes effect after that."""
         self._watch.remove(process)
         ending = asyncio.wrap_future(self._reapers.submit(process.end))
         cancelled: asyncio.CancelledError | None = None
@@ -78,13 +81,13 @@ class Sandbox:
             raise cancelled
 
     def release(self, process: StepProcess) -> None:
-        """Close the worker's ends of an ended process."""
+        """Closes the worker's descriptors of an ended process."""
         with self._lock:
             self._open.discard(process)
         process.close()
 
     def close(self) -> None:
-        """End whatever still runs or waits, and the threads that served it."""
+        """Ends all processes, running or waiting, and the threads."""
         self._pool.close()
         self._readers.shutdown(wait=True)
         self._spawner.close()

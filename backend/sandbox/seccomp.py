@@ -1,6 +1,6 @@
-"""Builds the filter of system calls that every isolated step runs under.
+"""Assembles the filter of system calls of every isolated step.
 
-It takes away what no step needs and what the other means of a layer do not cover; it is no list of what is allowed.
+It refuses calls that no step needs and that the layer does not restrict otherwise; all others are allowed.
 """
 
 import errno
@@ -17,7 +17,7 @@ _SOCK_STREAM, _SOCK_PACKET, _SOCK_TYPE = 1, 10, 0xF
 _NETLINK_ROUTE: Final = 0
 
 _STREAM_PAIRS: Final = Rule("socketpair", errno.EACCES, (Check(0, (_AF_UNIX,)), Check(1, (_SOCK_STREAM,), _SOCK_TYPE)))
-"""A pair of datagram sockets could send to any name, so a pair is one of streams."""
+"""Stream sockets only, because one of a pair of datagram sockets can send to any address."""
 
 _NO_SOCKETS: Final = (
     Rule("socket connect bind listen accept accept4", errno.EACCES),
@@ -26,9 +26,9 @@ _NO_SOCKETS: Final = (
 
 
 def _sockets(*families: int) -> Rule:
-    """Sockets of these families only, and of netlink what lists addresses and routes, as name resolution does.
+    """Returns a rule for sockets of these families only, and of netlink, which name resolution uses to list addresses.
 
-    A family such as AF_VSOCK belongs to no network namespace. SOCK_PACKET turns an internet socket into AF_PACKET.
+    Families such as AF_VSOCK belong to no network namespace. SOCK_PACKET would turn an internet socket into AF_PACKET.
     """
     return Rule(
         "socket",
@@ -42,12 +42,12 @@ _OWN_NETWORK_SOCKETS: Final = (
     _sockets(_AF_UNIX, _AF_INET, _AF_INET6),
     Rule("socketpair", errno.EACCES, (Check(0, (_AF_UNIX,)),)),
 )
-"""In a network namespace of its own a step reaches nothing by these."""
+"""Sockets that reach nothing outside of the step's own network namespace."""
 
 _INTERNET_SOCKETS: Final = (_sockets(_AF_INET, _AF_INET6), _STREAM_PAIRS)
-"""The machine's services on Unix sockets are not part of the network."""
+"""Without Unix sockets, by which a step would reach services of the machine."""
 
-# Programs that set a file's time to now make the file when that fails.
+# Programs that set the time of a file to now create the file if that fails.
 _NOT_NOW: Final = (
     Rule("utime utimes", unless=(Check(1, (0,), wanted=False),)),
     Rule("utimensat futimesat", unless=(Check(2, (0,), wanted=False),)),
@@ -55,15 +55,15 @@ _NOT_NOW: Final = (
 
 
 def namespace_filter(network: Network) -> bytes:
-    """The filter for a step in namespaces of its own; the network's is its own too unless `network` is full."""
+    """Returns the filter for a step in namespaces of its own, of the network too unless `network` is full."""
     return _assemble((*KERNEL, *(_INTERNET_SOCKETS if network == "full" else _OWN_NETWORK_SOCKETS)))
 
 
 def landlock_filter(network: Network, *, own_user: bool, scoped_signals: bool) -> bytes:
-    """The filter for a step that Landlock holds, which shares what namespaces would keep apart.
+    """Returns the filter for a step under Landlock, which shares the namespaces of the host.
 
-    Without a user of its own the step shares the service's: it may then change no file's mode, owner or times, and
-    sends no signals where Landlock does not hold those back.
+    A step that runs as the user of the service may not change the mode, owner or times of files, nor send signals if
+    Landlock does not restrict these.
     """
     rules = [*KERNEL, *NO_ATTRIBUTES, *(_INTERNET_SOCKETS if network == "full" else _NO_SOCKETS)]
     rules += _NOT_NOW if own_user else SHARED_USER

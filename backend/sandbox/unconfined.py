@@ -1,4 +1,4 @@
-"""The layer that isolates nothing, for operators who said so."""
+"""Layer without isolation, for operators who choose it."""
 
 import shutil
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from backend.sandbox.limits import Limits
 
 
 class Unconfined(Layer):
-    """No isolation: for operators who said `none`. The limits of memory, processes and workspace hold, nothing else."""
+    """Layer of the setting `none`: it limits memory, processes and workspace, and isolates nothing."""
 
     name = "none"
     guarded = None
@@ -21,15 +21,15 @@ class Unconfined(Layer):
     def launch(
         self,
         command: Sequence[str],
-        limits: Limits,  # noqa: ARG002 - nothing here bounds a folder
+        limits: Limits,  # noqa: ARG002 - nothing limits the size of a folder here
         readable: Readable,
         fds: Sequence[int],  # noqa: ARG002 - the command itself inherits them
         link: int,  # noqa: ARG002 - nothing outlives the command to listen
     ) -> Launch:
-        """Start `command` in a folder of its own, ended with the worker where `setpriv` is installed."""
+        """Wraps `command` to run in a folder of its own, and to end with the worker if `setpriv` is installed."""
         scratch, layout = scratch_layout(readable)
         return Launch(argv=[*self._wrapper, *command], environment=layout.environment(), layout=layout, scratch=scratch)
 
     def check(self) -> None:
-        """See that there is an interpreter."""
+        """Checks that there is an interpreter."""
         interpreter.executable()

@@ -1,4 +1,4 @@
-"""User ids for steps, which nobody else on the machine has."""
+"""Allocates user ids for steps, and gives these users access to files."""
 
 import os
 import threading
@@ -11,14 +11,14 @@ SETUID, SETGID, SETPCAP, DAC_READ_SEARCH, SYS_ADMIN = 7, 6, 8, 2, 21
 
 STEPS_PER_WORKER: Final = 512
 _FIRST: Final = 2**30
-"""User ids from here on belong to nobody: distributions and directory services give out far lower ones."""
+"""The first user id for steps; distributions and directory services assign far lower ones."""
 
 
 class Users:
-    """User ids that nobody on this machine has, one for each living step of this worker.
+    """Allocator of unused user ids, one for each running step of this worker. Thread-safe.
 
-    A step under one owns nothing but its own files, can signal nobody else's processes, and is counted by itself
-    against RLIMIT_NPROC, from which the kernel exempts root. Thread-safe.
+    A step with such an id owns its own files only, can signal its own processes only, and has its own count for
+    RLIMIT_NPROC, from which the kernel exempts root.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Users:
         self._taken: set[int] = set()
 
     def take(self) -> int:
-        """A free user id; raises OSError when all are taken."""
+        """Allocates a user id; raises OSError if all are in use."""
         with self._lock:
             for user in range(self._first, self._first + STEPS_PER_WORKER):
                 if user not in self._taken:
@@ -36,13 +36,13 @@ class Users:
         raise OSError(f"this worker already runs {STEPS_PER_WORKER} steps")
 
     def give_back(self, user: int) -> None:
-        """Free the id of a step whose processes are all dead."""
+        """Releases the id of a step whose processes are all dead."""
         with self._lock:
             self._taken.discard(user)
 
 
 def can_become_others(*capabilities: int) -> bool:
-    """Whether this process is root, may take on those user ids, and has the capabilities."""
+    """Returns whether this process is root, may change to the user ids of steps, and has the capabilities."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
     held = int(status["CapEff"], 16)
     wanted = (SETUID, SETGID, SETPCAP, *capabilities)
@@ -50,7 +50,7 @@ def can_become_others(*capabilities: int) -> bool:
 
 
 def open_to_readers(folder: Path) -> None:
-    """Let every user read what lies in `folder`; who may come near it, the folders above it say. Raises OSError."""
+    """Makes `folder` and its content readable for all users with access to the folders above. Raises OSError."""
     for path in _tree(folder):
         mode = path.lstat().st_mode
         wanted = mode | (0o555 if path.is_dir() else 0o444)

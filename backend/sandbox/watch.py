@@ -1,4 +1,4 @@
-"""Ends steps that hold more than they may where no limit of the kernel counts a step's processes together."""
+"""Kills steps that exceed their limits, where no limit of the kernel covers all processes of a step together."""
 
 import contextlib
 import errno
@@ -17,17 +17,18 @@ from backend.sandbox.process import Excess, StepProcess
 
 _LOG = logging.getLogger(__name__)
 
-SHORTEST_PAUSE: Final = 0.1
-LONGEST_PAUSE: Final = 0.5
+MIN_INTERVAL_SECONDS: Final = 0.1
+MAX_INTERVAL_SECONDS: Final = 0.5
 SHARE_OF_A_CORE: Final = 0.2
-LAYERS_OWN: Final = 1
-"""The first process of a namespace is among the step's, and not one of them."""
+"""Largest part of one core that the checks may use."""
+LAYER_PROCESSES: Final = 1
+"""The first process of a namespace is counted with the step's, and is the layer's."""
 LEAST_FILE_BYTES: Final = 4096
-"""What the smallest file counts: its entry takes room too."""
+"""Bytes that the smallest file counts, for its directory entry takes space too."""
 
 
-class Found(NamedTuple):
-    """A process of the machine: its id, its parent's, its resident memory in bytes, its threads."""
+class ProcessInfo(NamedTuple):
+    """A process of the machine: its id, its parent's id, its resident memory in bytes, and its number of threads."""
 
     pid: int
     parent: int
@@ -35,10 +36,10 @@ class Found(NamedTuple):
     threads: int
 
 
-class Watch:
-    """One thread that looks at every running step two to ten times a second, and has those killed that exceed a limit.
+class LimitWatch:
+    """Thread that checks every running step two to ten times a second, and kills those that exceed a limit.
 
-    What a step can take between two looks it gets.
+    Between two checks a step may exceed its limits.
     """
 
     def __init__(self) -> None:
@@ -49,42 +50,44 @@ class Watch:
         self._thread.start()
 
     def add(self, process: StepProcess, limits: Limits) -> None:
-        """Look at this step from now on."""
+        """Begins to check this step."""
         with self._changed:
             self._steps[process] = limits
             self._changed.notify()
 
     def remove(self, process: StepProcess) -> None:
-        """Look at it no more; when this returns, nothing is being done to it."""
+        """Stops checking this step; it is not killed by this thread after the return."""
         with self._changed:
             self._steps.pop(process, None)
 
     def close(self) -> None:
-        """End the thread."""
+        """Ends the thread."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._thread.join()
 
     def _run(self) -> None:
-        pause = 0.0
+        interval = 0.0
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed, pause)
+                self._changed.wait_for(lambda: self._closed, interval)
                 self._changed.wait_for(lambda: self._closed or bool(self._steps))
                 if self._closed:
                     return
                 steps = dict(self._steps)
             begun = time.monotonic()
             try:
-                self._look(steps)
-            except Exception:  # noqa: BLE001 - the next look may do
-                _LOG.exception("The running steps could not be looked at")
-            pause = min(max(SHORTEST_PAUSE, (time.monotonic() - begun) / SHARE_OF_A_CORE), LONGEST_PAUSE)
+                self._check(steps)
+            except Exception:  # noqa: BLE001 - the next check may succeed
+                _LOG.exception("Checking the limits of the running steps failed")
+            interval = min(
+                max(MIN_INTERVAL_SECONDS, (time.monotonic() - begun) / SHARE_OF_A_CORE), MAX_INTERVAL_SECONDS
+            )
 
-    def _look(self, steps: Mapping[StepProcess, Limits]) -> None:
-        children: defaultdict[int, list[Found]] = defaultdict(list)
-        by_id: dict[int, Found] = {}
+    def _check(self, steps: Mapping[StepProcess, Limits]) -> None:
+        children: defaultdict[int, list[ProcessInfo]] = defaultdict(list)
+        by_id: dict[int, ProcessInfo] = {}
         for one in _processes():
             by_id[one.pid] = one
             children[one.parent].append(one)
@@ -92,7 +95,7 @@ class Watch:
             if process.pid in by_id and process.exceeded is None:
                 family = [] if process.wrapped else [by_id[process.pid]]
                 family += _descendants(process.pid, children)
-                # One that ends meanwhile takes its files with it.
+                # The files of a step that ends meanwhile are gone.
                 with contextlib.suppress(FileNotFoundError):
                     exceeded = _excess(process, family, limits)
                     if exceeded is not None:
@@ -105,9 +108,9 @@ class Watch:
                 process.kill()
 
 
-def _excess(process: StepProcess, family: list[Found], limits: Limits) -> Excess | None:
-    """What the step's processes, or the files that they wrote, are too much of."""
-    if sum(one.threads for one in family) > PROCESSES + LAYERS_OWN:
+def _excess(process: StepProcess, family: list[ProcessInfo], limits: Limits) -> Excess | None:
+    """Returns the resource that the step's processes, or the files that they wrote, exceed."""
+    if sum(one.threads for one in family) > PROCESSES + LAYER_PROCESSES:
         return "processes"
     if (
         sum(one.resident for one in family) > limits.memory_bytes
@@ -122,7 +125,7 @@ def _excess(process: StepProcess, family: list[Found], limits: Limits) -> Excess
 
 
 def _entries(process: StepProcess) -> int:
-    """Files and folders in a workspace that is a file system of its own, which bounds their bytes but not them."""
+    """Returns the number of files and folders of a tmpfs workspace, which limits their bytes but not their number."""
     if process.root is None:
         return 0
     try:
@@ -132,14 +135,14 @@ def _entries(process: StepProcess) -> int:
     return status.f_files - status.f_ffree
 
 
-def _processes() -> Iterator[Found]:
+def _processes() -> Iterator[ProcessInfo]:
     page = os.sysconf("SC_PAGESIZE")
     for name in os.listdir("/proc"):  # noqa: PTH208 - a third of the time
         if name.isdecimal():
             with contextlib.suppress(OSError):
-                # The command's name is in brackets and may hold anything.
+                # The name of the command is in parentheses and may hold any character.
                 fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
-                yield Found(int(name), int(fields[1]), int(fields[21]) * page, int(fields[17]))
+                yield ProcessInfo(int(name), int(fields[1]), int(fields[21]) * page, int(fields[17]))
 
 
 def _read(path: str) -> bytes:
@@ -150,15 +153,15 @@ def _read(path: str) -> bytes:
         os.close(fd)
 
 
-def _descendants(pid: int, children: Mapping[int, list[Found]]) -> list[Found]:
+def _descendants(pid: int, children: Mapping[int, list[ProcessInfo]]) -> list[ProcessInfo]:
     found = list(children.get(pid, ()))
     for one in found:
         found += children.get(one.pid, ())
     return found
 
 
-def _own_memory(one: Found) -> int:
-    """Memory that is no file's, what several processes share divided among them, in bytes."""
+def _own_memory(one: ProcessInfo) -> int:
+    """Returns the bytes of memory that back no file; memory shared by several processes is divided among them."""
     try:
         lines = _read(f"/proc/{one.pid}/smaps_rollup").splitlines()
     except PermissionError:
@@ -170,13 +173,13 @@ def _own_memory(one: Found) -> int:
 
 
 class _TooDeepError(Exception):
-    """Folders are nested so deep that what lies in them cannot be named."""
+    """Folders are nested so deep that the paths below exceed the limit of the kernel."""
 
 
-def _is_larger(folder: Path, family: Iterable[Found], most: int) -> bool:
-    """Whether the files below a folder take more than `most` bytes, with those that are deleted and still open.
+def _is_larger(folder: Path, family: Iterable[ProcessInfo], most: int) -> bool:
+    """Returns whether the files below a folder, and its deleted files that are open, take more than `most` bytes.
 
-    So do files that lie too deep to be counted.
+    True also if folders are nested too deep to be counted.
     """
     total = 0
     linked: set[int] = set()
@@ -194,7 +197,7 @@ def _is_larger(folder: Path, family: Iterable[Found], most: int) -> bool:
 
 
 def _below(folder: Path, most: int) -> Iterator[os.stat_result]:
-    """Every entry below a folder, and then no more: one beyond `most`."""
+    """Yields the entries below a folder, at most one more than `most`."""
     waiting = [str(folder)]
     seen = 0
     while waiting and seen <= most:
@@ -213,7 +216,7 @@ def _below(folder: Path, most: int) -> Iterator[os.stat_result]:
                 raise _TooDeepError from error
 
 
-def _deleted(folder: Path, family: Iterable[Found]) -> Iterator[os.stat_result]:
+def _deleted(folder: Path, family: Iterable[ProcessInfo]) -> Iterator[os.stat_result]:
     device = folder.stat().st_dev
     seen: set[int] = set()
     for one in family:

@@ -1,1 +1,1 @@
-"""JSON Schemas that manifests bring: checked, and values judged by them, in processes that can be killed."""
+"""JSON Schemas of manifests: their validation, and that of values by them, in processes that can be killed."""

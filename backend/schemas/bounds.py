@@ -1,11 +1,11 @@
-"""The bounds of one judgement by a schema."""
+"""Limits of one validation."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaBounds:
-    """What one judgement may take of processor time and of memory."""
+    """Processor time and memory of one validation."""
 
     cpu_seconds: float = 5.0
     memory_mb: int = 256

@@ -1,4 +1,4 @@
-"""Judges values by schemas, and schemas by the rules for them, each within its own bounds of time and memory."""
+"""Validates values by schemas, and schemas by the rules for them, each within limits of time and memory."""
 
 import threading
 from collections.abc import Callable
@@ -12,20 +12,23 @@ from backend.schemas.bounds import SchemaBounds
 from backend.strict_json import NotJsonError
 
 _ADMINISTRATORS: Final = "administrators"
-# What all schemas of one call may take, in terms of what one may.
+# The time for all schemas of one call, as a multiple of the time for one.
 _CHECKS_TOGETHER: Final = 4
-# What a job does to its process is a verdict on it; that there was no process is none.
+# Failures that a value or schema causes; without a process there is no verdict.
 _VERDICTS: Final = frozenset(
     {FailureKind.DEADLINE, FailureKind.MEMORY, FailureKind.TOO_LARGE, FailureKind.DIED, FailureKind.FAILED}
 )
 
 
 class JudgeUnavailableError(OSError):
-    """No process could be started for a judgement; another try may succeed."""
+    """No process could be started for a validation; another try may succeed."""
 
 
 class SchemaJudge:
-    """Thread-safe; every call waits for its judgement. The first starts a process; `close` ends them all."""
+    """Client of the processes that validate. Thread-safe; every call waits for its result.
+
+    The first call starts a process; `close` ends them all.
+    """
 
     def __init__(self, bounds: SchemaBounds | None = None) -> None:
         self._bounds = bounds or SchemaBounds()
@@ -34,10 +37,10 @@ class SchemaJudge:
     def mismatch(
         self, schema: Any, value: str, what: str, *, owner: str, halt: threading.Event | None = None
     ) -> str | None:
-        """What of a value, JSON text, does not fit its schema; None where all of it fits.
+        """Returns how a value, given as JSON text, does not fit its schema; None if it fits.
 
-        A value that cannot be judged within the bounds does not fit. `what` is what the message calls the value;
-        `owner` is whose it is: owners are served round robin.
+        A value that cannot be validated within the limits does not fit. `what` names the value in the message. Owners
+        are served round robin.
 
         Raises:
             ConfinedError: `halt` was set, or the judge is closed.
@@ -52,13 +55,13 @@ class SchemaJudge:
         return None if problem is None else str(problem)
 
     def schema_check(self) -> Callable[..., str | None]:
-        """`schema_problem` with one deadline for all schemas of a call, from now on: four times what one may take."""
+        """Returns `schema_problem` with a deadline for all schemas of a call: four times the time for one, from now."""
         return partial(self.schema_problem, deadline=monotonic() + _CHECKS_TOGETHER * self._bounds.cpu_seconds)
 
     def schema_problem(self, schema: Any, *, answer: bool, deadline: float | None = None) -> str | None:
-        """What is wrong with a schema of a manifest; see `rules.schema_problem`.
+        """Returns the problem of a schema of a manifest, None if it has none; see `rules.schema_problem`.
 
-        Past the `deadline`, a time of `monotonic`, no schema is checked, which is a problem of each.
+        After the `deadline`, a time of `monotonic`, no schema is checked, which is a problem too.
 
         Raises:
             ConfinedError: the judge is closed.
@@ -78,10 +81,10 @@ class SchemaJudge:
         return None if problem is None else str(problem)
 
     def normalised(self, value: str, *, owner: str, halt: threading.Event | None = None) -> JsonText:
-        """A value, JSON text that a step sent, as compact text.
+        """Returns JSON text of a step as compact JSON text.
 
         Raises:
-            NotJsonError: it is not strict JSON, or cannot be read within the bounds.
+            NotJsonError: it is not strict JSON, or cannot be read within the limits.
             ConfinedError: `halt` was set, or the judge is closed.
             JudgeUnavailableError: no process could be started.
         """
@@ -96,9 +99,9 @@ class SchemaJudge:
         return JsonText(read["text"])
 
     def member(self, value: str, name: str, *, owner: str, halt: threading.Event | None = None) -> str | None:
-        """A member of a value, JSON text, that is an object, where the member is a string; raises as `mismatch`.
+        """Returns a member of a JSON object, given as text, if the member is a string; raises as `mismatch`.
 
-        None also where the value cannot be read within the bounds.
+        None also if the text cannot be read within the limits.
         """
         try:
             found = self._run("member", {"value": value, "name": name}, owner, halt)
@@ -110,11 +113,11 @@ class SchemaJudge:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that judge, or wait for something to judge."""
+        """Ids of the running processes, busy or idle."""
         return self._pool.pids
 
     def close(self) -> None:
-        """Ends every process; what is being judged, or comes later, fails."""
+        """Ends every process; running and later validations fail."""
         self._pool.close()
 
     def _run(self, operation: str, arguments: Any, owner: str, halt: threading.Event | None) -> Any:

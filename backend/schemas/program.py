@@ -1,4 +1,4 @@
-"""The program of the confined processes that read and judge values and check schemas; see `backend.confined`."""
+"""The program of the confined processes that validate values and schemas; see `backend.confined`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -10,17 +10,17 @@ from backend.strict_json import NotJsonError, parse
 
 
 def judge(arguments: Mapping[str, Any], _: list[int]) -> str | None:
-    """What does not fit of `value`, JSON text; None where all of it fits."""
+    """Returns how the `value`, given as JSON text, does not fit its `schema`; None if it fits."""
     return mismatch(arguments["schema"], json_text.parse(arguments["value"]), arguments["what"])
 
 
 def check(arguments: Mapping[str, Any], _: list[int]) -> str | None:
-    """What is wrong with a schema; None where nothing is."""
+    """Returns the problem of a schema; None if it has none."""
     return schema_problem(arguments["schema"], answer=arguments["answer"])
 
 
 def normalise(arguments: Mapping[str, Any], _: list[int]) -> dict[str, str | None]:
-    """The `value`, JSON text, as compact text; or the `problem` where it is not strict JSON."""
+    """Returns the `value`, given as JSON text, as compact `text`, or the `problem` if it is not strict JSON."""
     try:
         return {"text": json_text.write(parse(arguments["value"].encode())), "problem": None}
     except NotJsonError as error:
@@ -28,7 +28,7 @@ def normalise(arguments: Mapping[str, Any], _: list[int]) -> dict[str, str | Non
 
 
 def member(arguments: Mapping[str, Any], _: list[int]) -> str | None:
-    """The member `name` of the `value`, JSON text, where that is an object and the member a string."""
+    """Returns the member `name` of the `value`, given as JSON text, if that is an object and the member a string."""
     value = json_text.parse(arguments["value"])
     found = value.get(arguments["name"]) if isinstance(value, dict) else None
     return found if isinstance(found, str) else None

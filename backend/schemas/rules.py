@@ -1,4 +1,4 @@
-"""What a schema in a manifest must be: sound, of patterns in linear time, and complete in itself."""
+"""Rules for schemas in manifests: valid, with patterns of linear time, and without references to elsewhere."""
 
 from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -14,15 +14,15 @@ _BASE: Final = "urn:schema"
 
 
 def schema_problem(schema: Any, *, answer: bool = False) -> str | None:
-    """What is wrong with a schema, worded for a person; None where nothing is.
+    """Returns the first problem of a schema, worded for a person; None if it has none.
 
-    The schema of a model's `answer` has the type object besides, and never recurs.
+    The schema of a model's `answer` must also have the type object, and must not recur.
     """
     return next(_problems(schema, answer=answer), None)
 
 
 def _problems(schema: Any, *, answer: bool) -> Iterator[str]:
-    yield from _outside(schema)
+    yield from _outside_references(schema)
     try:
         validator_of(schema)
     except jsonschema_rs.ValidationError as error:
@@ -39,19 +39,19 @@ def _problems(schema: Any, *, answer: bool) -> Iterator[str]:
         else:
             within[reference] = set(_references(part)) if answer else set()
     if answer:
-        yield from _beyond_an_answer(schema, within)
+        yield from _unfit_for_an_answer(schema, within)
 
 
-def _outside(schema: Any) -> Iterator[str]:
+def _outside_references(schema: Any) -> Iterator[str]:
     for inner in _with_ids(schema.values()):
         if any(_references(inner)):
-            # There a $ref beginning with # means that part alone.
+            # Inside such a part, a $ref that begins with # refers to that part alone.
             yield "must have no $ref in a part with an $id of its own"
     if not all(reference.startswith("#") for reference in _references(schema)):
         yield "must refer to nothing outside of itself: $ref begins with #"
 
 
-def _beyond_an_answer(schema: Any, within: dict[str, set[str]]) -> Iterator[str]:
+def _unfit_for_an_answer(schema: Any, within: dict[str, set[str]]) -> Iterator[str]:
     if schema.get("type") != "object":
         yield "must be a JSON Schema of type object"
     try:
@@ -71,7 +71,7 @@ def _unsound(error: jsonschema_rs.ValidationError) -> str:
 
 
 def _with_ids(parts: Iterable[Any]) -> Iterator[Any]:
-    """What below these has an id by the words of any draft."""
+    """Yields the parts below these that have an id by any draft."""
     for part in parts:
         if isinstance(part, dict):
             if isinstance(part.get("$id", part.get("id")), str):

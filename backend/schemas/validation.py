@@ -1,4 +1,4 @@
-"""Judges values by a JSON Schema: in linear time for patterns, without bounds for what else a schema asks."""
+"""Validates values by a JSON Schema: patterns take linear time, other keywords are not bounded."""
 
 import re
 from collections.abc import Iterable
@@ -13,10 +13,10 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def validator_of(schema: Any) -> Any:
-    """A validator of the schema, by Draft 2020-12 where it names no other; formats are annotations, as they are there.
+    """Compiles a schema, by Draft 2020-12 unless it names another; formats are annotations only.
 
     Raises:
-        jsonschema_rs.ValidationError: it is no schema, or names something that it does not hold.
+        jsonschema_rs.ValidationError: it is no schema, or refers to something that it does not contain.
     """
     return jsonschema_rs.validator_for(
         schema, offline=True, validate_formats=False, pattern_options=jsonschema_rs.RegexOptions()
@@ -24,7 +24,7 @@ def validator_of(schema: Any) -> Any:
 
 
 def mismatch(schema: Any, value: Any, what: str) -> str | None:
-    """What does not fit, and where; None when the value, which messages call `what`, fits the schema."""
+    """Returns what does not fit, and where; None if the value fits. `what` names the value in messages."""
     try:
         validator = validator_of(schema)
     except jsonschema_rs.ValidationError as unsound:

@@ -1,1 +1,1 @@
-"""Workflows and the resources that their steps use, in versions that never change."""
+"""Workflows and the resources of their steps, in immutable versions."""

@@ -1,4 +1,4 @@
-"""Which workflows a caller may run and read (SPEC.md, API key, `workflow_access`)."""
+"""Access of callers to workflows (SPEC.md, API key, `workflow_access`)."""
 
 import json
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from backend.storage.database import Tx
 
 @dataclass(frozen=True, slots=True)
 class WorkflowAccess:
-    """The workflows within reach: those of a fixed list, or all when `listed` is None.
+    """The workflows that a caller may access: those of a fixed list, or all if `listed` is None.
 
-    `active_only` holds for a key with `all_active`: it may neither start nor read a draft or inactive workflow, while
-    a key with a list, and an internal service, may read it.
+    `active_only` is set for a key with `all_active`, which may neither start nor read a draft or inactive workflow.
+    Keys with a list and internal services may read these.
     """
 
     listed: frozenset[str] | None
     active_only: bool
 
     def holds(self, workflow_id: str) -> bool:
-        """Whether the workflow is within reach, whatever its status."""
+        """Returns whether the caller has access to the workflow, whatever its status."""
         return self.listed is None or workflow_id in self.listed
 
 
@@ -28,7 +28,7 @@ EVERYTHING: Final = WorkflowAccess(listed=None, active_only=False)
 
 
 def access_of(tx: Tx, key_id: str | None) -> WorkflowAccess:
-    """The reach of a key; a key that is gone reaches nothing, and an internal caller everything."""
+    """Returns the access of a key: none for a key that does not exist, all for an internal caller."""
     if key_id is None:
         return EVERYTHING
     row = keys_sql.access(tx, key_id)
@@ -38,7 +38,7 @@ def access_of(tx: Tx, key_id: str | None) -> WorkflowAccess:
 
 
 def read_access(mode: str | None, workflow_ids: str | None) -> WorkflowAccess:
-    """What a key's stored access says, the ids as JSON text; no mode is an internal caller's."""
+    """Parses the stored access of a key, with its ids as JSON text; without a mode it is an internal caller's."""
     if mode is None:
         return EVERYTHING
     if mode == "all_active":

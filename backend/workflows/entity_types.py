@@ -1,4 +1,4 @@
-"""The entity types that a PII policy may name."""
+"""Entity types that a PII policy may name."""
 
 from typing import Final
 

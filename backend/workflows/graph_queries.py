@@ -1,4 +1,4 @@
-"""Knowledge graphs as administrators see and ask them."""
+"""Listing and queries of knowledge graphs for administrators."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _DEFAULT: Final = Bounds()
 
 
 def knowledge_graph_message(row: Any) -> workflows_pb2.KnowledgeGraph:
-    """A row of `store.knowledge_graphs` as a message."""
+    """Converts a row of `sql.knowledge_graphs` to a message."""
     return workflows_pb2.KnowledgeGraph(
         graph_id=row.resource_id,
         name=row.name,
@@ -29,7 +29,7 @@ def knowledge_graph_message(row: Any) -> workflows_pb2.KnowledgeGraph:
 def answer(
     graph: Graph, request: workflows_pb2.QueryKnowledgeGraphRequest
 ) -> Iterator[workflows_pb2.KnowledgeGraphAnswer]:
-    """Evaluates a query within its bounds.
+    """Evaluates a query within its limits; yields the answer part by part.
 
     Raises:
         ApiError: `invalid_request`, the query cannot be evaluated; `runtime_error`, its store does not answer.

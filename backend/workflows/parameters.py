@@ -1,7 +1,7 @@
-"""Run inputs: what a workflow version declares, and what a start gives (DECISIONS.md, 3 and 4).
+"""Validation of the parameters of a start by the declarations of a workflow version (DECISIONS.md, 3 and 4).
 
-A declaration is one entry of the definition's `parameters`: name, type, description, required, default, and where set
-enum, minimum, maximum, min_length, max_length, pattern; for `s3_prefix` connector, max_objects, max_bytes.
+A declaration is an entry of the definition's `parameters`: name, type, description, required, default, and if set enum,
+minimum, maximum, min_length, max_length, pattern; for `s3_prefix` connector, max_objects, max_bytes.
 """
 
 import datetime as dt
@@ -23,10 +23,10 @@ _LONGEST_NAME_SHOWN: Final = 200
 
 
 def effective_parameters(declared: Iterable[Declaration], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a start with defaults filled in, in the order of the declaration.
+    """Returns the values of a start with defaults filled in, in the order of the declaration.
 
-    A parameter that is not required, has no default and was not given is left out; null counts as not given. An
-    `s3_prefix` declaration that holds `bucket` and `prefixes` binds the value to them.
+    A parameter that is not required, has no default and was not given is omitted; null counts as not given. The value
+    of an `s3_prefix` must lie inside the `bucket` and `prefixes` of its declaration, if that has them.
 
     Raises:
         ApiError: `invalid_parameters` with every problem at once.
@@ -57,7 +57,7 @@ def effective_parameters(declared: Iterable[Declaration], given: Mapping[str, An
 
 
 def value_problems(declaration: Declaration, value: Any) -> list[str]:
-    """What keeps a value from fitting its declaration, each worded to complete "the value …"; empty when it fits."""
+    """Returns the problems of a value by its declaration, each worded to complete "the value …"; empty if it fits."""
     wrong_type = _TYPES[declaration["type"]](value)
     if wrong_type:
         return [wrong_type]
@@ -70,10 +70,10 @@ def value_problems(declaration: Declaration, value: Any) -> list[str]:
 
 
 def parse_s3_prefix(uri: str) -> tuple[str, str]:
-    """Bucket and key prefix of `s3://bucket/prefix/`; the prefix may be empty.
+    """Parses `s3://bucket/prefix/` to bucket and prefix; the prefix may be empty.
 
     Raises:
-        ValueError: it is no such address; worded for a person.
+        ValueError: it has another form; the text is for a person.
     """
     match = _S3_PREFIX.fullmatch(uri)
     if not match or (match[2] and not match[2].endswith("/")):
@@ -86,7 +86,7 @@ def parse_s3_prefix(uri: str) -> tuple[str, str]:
 
 
 def may_read(connector: Mapping[str, Any], bucket: str, prefix: str) -> bool:
-    """Whether a connector, by its `bucket` and `prefixes`, allows what is below a prefix; no prefixes allow all."""
+    """Returns whether a connector allows a prefix by its `bucket` and `prefixes`; without prefixes it allows all."""
     allowed = connector["prefixes"]
     return bool(bucket == connector["bucket"] and (not allowed or prefix.startswith(tuple(allowed))))
 

@@ -1,4 +1,4 @@
-"""The PII policy of a workflow, and the overrides of a start, which may only tighten it (DECISIONS.md, 6).
+"""The PII policy of a workflow, and overrides by a start, which may only tighten it (DECISIONS.md, 6).
 
 A policy is `{mode, categories, stages, min_confidence, model, max_model_calls, parquet_sample_rows}`, every field
 present; `categories` is "all" or a list of entity types.
@@ -25,9 +25,9 @@ _MODEL: Final = re.compile(r"(?=.{1,200}\Z)[a-z0-9-]+:[!-~]+")
 
 @dataclass(frozen=True, slots=True)
 class PolicyField:
-    """One field of a policy: its default, its form, and when a new value is at least as tight as the present one.
+    """A field of a policy: its default, its normal form, and whether a new value is at least as tight as another.
 
-    `normalise` raises ValueError, worded for a person, where the value is not valid.
+    `normalise` raises ValueError, with a text for a person, if the value is not valid.
     """
 
     default: Any
@@ -36,10 +36,10 @@ class PolicyField:
 
 
 def normalise(policy: Mapping[str, Any] | None) -> Policy:
-    """A manifest's policy with its defaults; none at all means mode `off`.
+    """Returns the policy of a manifest with defaults filled in; without a policy the mode is `off`.
 
     Raises:
-        ValueError: a field is unknown or not valid; worded for a person.
+        ValueError: a field is unknown or not valid; the text is for a person.
     """
     given = policy or {}
     unknown = [name for name in given if name not in FIELDS]
@@ -52,13 +52,13 @@ def normalise(policy: Mapping[str, Any] | None) -> Policy:
 
 
 def apply_override(policy: Mapping[str, Any], override: Any, providers: AbstractSet[str]) -> Policy:
-    """The effective policy of a run: `policy` with the fields that the override names; null counts as absent.
+    """Returns the effective policy of a run: `policy` with the fields of the override; null counts as absent.
 
     `providers` are those whose models this deployment can call.
 
     Raises:
         ApiError: `invalid_pii_policy` with the first field that is not valid, in the order of the policy's fields and
-            then the unknown ones; else `policy_not_tightening` with the first that loosens.
+            then the unknown ones; else `policy_not_tightening` with the first field that loosens the policy.
     """
     if override is None:
         return dict(policy)
@@ -92,9 +92,9 @@ def apply_override(policy: Mapping[str, Any], override: Any, providers: Abstract
 
 
 def why_unusable(policy: Mapping[str, Any], providers: AbstractSet[str]) -> str | None:
-    """Why this deployment cannot ask a policy's model, for a person; None where it can, or will not.
+    """Returns why this deployment cannot call the model of a policy, for a person; None if it can or need not.
 
-    Whether the provider knows the model, and takes the key, shows only when it is asked.
+    Whether the provider knows the model and accepts the key is known only after a call.
     """
     model = policy.get("model")
     if model is None or policy.get("mode") == "off":
@@ -163,7 +163,7 @@ FIELDS: Final[Mapping[str, PolicyField]] = {
     "categories": PolicyField("all", _categories, _covers),
     "stages": PolicyField(list(STAGES), _stages, _covers),
     "min_confidence": PolicyField(0.8, _confidence, lambda present, new: new <= present),
-    # Another model may find less than the one that the workflow chose; one where there was none only adds.
+    # Another model may find less than the workflow's; a model where there was none only finds more.
     "model": PolicyField(None, _model, lambda present, new: present in {None, new}),
     "max_model_calls": PolicyField(200, _whole(0, 100_000), lambda present, new: new >= present),
     "parquet_sample_rows": PolicyField(50_000, _whole(1, 50_000), lambda present, new: new >= present),

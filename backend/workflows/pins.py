@@ -1,7 +1,7 @@
-"""Which agents and environments a workflow version uses, for as long as it exists (DECISIONS.md, 3).
+"""The agents and environments that a workflow version is pinned to (DECISIONS.md, 3).
 
-A version keeps the definitions that its agents and environments had when it was made. Connectors, knowledge graphs and
-the status of environments stay live: they say what is open now, and an older version must not get around that.
+A version keeps the definitions that its agents and environments had when it was saved. Connectors, knowledge graphs and
+the status of environments are not pinned: they grant access now, and an older version must not bypass a change.
 """
 
 import json
@@ -17,20 +17,20 @@ from backend.workflows.versions_sql import Pin, Pins
 PINNED_KINDS: Final = frozenset({"agent", "environment"})
 
 
-class PresentPins:
-    """The agents and environments that a workflow version made in this transaction uses."""
+class CurrentPins:
+    """Pins for workflow versions that are saved in this transaction."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
-        self._present = versions_sql.present_pins(tx)
+        self._current = versions_sql.present_pins(tx)
         self._equivalent: dict[tuple[Pin, Pin], bool] = {}
 
-    def of(self, names: Iterable[ResourceKey], before: Pins) -> Pins:
-        """The pins of these names; one of `before` stays where its resource still does the same."""
+    def pins_for(self, names: Iterable[ResourceKey], before: Pins) -> Pins:
+        """Returns the pins of these names; keeps pins of `before` whose resources have not changed in effect."""
         return {name: self._pin(name, before.get(name)) for name in names}
 
     def _pin(self, name: ResourceKey, before: Pin | None) -> Pin:
-        present = self._present.get(name, Pin(*name, None, None))
+        present = self._current.get(name, Pin(*name, None, None))
         return before if before is not None and self._same(before, present) else present
 
     def _same(self, before: Pin, present: Pin) -> bool:
@@ -46,17 +46,17 @@ class PresentPins:
 
 
 def pinned_names(definition: Definition) -> set[ResourceKey]:
-    """The agents and environments that a workflow's definition names."""
+    """Returns the agents and environments that a workflow's definition names."""
     return {name for name in referred_resources(definition) if name[0] in PINNED_KINDS}
 
 
 def changed_pins(before: Pins, after: Pins) -> list[ResourceKey]:
-    """The names that both versions use and that stand for something else in the later one, in order."""
+    """Returns the names that both versions use with different pins, in order."""
     return sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
 
 
 def resources_of_version(tx: Tx, workflow_id: str, version: int, definition: Definition) -> dict[ResourceKey, Resource]:
-    """What the names of a version's definition stand for; a name is absent where there is, or was, nothing of it."""
+    """Returns the resources that a version's definition names, by name, without those that do not exist."""
     live = sql.resources_of(tx, (name for name in referred_resources(definition) if name[0] != "agent"))
     found = {name: resource for name, resource in live.items() if name[0] not in PINNED_KINDS}
     for row in versions_sql.pinned_resources(tx, workflow_id, version):

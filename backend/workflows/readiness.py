@@ -1,4 +1,4 @@
-"""What keeps a workflow from running (SPEC.md, POST /workflows/{workflow_id}/runs, rule 7)."""
+"""Reasons why a workflow cannot run (SPEC.md, POST /workflows/{workflow_id}/runs, rule 7)."""
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -9,9 +9,9 @@ from backend.workflows.pii_policy import why_unusable
 
 Definition = Mapping[str, Any]
 ResourceKey = tuple[str, str]
-"""Kind as the table of resources has it, and name."""
+"""Kind of a resource, as in its table, and name."""
 
-_OF_STATUS: Final[Mapping[str, tuple[str, ...]]] = {
+_BY_STATUS: Final[Mapping[str, tuple[str, ...]]] = {
     "active": (),
     "draft": ("The workflow is a draft.",),
     "inactive": ("The workflow is inactive.",),
@@ -21,10 +21,10 @@ _AT_THAT_TIME: Final = "when this version was saved"
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One version of a resource, the newest of a connector, with what is known of its connection tests.
+    """A version of a resource; of a connector the newest version, with the outcomes of its connection tests.
 
-    `newest_passed` is the outcome of the last test of this version, None when it had none; `ever_passed` tells whether
-    any version's recorded test passed; `size` is that of the definition as text, in characters.
+    `newest_passed` is the outcome of the last test of this version, None without a test; `ever_passed` says whether a
+    test of any version passed; `size` is the number of characters of the definition as text.
     """
 
     resource_id: str
@@ -41,21 +41,21 @@ Resources = Mapping[ResourceKey, Resource]
 def readiness(
     definition: Definition, resources: Resources, status: str, providers: AbstractSet[str] = frozenset()
 ) -> list[str]:
-    """The reasons that keep a workflow version from running, each worded for a person; empty when it is ready.
+    """Returns the reasons why a workflow version cannot run, each worded for a person; empty if it is ready.
 
     `providers` are those whose models this deployment can call.
     """
     return [
-        *_OF_STATUS[status],
-        *_of_steps(definition, resources),
-        *_of_connectors(definition, resources),
-        *_of_environments(definition, resources),
-        *_of_policy(definition, providers),
+        *_BY_STATUS[status],
+        *_step_reasons(definition, resources),
+        *_connector_reasons(definition, resources),
+        *_environment_reasons(definition, resources),
+        *_policy_reasons(definition, providers),
     ]
 
 
 def referred_resources(definition: Definition) -> set[ResourceKey]:
-    """Every resource that a definition refers to by name."""
+    """Returns every resource that a definition refers to by name."""
     steps = definition["steps"]
     return {
         *(("agent", step["agent"]) for step in steps if step["agent"] is not None),
@@ -66,18 +66,18 @@ def referred_resources(definition: Definition) -> set[ResourceKey]:
 
 
 def connectors(definition: Definition) -> list[str]:
-    """The connectors that steps and `s3_prefix` parameters name, each once, in order."""
+    """Returns the connectors that steps and `s3_prefix` parameters name, each once, in order."""
     named = [name for step in definition["steps"] for name in step["connectors"]]
     named += [parameter["connector"] for parameter in definition["parameters"] if parameter["type"] == "s3_prefix"]
     return list(dict.fromkeys(named))
 
 
 def environments(definition: Definition) -> list[str]:
-    """The environments that steps name, each once, in order."""
+    """Returns the environments that steps name, each once, in order."""
     return list(dict.fromkeys(step["environment"] for step in definition["steps"] if step["environment"] is not None))
 
 
-def _of_steps(definition: Definition, resources: Resources) -> Iterator[str]:
+def _step_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
     if not definition["steps"]:
         yield "The workflow has no steps."
     for step in definition["steps"]:
@@ -89,7 +89,7 @@ def _of_steps(definition: Definition, resources: Resources) -> Iterator[str]:
             yield f"Step '{step['step']}' has no agent: there was no agent named '{step['agent']}' {_AT_THAT_TIME}."
 
 
-def _of_connectors(definition: Definition, resources: Resources) -> Iterator[str]:
+def _connector_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
     for name in connectors(definition):
         connector = resources.get(("connector", name))
         if connector is None:
@@ -100,7 +100,7 @@ def _of_connectors(definition: Definition, resources: Resources) -> Iterator[str
             yield f"Connector '{name}' has no recorded passing connection test."
 
 
-def _of_environments(definition: Definition, resources: Resources) -> Iterator[str]:
+def _environment_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
     for name in environments(definition):
         environment = resources.get(("environment", name))
         if environment is None:
@@ -109,7 +109,7 @@ def _of_environments(definition: Definition, resources: Resources) -> Iterator[s
             yield f"Environment '{name}' is not active."
 
 
-def _of_policy(definition: Definition, providers: AbstractSet[str]) -> Iterator[str]:
+def _policy_reasons(definition: Definition, providers: AbstractSet[str]) -> Iterator[str]:
     policy = definition["pii_policy"] or {}
     reason = why_unusable(policy, providers)
     if reason is not None:

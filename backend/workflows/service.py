@@ -1,4 +1,4 @@
-"""Applies manifests: all of them or nothing, with a new version only where something changed (DECISIONS.md, 9)."""
+"""Applies manifests, all or none, with new versions only of what changed (DECISIONS.md, 9)."""
 
 import json
 from collections import Counter
@@ -10,14 +10,14 @@ from backend.storage.database import Tx
 from backend.workflows import sql, versions_sql
 from backend.workflows.manifests.kinds import MANIFEST_KINDS, MOST_OF_A_KIND, RESOURCE_KINDS
 from backend.workflows.manifests.loader import Manifest, refused
-from backend.workflows.pins import PresentPins, changed_pins, pinned_names
+from backend.workflows.pins import CurrentPins, changed_pins, pinned_names
 from backend.workflows.versions_sql import Pins
 
 
 class Applied(NamedTuple):
-    """What became of one resource; `outcome` is `created`, `updated` or `unchanged`.
+    """Outcome of one manifest or workflow; `outcome` is `created`, `updated` or `unchanged`.
 
-    `changed_resources` are the agents and environments, each as `Agent counter`, whose change made the new version.
+    `changed_resources` are the agents and environments, each as `Agent counter`, whose change caused the new version.
     """
 
     kind: str
@@ -29,19 +29,19 @@ class Applied(NamedTuple):
 
 
 def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: str) -> list[Applied]:
-    """Writes what the manifests change, with an audit record for each change.
+    """Writes the changes of the manifests, with an audit record for each.
 
-    Gives what became of each document, then of each other workflow that has a new version because of them.
+    Returns the outcome of each document, then of each other workflow that has a new version because of them.
 
     Raises:
-        ApiError: `invalid_request`, when there would be more than 256 of a kind.
+        ApiError: `invalid_request`, if there would be more than 256 of a kind.
     """
     manifests = list(manifests)
     resources = {
         number: _resource(tx, manifest, now) for number, manifest in enumerate(manifests) if manifest.kind != "Workflow"
     }
-    # Read after the resources, for a workflow may stand before the agents that it names.
-    present = PresentPins(tx)
+    # Read after the resources are written, for a workflow may stand before the agents that it names.
+    present = CurrentPins(tx)
     applied = [
         resources.get(number) or _workflow(tx, manifest, present, now) for number, manifest in enumerate(manifests)
     ]
@@ -57,7 +57,7 @@ def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: s
     return applied
 
 
-def _workflow(tx: Tx, manifest: Manifest, present: PresentPins, now: int) -> Applied:
+def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> Applied:
     content = json.loads(manifest.definition)
     names = pinned_names(content)
     row = sql.get_by_name(tx, manifest.name)
@@ -69,13 +69,13 @@ def _workflow(tx: Tx, manifest: Manifest, present: PresentPins, now: int) -> App
             status=manifest.status or "draft",
             now=now,
         )
-        pins = present.of(names, {})
+        pins = present.pins_for(names, {})
         versions_sql.add_version(tx, workflow_id, 1, definition=manifest.definition, pins=pins.values(), now=now)
         return Applied("Workflow", manifest.name, workflow_id, 1, "created")
     before = versions_sql.pins_of(tx, row.workflow_id, row.newest_version)
-    pins = present.of(names, before)
+    pins = present.pins_for(names, before)
     redefined = versions_sql.definition_text(tx, row.workflow_id, row.newest_version) != manifest.definition
-    # A document that says nothing of the status leaves it as an administrator has set it.
+    # A document without a status keeps the one that an administrator has set.
     status = manifest.status or row.status
     if redefined or pins != before:
         definition = manifest.definition if redefined else None
@@ -86,13 +86,13 @@ def _workflow(tx: Tx, manifest: Manifest, present: PresentPins, now: int) -> App
     return Applied("Workflow", manifest.name, row.workflow_id, row.newest_version, "updated")
 
 
-def _workflows_that_use(tx: Tx, manifests: list[Manifest], present: PresentPins, now: int) -> Iterator[Applied]:
-    """Gives the workflows whose agents or environments the manifests changed a version with these."""
+def _workflows_that_use(tx: Tx, manifests: list[Manifest], present: CurrentPins, now: int) -> Iterator[Applied]:
+    """Adds a version to each other workflow whose agents or environments have changed."""
     applied = {(RESOURCE_KINDS.get(manifest.kind, ""), manifest.name) for manifest in manifests}
     pins_before = versions_sql.newest_pins(tx)
     for row in sql.all_workflows(tx):
         before = pins_before.get(row.workflow_id, {})
-        pins = before if applied.isdisjoint(before) else present.of(before, before)
+        pins = before if applied.isdisjoint(before) else present.pins_for(before, before)
         if pins != before:
             yield _add_version(tx, row, before, pins, now, status=row.status)
 
@@ -100,7 +100,7 @@ def _workflows_that_use(tx: Tx, manifests: list[Manifest], present: PresentPins,
 def _add_version(
     tx: Tx, row: Any, before: Pins, pins: Pins, now: int, *, status: str, definition: str | None = None
 ) -> Applied:
-    """Writes a workflow's next version; without a definition it shares that of the version before."""
+    """Writes a workflow's next version; without a definition it shares that of the previous version."""
     version = row.newest_version + 1
     versions_sql.add_version(tx, row.workflow_id, version, definition=definition, pins=pins.values(), now=now)
     description = None if definition is None else json.loads(definition)["description"]

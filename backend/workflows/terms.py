@@ -1,4 +1,4 @@
-"""All that a start and a runtime need to know of one workflow version, with its resources resolved."""
+"""A workflow version with its resources resolved, as starts and the runtime use it."""
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -17,15 +17,15 @@ APPROVAL: Final = "approval"
 DEFAULT_ENVIRONMENT: Final[Definition] = {
     name: field.default for name, field in ENVIRONMENT.fields.items() if name != "name"
 }
-"""What a step gets that names no environment, or one that does not exist."""
+"""Environment of a step that names none, or one that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepTerms:
-    """One step, of kind `agent` or `approval`, with what its names stand for.
+    """A step of kind `agent` or `approval`, with its names resolved.
 
-    `agent` is the definition of the agent, None where `agent_name` names none. `connectors` maps names to definitions.
-    `title` and `instructions` are those of an approval; `retry` is None for a step that is tried once.
+    `agent` is the definition of the agent, None if `agent_name` names none. `connectors` maps names to definitions.
+    `title` and `instructions` are those of an approval; `retry` is None for a step without retries.
     """
 
     step: str
@@ -45,7 +45,7 @@ class StepTerms:
 
 @dataclass(frozen=True, slots=True)
 class InputTerms:
-    """One `s3_prefix` parameter; `connector` is the definition of its connector, None where it does not exist."""
+    """An `s3_prefix` parameter; `connector` is the definition of its connector, None if that does not exist."""
 
     parameter: str
     connector_name: str
@@ -57,7 +57,7 @@ class InputTerms:
 
 @dataclass(frozen=True, slots=True)
 class PublicationTerms:
-    """One entry of `publish`; `chosen` says of which steps, which files and by which mapping, as the manifest does."""
+    """An entry of `publish`; `chosen` has its fields `steps`, `files` and `mapping`."""
 
     knowledge_graph: str
     wait_seconds: int
@@ -66,11 +66,10 @@ class PublicationTerms:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowTerms:
-    """One version of a workflow with its agents and environments, and the newest of the other resources.
+    """A workflow version with its agents and environments, and the newest version of its other resources.
 
-    It is shared between calls, so never changed.
-
-    `version` is None when the version asked for does not exist; then everything after `reasons` is empty. `parameters`
+    Immutable, for it is cached. `version` is None if the requested version does not exist; then all later fields are
+    empty. `parameters`
     are declarations with `connector_id`, `bucket` and `prefixes` in those of type `s3_prefix`. `result` has step,
     schema and schema_version, or is None.
     """
@@ -101,11 +100,11 @@ class WorkflowTerms:
 
     @property
     def result_schema(self) -> Any:
-        """What the result is judged by, or None."""
+        """JSON Schema of the result, or None."""
         return self.result["schema"] if self.result else None
 
     def refusal(self) -> ApiError | None:
-        """Why no run of it can start: not active, no such version or not ready, in this order (DECISIONS.md, 4)."""
+        """Returns why no run can start: not active, no such version or not ready, in this order (DECISIONS.md, 4)."""
         if self.status != "active":
             return ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_ACTIVE)
         if self.version is None:
@@ -124,7 +123,7 @@ def resolve(
     resources: Resources,
     providers: AbstractSet[str] = frozenset(),
 ) -> WorkflowTerms:
-    """Resolves a version's names to its resources; what does not exist stays unresolved and is among the reasons."""
+    """Resolves the names in a definition; the reasons list those of resources that do not exist."""
     settings = definition["settings"]
     return WorkflowTerms(
         workflow_id=workflow_id,
@@ -168,7 +167,7 @@ def _inputs(definition: Definition, resources: Resources) -> Iterator[InputTerms
 
 
 def _publication(entry: Definition) -> PublicationTerms:
-    # A version from before there was a choice has none.
+    # Versions stored by an earlier release have none of these.
     chosen = {name: entry.get(name) for name in ("steps", "files", "mapping")}
     return PublicationTerms(entry["knowledge_graph"], entry["wait_seconds"], chosen)
 

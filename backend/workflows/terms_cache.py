@@ -1,4 +1,4 @@
-"""The terms of a workflow version, resolved once for each state of the resources."""
+"""Cache of resolved workflow versions, invalidated by the revision of workflows and resources."""
 
 import json
 from collections.abc import Set as AbstractSet
@@ -20,11 +20,11 @@ def load_terms(
     *,
     revision: int | None = None,
 ) -> WorkflowTerms | None:
-    """Everything that a start, or the runtime, needs of a workflow version; None when there is no such workflow.
+    """Returns a workflow version with its resources resolved; None if there is no such workflow.
 
-    `version` None means the active one. `tx` is a change or a snapshot, for the parts must agree. `providers` are those
-    whose models this deployment can call. It costs one small statement while nothing changes, and none where `tx` has
-    read the revision. `WorkflowTerms.refusal()` says why the version cannot be started.
+    `version` None means the active one. `tx` is a change or a snapshot, so that all reads see the same state.
+    `providers` are those whose models this deployment can call. Cached terms cost one statement, which reads the
+    revision, or none if that is given. `WorkflowTerms.refusal()` says why the version cannot be started.
     """
     if revision is None:
         revision = sql.revision(tx)
@@ -49,7 +49,7 @@ def load_terms(
 def cached_terms(
     cache: RevisionedCache, workflow_id: str, version: int | None, revision: int | None = None
 ) -> WorkflowTerms | None:
-    """What `load_terms` gives at this revision, or unless something was changed; None where it is not known."""
+    """Returns cached terms of this revision, or of the newest one known if none is given; None if there are none."""
     name = (workflow_id, version)
     terms: WorkflowTerms | None = cache.newest(name) if revision is None else cache.get(name, revision)
     return terms

@@ -1,5 +1,5 @@
-"""What runs inside a step's sandbox: standard library only, handed in as byte code (`program.compiled`).
+"""Code that runs inside a step's sandbox: standard library only, passed in as byte code (`program.compiled`).
 
-Python's start and what it imports are most of a small step's processor time, so what takes long to import (json,
-pathlib and typing, all for the sake of re) waits until a step needs it.
+The start of Python with its imports is most of the processor time of a small step. So modules that are slow to import
+(json, pathlib and typing, which import re) are imported only when a step needs them.
 """

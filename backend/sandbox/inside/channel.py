@@ -1,4 +1,4 @@
-"""What a step says to its worker."""
+"""Sends frames from a step to its worker."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def note(text: str) -> None:
-    """A line in the step's log, whatever the agent did to its own streams."""
+    """Writes a line to the step's log, even if the agent has replaced its streams."""
     os.write(2, f"{text}\n".encode(errors="backslashreplace"))
 
 
 class Channel:
-    """The step's end of its socket to the worker (the frames are described in `runner`)."""
+    """The step's end of its socket to the worker; `runner` describes the frames."""
 
     def __init__(self, fd: int) -> None:
         os.set_inheritable(fd, False)
@@ -28,21 +28,21 @@ class Channel:
         self._lock = _thread.allocate_lock()
 
     def receive(self) -> Any:
-        """The one request of the step."""
+        """Receives the request of the step."""
         kind, *length = self._exactly(HEADER_BYTES)
         if kind != REQUEST:
             raise SystemExit(f"expected a request, not a frame of kind {kind}")
         return marshal.loads(self._exactly(int.from_bytes(length, "big")))  # noqa: S302 - the worker made it
 
     def send(self, kind: int, payload: bytes = b"") -> None:
-        """Send one frame; threads take turns."""
+        """Sends one frame. Thread-safe."""
         view = memoryview(kind.to_bytes() + len(payload).to_bytes(4, "big") + payload)
         with self._lock:
             while view:
                 view = view[os.write(self._fd, view) :]
 
     def send_file(self, path: str, fd: int, size: int) -> None:
-        """Send an output's announcement and its bytes, by the kernel alone."""
+        """Sends the announcement of an output, then its bytes by `sendfile`."""
         self.send(FILE, encode({"path": path, "size": size}))
         sent = 0
         while sent < size:

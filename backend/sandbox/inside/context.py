@@ -1,4 +1,4 @@
-"""What a Python agent gets."""
+"""The argument of the function `run` of a Python agent."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Connector(types.SimpleNamespace):
-    """What the workflow declares about a connector of this step: `name`, `type`, `bucket` and `prefixes`."""
+    """A connector of this step as the workflow declares it: `name`, `type`, `bucket` and `prefixes`."""
 
 
 class Context:
-    """What an agent's `run(context)` gets (DECISIONS.md §9)."""
+    """The argument of an agent's `run(context)` (DECISIONS.md §9)."""
 
     def __init__(self, events: EventReporter, request: dict[str, Any]) -> None:
         self.attempt: int = request["attempt"]
@@ -32,7 +32,7 @@ class Context:
         self._large_needs: dict[str, str] = request["large_needs"]
         self._folders: dict[str, str] = request["folders"]
         for need in (*self._needs, *self._large_needs):
-            # Those of a step that left no files are not bound.
+            # The sandbox has no folder for a step without files.
             os.makedirs(f"{self._folders['files']}/{need}", exist_ok=True)  # noqa: PTH103 - pathlib takes long to import
         self._connectors: dict[str, dict[str, Any]] = request["connectors"]
         self._events = events
@@ -41,7 +41,7 @@ class Context:
 
     @property
     def needs(self) -> dict[str, Any]:
-        """The return values of the steps that this one needs, by step."""
+        """Return values of the steps that this one needs, by step."""
         if self._large_needs:
             import json
 
@@ -61,16 +61,16 @@ class Context:
 
     @property
     def workspace(self) -> Path:
-        """The folder that the step works in."""
+        """The working folder of the step."""
         return _path(self._folders["workspace"])
 
     @property
     def outputs(self) -> Path:
-        """The folder of which every file becomes an output."""
+        """The folder whose files become outputs."""
         return _path(self._folders["outputs"])
 
     def progress(self, message: Any, **data: Any) -> None:
-        """Report progress as an event of the run; past the deployment's limits it is dropped, and a warning counts it.
+        """Reports progress as an event of the run; events beyond the deployment's limits are dropped and counted.
 
         Raises:
             ValueError: the message is no string or too long, or the data is not JSON or nested too deep.
@@ -86,13 +86,13 @@ class Context:
             raise ValueError(too_deep) from None
         except (ValueError, TypeError) as error:
             raise ValueError(f"progress data must be JSON: {error}") from error
-        # An event keeps its message among its data: one level less.
+        # In the event the data are one level higher, beside the message.
         if deeper_than(payload, self._json_levels + 1):
             raise ValueError(too_deep)
         self._events.send(payload)
 
     def connector(self, name: str) -> Connector:
-        """One of the connectors that the step declares."""
+        """Returns a connector that the step declares."""
         if name not in self._connectors:
             declared = ", ".join(sorted(self._connectors)) or "none"
             raise LookupError(f"the step declares no connector {name!r} (declared: {declared})")

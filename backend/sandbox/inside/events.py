@@ -1,4 +1,4 @@
-"""Bounds the progress events of one attempt, and counts those that are dropped."""
+"""Limits the progress events of one attempt, and counts those that are dropped."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ if TYPE_CHECKING:
 
 
 class EventBudget:
-    """What one attempt may still report; `dropped` counts its dropped events by the limit that each was past.
+    """The limits of the events of one attempt; `dropped` counts its dropped events by the limit that each exceeded.
 
-    An event that is too large itself is dropped alone; past one of the other two limits every later event is. Runner
-    and worker each keep one, and agree on every event.
+    An event that is too large is dropped alone; once one of the other two limits is exceeded, every later event is.
+    Runner and worker each have a budget, and decide alike.
     """
 
     def __init__(self, event_bytes: int, events: int, event_data_bytes: int) -> None:
         self.dropped = {"event_bytes": 0, "events": 0, "event_data_bytes": 0}
         self.counted_to_the_end = True
-        """Whether `dropped` is exact; otherwise the attempt ended before it could say, and at least so many were."""
+        """Whether `dropped` is exact; it is a lower bound if the attempt ended before it sent the final count."""
         self._event_bytes = event_bytes
         self._events_left = events
         self._bytes_left = event_data_bytes
         self._exhausted: str | None = None
 
     def admit(self, size: int) -> bool:
-        """Whether an event of that many bytes is within the limits; it is counted either way."""
-        past = self._exhausted or self._limit_exceeded_by(size)
-        if past is None:
+        """Counts an event of that many bytes, and returns whether it is within the limits."""
+        exceeded = self._exhausted or self._limit_exceeded_by(size)
+        if exceeded is None:
             self._events_left -= 1
             self._bytes_left -= size
             return True
-        if past != "event_bytes":
-            self._exhausted = past
-        self.dropped[past] += 1
+        if exceeded != "event_bytes":
+            self._exhausted = exceeded
+        self.dropped[exceeded] += 1
         return False
 
     @property
     def dropped_events(self) -> int:
-        """How many events were dropped."""
+        """Number of dropped events."""
         return sum(self.dropped.values())
 
     def _limit_exceeded_by(self, size: int) -> str | None:
@@ -54,10 +54,10 @@ class EventBudget:
 
 
 class EventReporter:
-    """Sends the events of a step to its worker as far as its budget goes, until it is closed.
+    """Sends the events of a step to its worker within the budget, until it is closed.
 
-    Frames that say how many were dropped go out whenever the number is a power of two, and once with the exact number
-    at the end: a worker knows of drops although the step is killed.
+    It reports the number of dropped events whenever that is a power of two, so that the worker knows of them if the
+    step is killed, and the exact number at the end.
     """
 
     def __init__(self, channel: Channel, budget: EventBudget) -> None:
@@ -67,7 +67,7 @@ class EventReporter:
         self._closed = False
 
     def send(self, payload: bytes) -> None:
-        """Send one event, or count it as dropped."""
+        """Sends one event, or counts it as dropped."""
         with self._lock:
             if self._closed:
                 raise RuntimeError("the step has returned and reports no more progress")
@@ -79,7 +79,7 @@ class EventReporter:
                 self._send_dropped(final=False)
 
     def close(self) -> None:
-        """Send the exact number of dropped events if there are any, and take no more events."""
+        """Sends the exact number of dropped events if there are any; later events raise."""
         with self._lock:
             if not self._closed and self._budget.dropped_events:
                 self._send_dropped(final=True)

@@ -1,4 +1,4 @@
-"""Sends the files of the output folder to the worker, and counts what is left out."""
+"""Sends the files of the output folder to the worker, and counts the entries that are left out."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 
 
 class OutputsError(Exception):
-    """An output that cannot be promoted under its name."""
+    """An output whose name the contract does not allow."""
 
 
 def send_outputs(channel: Channel, root: str, limits: dict[str, int]) -> None:
-    """Send every regular file below `root` within the limits, and then how many entries were left out, by kind.
+    """Sends every regular file below `root` within the limits, then the number of skipped entries by kind.
 
-    Raises OutputsError for a name that is no UTF-8 or too long.
+    Raises:
+        OutputsError: a name is not UTF-8 or too long.
     """
     outputs = _Outputs(channel, limits)
     for folder, level, entry in _entries(root, limits["levels"]):
@@ -51,7 +52,7 @@ class _Outputs:
         self.skipped: dict[str, int] = {}
 
     def take(self, folder: str, level: int, entry: os.DirEntry[str] | None) -> None:
-        """Send an entry of a folder, or count it; None stands for what lies too deep to be listed."""
+        """Sends an entry of a folder, or counts it as skipped; None stands for a folder too deep to be listed."""
         kind = None if entry is None else _kind(entry)
         if level > self._limits["levels"]:
             kind = OVER_LEVELS
@@ -81,14 +82,14 @@ class _Outputs:
 
 
 def _entries(root: str, levels: int) -> Iterator[tuple[str, int, os.DirEntry[str] | None]]:
-    """Every entry below `root` that is no folder, as (its folder relative to root, the level of that, the entry)."""
+    """Yields every entry below `root` that is no folder, as (folder relative to `root`, its level, entry)."""
     folders = [("", 0)]
     while folders:
         folder, level = folders.pop()
         try:
-            entries = sorted(os.scandir(os.path.join(root, folder)), key=lambda entry: entry.name)  # noqa: PTH118 - names may be bytes beyond UTF-8
+            entries = sorted(os.scandir(os.path.join(root, folder)), key=lambda entry: entry.name)  # noqa: PTH118 - names may not be UTF-8
         except OSError:
-            # A path may be longer than the kernel takes.
+            # Its path may exceed the limit of the kernel.
             if level <= levels:
                 raise
             yield folder, level, None
@@ -101,7 +102,7 @@ def _entries(root: str, levels: int) -> Iterator[tuple[str, int, os.DirEntry[str
 
 
 def _kind(entry: os.DirEntry[str]) -> str | None:
-    """What an entry is that is no regular file."""
+    """Returns the kind of an entry that is no regular file, else None."""
     if entry.is_file(follow_symlinks=False):
         return None
     note(f"output {entry.path!r} is not a regular file and was left out")

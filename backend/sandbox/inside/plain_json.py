@@ -1,4 +1,4 @@
-"""Writes JSON; what is plain without importing json, which takes longer than Python itself to start."""
+"""Writes JSON; simple values without importing json, which takes longer than the start of Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LEVELS = 20
 
 
 def encode(value: Any) -> bytes:
-    """The value as UTF-8 JSON; raises ValueError, TypeError or RecursionError when it is none."""
+    """Returns the value as UTF-8 JSON; raises ValueError, TypeError or RecursionError if JSON cannot express it."""
     plain = _plain(value, _LEVELS)
     if plain is not None:
         return plain.encode()
@@ -20,13 +20,13 @@ def encode(value: Any) -> bytes:
 
 
 def _plain(value: Any, levels: int) -> str | None:
-    """What json would write of a value of which that is plain to see; None of any other."""
+    """Returns the JSON of a simple value, as json would write it; None for any other value."""
     kind = type(value)
     if kind is str:
         return f'"{value}"' if value.isprintable() and '"' not in value and "\\" not in value else None
     if kind is int or kind is float:
         number = repr(value)
-        # JSON knows no nan and no inf.
+        # nan and inf are not JSON.
         return None if "n" in number else number
     if kind is list and levels:
         items = [_plain(item, levels - 1) for item in value]

@@ -1,4 +1,4 @@
-"""The kinds of frame between a step and its worker, and the bounds that both keep."""
+"""Kinds of frames between a step and its worker, and the limits that both enforce."""
 
 READY, REQUEST, PROGRESS, FILE, RESULT, FAILURE, SKIPPED, DROPPED = 1, 2, 3, 4, 5, 6, 7, 8
 HEADER_BYTES = 5
@@ -10,4 +10,4 @@ MAX_PATH_BYTES = 1_024
 SYMLINK, PIPE, SOCKET, DEVICE = "symlink", "pipe", "socket", "device"
 OVER_FILES, OVER_DIRECTORIES, OVER_LEVELS = "over_files", "over_directories", "over_levels"
 SKIPPED_KINDS = (SYMLINK, PIPE, SOCKET, DEVICE, OVER_FILES, OVER_DIRECTORIES, OVER_LEVELS)
-"""Why entries of the output folder do not become outputs; a SKIPPED frame counts them by these."""
+"""Reasons why entries of the output folder are not sent; a SKIPPED frame counts them by these."""

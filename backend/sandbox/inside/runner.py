@@ -1,9 +1,9 @@
-"""Runs one agent inside the sandbox: standard library only, started as a program, never imported by the step's code.
+"""Program that runs one agent inside the sandbox; uses the standard library alone.
 
-Everything goes over one inherited socket as frames: a byte for the kind, four bytes for the length (big-endian), the
-payload. One request comes in, marshalled. Out go READY, then any number of PROGRESS and DROPPED, and at the end either
-FAILURE, or for every output FILE followed by the file's bytes as they are, SKIPPED where entries of the output folder
-were left out, and then RESULT, all in JSON. The worker reads all of it as hostile.
+It communicates by frames over one inherited socket: a byte for the kind, four bytes for the length (big-endian), then
+the payload. It receives one request, marshalled. It sends READY, then any number of PROGRESS and DROPPED. At the end it
+sends either FAILURE; or FILE for every output, followed by the file's bytes, SKIPPED if entries of the output folder
+were left out, and RESULT. Payloads are JSON, and the worker treats them as untrusted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SOURCE_NAME = "agent.py"
 
 
 class _StepError(Exception):
-    """A failure that the runner itself words; `kind` says to the worker what it is about."""
+    """A failure that the runner describes itself; `kind` names it for the worker."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ def _limit(what: int, soft: int, hard: int) -> None:
 
 
 def _apply_limits(limits: dict[str, Any]) -> None:
-    # Soft below hard: CPU time ends in SIGXCPU, and after a MemoryError there is room to tell of it.
+    # Soft limits below the hard ones: CPU time ends in SIGXCPU, and after a MemoryError there is memory to report it.
     memory = limits["memory_bytes"]
     _limit(resource.RLIMIT_AS, memory, memory + _SPARE_MEMORY_BYTES)
     _limit(resource.RLIMIT_CPU, limits["cpu_seconds"], limits["cpu_seconds"] + 5)
@@ -65,7 +65,7 @@ def _load(code: str) -> Callable[[Context], Any]:
     module = types.ModuleType("agent")
     module.__file__ = _SOURCE_NAME
     sys.modules["agent"] = module
-    exec(compile(code, _SOURCE_NAME, "exec"), module.__dict__)  # noqa: S102 - this is what the sandbox is for
+    exec(compile(code, _SOURCE_NAME, "exec"), module.__dict__)  # noqa: S102 - the purpose of the sandbox
     run = getattr(module, "run", None)
     if not callable(run):
         raise _StepError("no_run", "the agent's code defines no function run(context)")
@@ -116,7 +116,7 @@ def _describe(error: BaseException, code: str) -> dict[str, str]:
     except Exception:  # noqa: BLE001 - an exception's own text may fail
         message = ""
     linecache.cache[_SOURCE_NAME] = (len(code), None, code.splitlines(keepends=True), _SOURCE_NAME)
-    # The runner's own frames tell the reader nothing.
+    # The frames of the runner are no use to the reader.
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename != _SOURCE_NAME:
         trace = trace.tb_next
@@ -139,18 +139,18 @@ def _send_failure(channel: Channel, error: BaseException, code: str) -> None:
 
 
 def _prepare(fd: int) -> None:
-    """Import what most steps need, unless the request is there already."""
+    """Imports modules that most steps need, unless the request is there already."""
     import select
 
     waiting = select.poll()
     waiting.register(fd, select.POLLIN)
     if not waiting.poll(IDLE_MILLISECONDS):
-        import json  # noqa: F401 - for the step to find there
+        import json  # noqa: F401 - so that the step need not load it
         import pathlib  # noqa: F401 - likewise
 
 
 def main(fd: int) -> NoReturn:
-    """Say ready, wait for the request, run it, answer, and stay until the worker ends this process and its children."""
+    """Runs one request and sends its result; then waits until the worker ends this process and its children."""
     # JSON counts its nesting against this limit, and the contract allows 1,000 levels.
     sys.setrecursionlimit(NESTING_LIMIT)
     channel = Channel(fd)

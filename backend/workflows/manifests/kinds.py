@@ -1,4 +1,4 @@
-"""What each kind of manifest may say, field by field, with its bounds (DECISIONS.md, 9; SPEC.md, product limits)."""
+"""Fields of each kind of manifest with their bounds (DECISIONS.md, 9; SPEC.md, product limits)."""
 
 import re
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ _S3_CONNECTOR: Final = Record(
             Text(63, 3, re.compile(r"[a-z0-9][a-z0-9.-]*[a-z0-9]"), "lowercase letters, digits, dots and dashes"),
             required=True,
         ),
-        # A prefix that does not end with a slash would also open its neighbours: `in` opens `internal/`.
+        # Prefixes end with a slash, because `in` would allow `internal/` too.
         "prefixes": Field(
             ListOf(
                 Text(1_024, pattern=re.compile(r"(?!/)(?!(?:.*/)?\.\.?/)(?s:.*)/"), must_be="a prefix as incoming/"),
@@ -86,7 +86,7 @@ _S3_CONNECTOR: Final = Record(
             default=[],
         ),
         "endpoint_url": Field(HTTP_ADDRESS),
-        # Whose content is an access key; without one the process's own credentials are used.
+        # A secret with an access key; without one the credentials of the process are used.
         "secret": Field(SECRET_NAME),
         "role_arn": Field(Text(2_048, 20, re.compile(r"arn:[a-z-]+:iam::[0-9]{12}:role/[!-~]+"), "the ARN of a role")),
     }
@@ -233,7 +233,7 @@ RESOURCE_KINDS: Final[Mapping[str, str]] = {
     "Agent": "agent",
     "KnowledgeGraph": "knowledge_graph",
 }
-"""Kinds of resources as the table has them, by their kinds in manifests."""
+"""Kinds of resources in their table, by kind in manifests."""
 
 MANIFEST_KINDS: Final[Mapping[str, str]] = {kind: manifest_kind for manifest_kind, kind in RESOURCE_KINDS.items()}
-"""The other way round."""
+"""Kinds of resources in manifests, by kind in their table."""

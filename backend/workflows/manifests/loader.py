@@ -1,4 +1,4 @@
-"""From manifest files to definitions: every problem of all files at once, or all their documents (DECISIONS.md, 9)."""
+"""Loads manifest files to definitions, or reports all problems of all files at once (DECISIONS.md, 9)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from backend.workflows.manifests.result_schema import SchemaCheck, schema_proble
 from backend.workflows.manifests.rules import workflow_problems
 from workflow_api.v1 import errors_pb2
 
-_MOST_PROBLEMS_TOLD = 200
+_MOST_PROBLEMS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One sound document: kind, name, and its definition with defaults as canonical JSON.
+    """A valid document: kind, name, and its definition with defaults as canonical JSON.
 
-    `status` is a workflow's status where the document gives one; it is not part of the definition, so that switching
-    a workflow on or off makes no new version.
+    `status` is the status of a workflow if the document has one; it is not part of the definition, so that changing it
+    makes no new version.
     """
 
     kind: str
@@ -31,7 +31,7 @@ class Manifest:
 
 
 def load_manifests(files: Iterable[tuple[str, str]], check: SchemaCheck) -> list[Manifest]:
-    """Reads files, each a name for messages and YAML text, in order; `check` checks the schemas in them.
+    """Loads files, each given as a name for messages and YAML text; `check` checks the schemas in them.
 
     Raises:
         ApiError: `invalid_request` with every problem of all files, each named `file:line: field`.
@@ -42,7 +42,7 @@ def load_manifests(files: Iterable[tuple[str, str]], check: SchemaCheck) -> list
         found: list[Problem] = []
         documents = read_documents(text, found)
         manifests.extend(_manifests(file, documents, found, check))
-        # YAML and Python count the end of a file as one line more, whether or not there is one.
+        # Parsers may report the end of a file as one line beyond the last.
         last = max(1, len(text.splitlines()))
         problems.extend((f"{file}:{min(line, last)}: {field}", reason) for line, field, reason in sorted(found))
     problems.extend(_repeated(manifests))
@@ -54,12 +54,12 @@ def load_manifests(files: Iterable[tuple[str, str]], check: SchemaCheck) -> list
 
 
 def refused(problems: list[tuple[str, str]]) -> ApiError:
-    """The refusal of manifests with their problems, cut where they are endless."""
-    told = problems[:_MOST_PROBLEMS_TOLD]
-    if len(problems) > len(told):
-        told.append(("files", f"have {len(problems) - len(told):,} more problems"))
+    """Returns the error for manifests with these problems, of which it lists the first."""
+    listed = problems[:_MOST_PROBLEMS]
+    if len(problems) > len(listed):
+        listed.append(("files", f"have {len(problems) - len(listed):,} more problems"))
     message = "The manifests are not valid; nothing of them was applied."
-    return ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, message, problems=told)
+    return ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, message, problems=listed)
 
 
 def _manifests(file: str, documents: Iterable[Node], problems: list[Problem], check: SchemaCheck) -> Iterator[Manifest]:

@@ -1,7 +1,7 @@
-"""YAML as a tree of plain values that know their lines.
+"""Parser of YAML to a tree of plain values with their lines.
 
-Only what JSON can say is accepted: no tags, no objects, and plain scalars by YAML 1.2's core rules, so that `no` and
-`off` stay text. Aliases are resolved, but a tree may not grow without bound through them.
+It accepts values that JSON can express: no tags, no objects, and plain scalars by the core schema of YAML 1.2, so that
+`no` and `off` are text. Aliases are resolved, and count towards the bounds of the tree.
 """
 
 import re
@@ -29,7 +29,7 @@ _PLAIN_SCALARS: Final[tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...]] 
 
 
 class Problem(NamedTuple):
-    """What is wrong at one place of a file: line from 1, field as `steps[0].needs`, and what is allowed."""
+    """A problem in a file: its line from 1, its field as `steps[0].needs`, and what is allowed."""
 
     line: int
     field: str
@@ -38,10 +38,10 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value with the line it begins on.
+    """A value with the line at which it begins.
 
-    `value` is None, a bool, int, float or str, a list of nodes, or a dict of nodes by name. `size` counts the nodes in
-    it, an alias as often as it stands. `literal` marks a `|` block, whose text begins on the next line.
+    `value` is None, a bool, int, float or str, a list of nodes, or a dict of nodes by name. `size` is its number of
+    nodes, with aliases counted at each use. `literal` marks a `|` block, whose text begins on the next line.
     """
 
     value: Any
@@ -50,7 +50,7 @@ class Node:
     literal: bool = False
 
     def plain(self) -> Any:
-        """The value without lines, as JSON would hold it."""
+        """Returns the value without lines, as JSON has it."""
         if isinstance(self.value, dict):
             return {name: node.plain() for name, node in self.value.items()}
         if isinstance(self.value, list):
@@ -58,7 +58,7 @@ class Node:
         return self.value
 
     def line_of(self, *path: str | int) -> int:
-        """The line of the value at a path, or of the deepest part of the path that exists."""
+        """Returns the line of the value at a path, or of the deepest part of the path that exists."""
         node = self
         for part in path:
             try:
@@ -69,22 +69,22 @@ class Node:
 
 
 def member(field: str, name: str) -> str:
-    """The field `name` within `field`, shortened where a file holds an endless name, and seen where it is empty."""
+    """Returns the path of the member `name` of `field`, with a long name cut and an empty one shown as quotes."""
     shown = (name or '""') if len(name) <= _LONGEST_KEY_SHOWN else f"{name[:_LONGEST_KEY_SHOWN]}…"
     return f"{field}.{shown}" if field else shown
 
 
 def read_documents(text: str, problems: list[Problem]) -> list[Node]:
-    """Reads every document of a file; empty ones are left out.
+    """Reads the documents of a file, without empty ones.
 
-    A syntax error, or a tree beyond the bounds, ends the file there and is added to `problems`.
+    A syntax error, or a tree beyond the bounds, is added to `problems` and ends the reading.
     """
     documents: list[Node] = []
     reader = _Reader(text, problems)
     try:
         for document in reader.documents():
             if document.value is not None:
-                documents.append(document)  # noqa: PERF401 - those before an error are kept
+                documents.append(document)  # noqa: PERF401 - documents before an error are returned
     except _UnreadableError as error:
         problems.append(error.problem)
     except yaml.MarkedYAMLError as error:

@@ -1,4 +1,4 @@
-"""What the manifest of a knowledge graph, and what a workflow publishes to one, may say (docs/knowledge-graphs.md)."""
+"""Fields of knowledge graphs, and of entries of `publish` in workflows (docs/knowledge-graphs.md)."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -86,7 +86,7 @@ PUBLICATION_FIELDS: Final[Mapping[str, Field]] = {
 
 
 def publication_problems(entry: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What does not hold between the fields of one entry of `publish`: path and reason."""
+    """Yields the problems between the fields of an entry of `publish`, each as path and reason."""
     mapping = entry.get("mapping")
     files = entry.get("files")
     if files and files.endswith(ROW_ENDINGS) and mapping is None:

@@ -1,4 +1,4 @@
-"""The code of a Python agent: compiled when it is applied, never run, so that a slip shows with its line."""
+"""The field with the code of a Python agent, which is compiled, not run, to report syntax errors with their line."""
 
 import symtable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class PythonCode:
     """Python source text that defines `run`."""
 
     def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
-        """Reads source text; the line of a syntax error is its line in the file where the text is a `|` block."""
+        """Reads source text; in a `|` block the line of a syntax error is that in the file."""
         if not isinstance(node.value, str):
             problems.append(Problem(node.line, name, "must be text"))
             return INVALID

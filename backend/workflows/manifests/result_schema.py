@@ -1,4 +1,4 @@
-"""The JSON Schemas of manifests: of a workflow's result, and of a model's answer. (SPEC.md, product limits: 32 KB)."""
+"""JSON Schemas in manifests: of a workflow's result, and of a model's answer. (SPEC.md, product limits: 32 KB)."""
 
 import json
 from collections.abc import Iterator
@@ -10,17 +10,17 @@ _LARGEST_BYTES: Final = 32_768
 
 
 class SchemaCheck(Protocol):
-    """Checks a schema within bounds of time and memory; see `SchemaJudge.schema_problem`."""
+    """Function that checks a schema within limits of time and memory; see `SchemaJudge.schema_problem`."""
 
     def __call__(self, schema: Any, *, answer: bool) -> str | None:
-        """What is wrong with a schema, `answer` for that of a model's answer; None where nothing is."""
+        """Returns the problem of a schema, or None; `answer` marks the schema of a model's answer."""
 
 
 def check_size(schema: Any) -> Any:
-    """Returns a schema that is small enough to be checked.
+    """Returns the schema if it is small enough to be checked.
 
     Raises:
-        ValueError: it is no object, or too large; worded for a person.
+        ValueError: it is no object, or too large; the text is for a person.
     """
     if not isinstance(schema, dict):
         raise ValueError("must be a JSON Schema: an object")  # noqa: TRY004 - a value that is not allowed, like the others
@@ -34,7 +34,7 @@ def check_size(schema: Any) -> Any:
 
 
 def schema_problems(value: Any, node: Node, check: SchemaCheck) -> Iterator[Problem]:
-    """What is wrong with the schema of a document that is sound else."""
+    """Yields the problem of the schema in a document that is valid otherwise."""
     match value:
         case {"kind": "Workflow", "result": {"schema": dict(schema)}}:
             found = check(schema, answer=False)

@@ -1,6 +1,6 @@
-"""What must hold between the fields of a workflow, beyond the form of each (DECISIONS.md, 9).
+"""Rules between the fields of a workflow, beyond the form of each (DECISIONS.md, 9).
 
-Every rule takes the definition as far as it could be read: a field that did not fit is missing or None in it.
+Every rule gets the definition as far as it could be read: a field that is not valid is missing or None.
 """
 
 from collections.abc import Iterator
@@ -14,18 +14,18 @@ from backend.workflows.parameters import value_problems
 _UNIQUE: Final = (("steps", "step"), ("parameters", "name"), ("publish", "knowledge_graph"))
 
 
-class Broken(NamedTuple):
-    """A rule that does not hold: at which field, as a path, and what is allowed."""
+class Violation(NamedTuple):
+    """A violation of a rule: the path of the field, and what is allowed."""
 
     path: tuple[str | int, ...]
     reason: str
 
 
 def workflow_problems(definition: dict[str, Any], node: Node) -> list[Problem]:
-    """Every problem between the fields of one workflow."""
+    """Returns all problems between the fields of a workflow."""
     rules = (_steps, _graph, _result, _publish, _parameters)
-    broken = [*_repetitions(node), *(one for rule in rules for one in rule(definition))]
-    return [Problem(node.line_of(*one.path), _field(one.path), one.reason) for one in broken]
+    violations = [*_repetitions(node), *(one for rule in rules for one in rule(definition))]
+    return [Problem(node.line_of(*one.path), _field(one.path), one.reason) for one in violations]
 
 
 def _field(path: tuple[str | int, ...]) -> str:
@@ -36,8 +36,8 @@ def _members(definition: dict[str, Any], name: str) -> list[tuple[int, dict[str,
     return [(index, one) for index, one in enumerate(definition.get(name) or ()) if isinstance(one, dict)]
 
 
-def _repetitions(node: Node) -> Iterator[Broken]:
-    """Names that are there twice, also where something else is wrong with their bearers."""
+def _repetitions(node: Node) -> Iterator[Violation]:
+    """Yields names that occur twice, also among entries with other problems."""
     for name, key in _UNIQUE:
         listed = node.value.get(name)
         seen: set[str] = set()
@@ -46,21 +46,21 @@ def _repetitions(node: Node) -> Iterator[Broken]:
             if named is None or not isinstance(named.value, str):
                 continue
             if named.value in seen:
-                yield Broken((name, index, key), f"must be unique within the workflow; {named.value} is there twice")
+                yield Violation((name, index, key), f"must be unique within the workflow; {named.value} is there twice")
             seen.add(named.value)
 
 
-def _steps(definition: dict[str, Any]) -> Iterator[Broken]:
+def _steps(definition: dict[str, Any]) -> Iterator[Violation]:
     for index, step in _members(definition, "steps"):
         if step.get("agent") is not None and step.get("approval") is not None:
-            yield Broken(("steps", index, "approval"), "must not be there beside agent: a step has one of the two")
+            yield Violation(("steps", index, "approval"), "must not be there beside agent: a step has one of the two")
         if step.get("approval") is not None and step.get("optional"):
-            yield Broken(("steps", index, "optional"), "must not be true of an approval: people decide it")
+            yield Violation(("steps", index, "optional"), "must not be true of an approval: people decide it")
         if step.get("retry") is not None and step.get("approval") is not None:
-            yield Broken(("steps", index, "retry"), "must not be there beside approval: a decision is final")
+            yield Violation(("steps", index, "retry"), "must not be there beside approval: a decision is final")
 
 
-def _graph(definition: dict[str, Any]) -> Iterator[Broken]:
+def _graph(definition: dict[str, Any]) -> Iterator[Violation]:
     needs: dict[str, list[str]] = {
         step["step"]: [need for need in step.get("needs") or () if need]
         for _, step in _members(definition, "steps")
@@ -69,59 +69,59 @@ def _graph(definition: dict[str, Any]) -> Iterator[Broken]:
     for index, step in _members(definition, "steps"):
         for position, need in enumerate(step.get("needs") or ()):
             if need and need not in needs:
-                yield Broken(("steps", index, "needs", position), f"must name a step; there is no step {need}")
+                yield Violation(("steps", index, "needs", position), f"must name a step; there is no step {need}")
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as error:
         cycle = error.args[1][::-1]
         index = next(index for index, step in _members(definition, "steps") if step.get("step") in cycle)
-        yield Broken(("steps", index, "needs"), f"must not form a circle: {' needs '.join(cycle)}")
+        yield Violation(("steps", index, "needs"), f"must not form a circle: {' needs '.join(cycle)}")
 
 
-def _result(definition: dict[str, Any]) -> Iterator[Broken]:
+def _result(definition: dict[str, Any]) -> Iterator[Violation]:
     wanted = (definition.get("result") or {}).get("step")
     if wanted is None:
         return
     found = next((step for _, step in _members(definition, "steps") if step.get("step") == wanted), None)
     if found is None:
-        yield Broken(("result", "step"), f"must name a step; there is no step {wanted}")
+        yield Violation(("result", "step"), f"must name a step; there is no step {wanted}")
     elif found.get("approval") is not None:
-        yield Broken(("result", "step"), "must name a step that an agent runs")
+        yield Violation(("result", "step"), "must name a step that an agent runs")
 
 
-def _publish(definition: dict[str, Any]) -> Iterator[Broken]:
+def _publish(definition: dict[str, Any]) -> Iterator[Violation]:
     approvals = {step.get("step"): step.get("approval") is not None for _, step in _members(definition, "steps")}
     for index, entry in _members(definition, "publish"):
         for position, step in enumerate(entry.get("steps") or ()):
             if step and step not in approvals:
-                yield Broken(("publish", index, "steps", position), f"must name a step; there is no step {step}")
+                yield Violation(("publish", index, "steps", position), f"must name a step; there is no step {step}")
             elif step and approvals[step]:
-                yield Broken(("publish", index, "steps", position), "must name a step that an agent runs")
+                yield Violation(("publish", index, "steps", position), "must name a step that an agent runs")
         for path, reason in publication_problems(entry):
-            yield Broken(("publish", index, *path), reason)
+            yield Violation(("publish", index, *path), reason)
 
 
-def _parameters(definition: dict[str, Any]) -> Iterator[Broken]:
+def _parameters(definition: dict[str, Any]) -> Iterator[Violation]:
     for index, parameter in _members(definition, "parameters"):
         for path, reason in _declaration(parameter):
-            yield Broken(("parameters", index, *path), reason)
+            yield Violation(("parameters", index, *path), reason)
 
 
-def _declaration(parameter: dict[str, Any]) -> Iterator[Broken]:
+def _declaration(parameter: dict[str, Any]) -> Iterator[Violation]:
     bare = {"type": parameter["type"]}
     sound = True
     for bound in ("minimum", "maximum"):
         if parameter.get(bound) is not None:
             reasons = value_problems(bare, parameter[bound])
             sound = sound and not reasons
-            yield from (Broken((bound,), reason) for reason in reasons)
+            yield from (Violation((bound,), reason) for reason in reasons)
     for position, allowed in enumerate(parameter.get("enum") or ()):
         reasons = value_problems(bare, allowed)
-        yield from (Broken(("enum", position), reason) for reason in reasons)
+        yield from (Violation(("enum", position), reason) for reason in reasons)
     for low, high in (("minimum", "maximum"), ("min_length", "max_length")):
         least, most = parameter.get(low), parameter.get(high)
         if sound and least is not None and most is not None and least > most:
-            yield Broken((high,), f"must not be less than {low}")
+            yield Violation((high,), f"must not be less than {low}")
     default = parameter.get("default")
     if default is not None and sound:
-        yield from (Broken(("default",), reason) for reason in value_problems(parameter, default))
+        yield from (Violation(("default",), reason) for reason in value_problems(parameter, default))

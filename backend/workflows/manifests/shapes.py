@@ -1,4 +1,4 @@
-"""The shapes that a manifest's fields may have: each reads a node and says what is allowed where it does not fit."""
+"""Types of the fields of manifests: each reads a node, and reports what is allowed if the node is not valid."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,19 +9,19 @@ from backend import addresses, secrets
 from backend.workflows.manifests.nodes import Node, Problem, member
 
 INVALID: Final = None
-"""What a shape returns in place of a value that did not fit; a problem was added."""
+"""Returned in place of a value that is not valid, after a problem was added."""
 
 
 class Shape(Protocol):
-    """Reads a node of one field, adding to `problems` what does not fit."""
+    """Type of a field."""
 
     def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
-        """The value as JSON would hold it, with defaults filled in."""
+        """Returns the value as JSON has it, with defaults filled in; adds its problems to `problems`."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """Text of `shortest` to `longest` code points that `pattern`, worded by `must_be`, matches as a whole."""
+    """Text of `shortest` to `longest` code points that matches `pattern`, which `must_be` describes in messages."""
 
     longest: int
     shortest: int = 1
@@ -51,7 +51,7 @@ SECRET_NAME: Final = Text(64, pattern=secrets.NAME, must_be="the name of a secre
 
 @dataclass(frozen=True)
 class Whole:
-    """An integer within bounds; booleans and 1.0 are none."""
+    """An integer within bounds; neither booleans nor 1.0."""
 
     minimum: int
     maximum: int
@@ -96,18 +96,18 @@ class Anything:
     """Any JSON value."""
 
     def read(self, node: Node, name: str, problems: list[Problem]) -> Any:  # noqa: ARG002 - a Shape like the others
-        """Reads whatever stands there."""
+        """Reads any value."""
         return node.plain()
 
 
 @dataclass(frozen=True)
 class Checked:
-    """A value that a function accepts and normalises, or refuses with a ValueError that says what is allowed."""
+    """A value that a function normalises, or refuses by a ValueError that says what is allowed."""
 
     check: Callable[[Any], Any]
 
     def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
-        """Reads what the function accepts."""
+        """Reads a value that the function accepts."""
         try:
             return self.check(node.plain())
         except ValueError as error:
@@ -117,7 +117,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class ListOf:
-    """A list of up to `most` members, all different where `unique`; a member that does not fit leaves its place."""
+    """A list of up to `most` members, all different if `unique`; a member that is not valid becomes INVALID."""
 
     member: Shape
     most: int
@@ -145,7 +145,7 @@ class ListOf:
 
 @dataclass(frozen=True)
 class MapOf:
-    """An object of up to `most` members of one shape under names of the file's own, of up to `longest` characters."""
+    """An object of up to `most` members of one shape, under arbitrary names of up to `longest` characters."""
 
     member: Shape
     most: int
@@ -169,7 +169,7 @@ class MapOf:
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a record: its shape, and whether it must be there or else what it counts as."""
+    """A field of a record: its shape, and whether it is required or which default it has."""
 
     shape: Shape
     required: bool = False
@@ -182,18 +182,18 @@ class Record:
 
     fields: Mapping[str, Field]
     also: tuple[str, ...] = ()
-    """Fields that the enclosing shapes read."""
+    """Further known fields, which the enclosing shapes read."""
 
     def beside(self, name: str) -> "Record":
-        """The same, with one more known field that the enclosing shape reads."""
+        """Returns a copy with one more known field, which the enclosing shape reads."""
         return Record(self.fields, tuple(dict.fromkeys((*self.also, name))))
 
     def defaults(self) -> dict[str, Any]:
-        """What an empty object counts as."""
+        """Returns the value of an empty object."""
         return {name: entry.default for name, entry in self.fields.items()}
 
     def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
-        """Reads an object; a field that does not fit is left out of it."""
+        """Reads an object; a field that is not valid is INVALID or missing in it."""
         if not isinstance(node.value, dict):
             problems.append(Problem(node.line, name or "document", "must be an object"))
             return INVALID
@@ -215,7 +215,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Either:
-    """A record, or in short the text of its field `short` alone; read as the record in both cases."""
+    """A record, or the text of its field `short` as an abbreviation of a record with that field alone."""
 
     text: Text
     short: str
@@ -230,7 +230,7 @@ class Either:
 
 
 class Variant:
-    """An object whose field `tag` says which record it is; `default` is the word where the field is absent."""
+    """An object whose field `tag` selects its record; `default` is the value of an absent tag."""
 
     def __init__(self, tag: str, records: "Mapping[str, Record | Variant]", default: str | None = None) -> None:
         self._tag = tag
@@ -239,11 +239,11 @@ class Variant:
         self._records = {word: record.beside(tag) for word, record in records.items()}
 
     def beside(self, name: str) -> "Variant":
-        """The same, with one more known field that the enclosing shape reads."""
+        """Returns a copy with one more known field, which the enclosing shape reads."""
         return Variant(self._tag, {word: record.beside(name) for word, record in self._records.items()}, self._default)
 
     def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
-        """Reads the tag, then the record that it names; the tag stands first in the value."""
+        """Reads the tag, then the record that it selects; the tag is the first field of the value."""
         if not isinstance(node.value, dict):
             problems.append(Problem(node.line, name or "document", "must be an object"))
             return INVALID

@@ -346,3 +346,14 @@ class _Broken(Redactor):
         if not self.works:
             raise RedactionError("broken")
         return super().values(*args, **options)
+
+
+def test_only_the_sweep_of_the_inputs_has_events(world: RuntimeWorld) -> None:
+    run_id = world.run("Silent", [agent_step("main", "teller")], workflow=REDACT, input_text=f"from {MAIL}")
+    until_opened(world, run_id)
+    stages = {stage["stage"]: stage["status"] for stage in manifest(world, run_id)["stages"]}
+    assert stages["outputs"] == "completed"
+    [events] = world.all_events(run_id)
+    swept = [json.loads(event.data)["stage"] for event in events if event.type == "redaction.completed"]
+    assert swept == ["inputs"]
+    assert events[-1].type == "segment.ended"

@@ -251,3 +251,13 @@ def test_nothing_of_a_finished_run_stays_on_the_working_disk(world: RuntimeWorld
     world.until_ended(world.run("Tidy", [agent_step("write", "writer")]))
     world.local_runtime.stop()
     assert list(world.work.iterdir()) == []
+
+
+def test_a_run_that_has_begun_goes_on_past_an_approval_under_a_hold(world: RuntimeWorld) -> None:
+    run_id = world.run("Begun", [gate("review"), agent_step("main", "echo", "review")])
+    world.until_status(run_id, "waiting_for_approval")
+    world.hold_licence()
+    world.decide(world.approvals(run_id)["review"], True)
+    row = world.until_ended(run_id)
+    assert (row.status, row.error_code) == ("completed", None)
+    assert world.board(run_id)["main"] == "completed"

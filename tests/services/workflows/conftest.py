@@ -1,4 +1,4 @@
-"""A servicer of workflows on a real database, with keys that reach it."""
+"""A servicer of workflows on a real database, with keys that have access."""
 
 import json
 import textwrap
@@ -52,7 +52,7 @@ READY = """
 
 
 class Workflows:
-    """Calls WorkflowsService, and sets the scene."""
+    """Calls WorkflowsService, and prepares the data of tests."""
 
     def __init__(self, services: Services, data: Path) -> None:
         self.services = services
@@ -95,7 +95,7 @@ class Workflows:
 
         def work(tx: Any) -> None:
             row = sql.resource(tx, "connector", name)
-            sql.record_test(tx, connector_id=row.resource_id, version=row.version, passed=passed, message="told", now=1)
+            sql.record_test(tx, connector_id=row.resource_id, version=row.version, passed=passed, message="any", now=1)
 
         self.services.database.write(work)
 
@@ -109,7 +109,7 @@ def workflows(services: Services, tmp_path: Path) -> Iterator[Workflows]:
 
 @pytest.fixture
 def add_key(services: Services) -> Callable[..., str]:
-    """Adds a key that reaches every active workflow, or the listed ones."""
+    """Adds a key with access to every active workflow, or to the listed ones."""
 
     def add(key_id: str, listed: list[str] | None = None) -> str:
         columns: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""ApplyManifests: all or nothing, and a new version only where something changed (DECISIONS.md, 9)."""
+"""ApplyManifests: all or nothing, and new versions only of what changed (DECISIONS.md, 9)."""
 
 import json
 

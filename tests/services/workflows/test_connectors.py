@@ -156,9 +156,9 @@ def test_what_answers_no_listing_does_not_pass(workflows: Workflows, objects: St
     objects.listing = answer
     apply(workflows, objects)
     outcome = outcome_of(workflows)
-    told = "Listing s3://docs/incoming/ failed: what answers there does not speak as S3 and STS do"
+    expected = "Listing s3://docs/incoming/ failed: what answers there does not speak as S3 and STS do"
     assert not outcome.passed
-    assert outcome.message.startswith(told)
+    assert outcome.message.startswith(expected)
 
 
 @pytest.mark.parametrize(
@@ -188,8 +188,10 @@ def test_a_denial_is_told_by_its_code_and_the_stores_own_words_are_logged(
     workflows: Workflows, objects: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     apply(workflows, objects, prefixes="[private/]")
-    told = "Listing s3://docs/private/ failed: the service's own credentials were denied ListObjectsV2 (AccessDenied)"
-    assert outcome_of(workflows).message == told
+    expected = (
+        "Listing s3://docs/private/ failed: the service's own credentials were denied ListObjectsV2 (AccessDenied)"
+    )
+    assert outcome_of(workflows).message == expected
     assert "user/own is not authorized" in caplog.text
 
 

@@ -81,8 +81,8 @@ def test_what_cannot_be_evaluated_is_told(
     with pytest.raises(RefusedError) as refused:
         ask(workflows, "contracts", query, **fields)
     assert refused.value.reason == "invalid_request"
-    [told] = refused.value.problems.values()
-    assert told.startswith(problem)
+    [reason] = refused.value.problems.values()
+    assert reason.startswith(problem)
 
 
 def test_a_graph_that_does_not_exist_is_not_found(workflows: Workflows) -> None:

@@ -1,4 +1,4 @@
-"""A version is all that decides what its runs do: its agents and environments are its own (DECISIONS.md, 3)."""
+"""A version alone decides what its runs do: it is pinned to its agents and environments (DECISIONS.md, 3)."""
 
 import json
 from typing import Any

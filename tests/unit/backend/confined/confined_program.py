@@ -1,4 +1,4 @@
-"""A program for confined processes that tells, and tries, what they may do."""
+"""A program for confined processes that reports, and tries, what they may do."""
 
 import os
 import socket
@@ -96,7 +96,7 @@ def _environment(_: Any, __: Sequence[int]) -> dict[str, str]:
 
 
 def _attempts(paths: Mapping[str, str], _: Sequence[int]) -> dict[str, str]:
-    """What came of each forbidden thing: the name of the error, or `allowed`."""
+    """Returns the outcome of each forbidden action: the name of the error, or `allowed`."""
     tries: dict[str, Callable[[], Any]] = {
         "internet socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
         "unix socket": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM),
@@ -122,7 +122,7 @@ def _outcome(attempt: Callable[[], Any]) -> str:
 
 
 def _hostile(kind: str, _: Sequence[int]) -> Any:
-    """Sends what no program sends."""
+    """Sends a malformed answer."""
     channel = socket.socket(fileno=int(sys.argv[1]))
     answers = {
         "not json": (3).to_bytes(4, "big") + b"{a}",

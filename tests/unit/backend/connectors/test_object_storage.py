@@ -1,4 +1,4 @@
-"""Whose credentials a connector uses, judged by a server that enforces them."""
+"""Credentials of connectors, tested with a server that enforces them."""
 
 import json
 from typing import Any
@@ -91,7 +91,7 @@ def test_a_secret_that_there_is_not_is_told(s3_server: S3Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "logged"),
     [
         ("User: arn:aws:iam::1:user/own is not authorized", "User: arn:aws:iam::1:user/own is not authorized"),
         (
@@ -104,9 +104,9 @@ def test_a_secret_that_there_is_not_is_told(s3_server: S3Server) -> None:
         ),
     ],
 )
-def test_a_stores_words_are_logged_without_the_object_that_they_are_about(words: str, told: str) -> None:
+def test_a_stores_words_are_logged_without_the_object_that_they_are_about(words: str, logged: str) -> None:
     error = ClientError({"Error": {"Code": "AccessDenied", "Message": words}}, "GetObject")
-    assert loggable(error).endswith(f"operation: {told}")
+    assert loggable(error).endswith(f"operation: {logged}")
 
 
 def test_what_is_no_answer_of_a_store_is_logged_by_its_kind() -> None:

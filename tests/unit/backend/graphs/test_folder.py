@@ -1,4 +1,4 @@
-"""A graph in a folder: replaced and removed as a whole, and asked within bounds."""
+"""A graph in a folder: replaced and removed in one transaction, and queried within limits."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files as triples: RDF, and rows by a mapping."""
+"""Parsing of files to triples: RDF, and rows by a mapping."""
 
 import io
 import socket
@@ -136,7 +136,7 @@ def test_a_template_that_makes_no_iri_is_told() -> None:
 
 
 class Endless(io.RawIOBase):
-    """A file that says the same for ever, and counts what was read of it."""
+    """A file that repeats the same content for ever, and counts the bytes read."""
 
     def __init__(self, begin: bytes, again: bytes) -> None:
         self.taken = 0

@@ -1,4 +1,4 @@
-"""A graph behind a SPARQL endpoint, against a server that really evaluates."""
+"""A graph behind a SPARQL endpoint, with a server that evaluates queries."""
 
 import io
 import tracemalloc

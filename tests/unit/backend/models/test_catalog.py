@@ -13,7 +13,7 @@ DEFAULTS = {"openai": ModelProvider("ours", "http://127.0.0.1:2/v1"), "openai-ch
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library would take these."""
+    """Variables that the library would read."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:3/v1")
 

@@ -34,10 +34,10 @@ def test_a_key_is_hidden_whole_or_in_part_however_it_is_spelt(quoted: str) -> No
 @pytest.mark.parametrize("before", ["", "x", "xx", "Bearer "])
 def test_a_key_is_hidden_inside_of_base64(before: str) -> None:
     encoded = base64.b64encode(f"{before}{KEY}, after".encode()).decode()
-    told = without_key(f"Got {encoded}", KEY)
-    assert "[secret]" in told
-    assert base64.b64encode(KEY.encode()).decode()[:8] not in told
-    assert len(told) < len(encoded)
+    scrubbed = without_key(f"Got {encoded}", KEY)
+    assert "[secret]" in scrubbed
+    assert base64.b64encode(KEY.encode()).decode()[:8] not in scrubbed
+    assert len(scrubbed) < len(encoded)
 
 
 def test_what_is_no_key_stays_as_it_is() -> None:

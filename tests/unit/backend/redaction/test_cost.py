@@ -1,4 +1,4 @@
-"""What a sweep costs, in functions called: the same on every machine, whatever else it does."""
+"""Cost of sweeps in function calls, which is the same on every machine under every load."""
 
 from typing import Any
 
@@ -65,6 +65,6 @@ def test_names_that_become_the_same_cost_each_the_same() -> None:
 
 
 def _calls(confidence: float, text: str) -> int:
-    # What is prepared once is no cost of the text.
+    # A first sweep compiles the rules, which is not counted.
     engine(confidence).sweep_text(text[:1_000])
     return calls_of(lambda: engine(confidence).sweep_text(text))

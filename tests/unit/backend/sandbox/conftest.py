@@ -28,7 +28,7 @@ def layer(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def isolated(namespaced: Sandbox, tmp_path: Path) -> Steps:
-    """Steps in namespaces: what they cannot have is not even there."""
+    """Steps in namespaces, in which other files and processes do not exist."""
     return Steps(namespaced, tmp_path)
 
 

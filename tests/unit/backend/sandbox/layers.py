@@ -1,4 +1,4 @@
-"""Every way of isolating steps, for tests that must hold in each."""
+"""The layers that isolate steps, for tests that run in each of them."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ def each(names: Iterable[str]) -> list[ParameterSet]:
 
 @contextmanager
 def opened(name: str) -> Iterator[Sandbox]:
-    """A sandbox of this layer; the test is left out, by name, where the machine has none."""
+    """Opens a sandbox of this layer; skips the test, with the reason, where the layer does not work."""
     try:
         layer = LAYERS[name]()
         layer.check()
@@ -43,7 +43,7 @@ def opened(name: str) -> Iterator[Sandbox]:
 
 
 def counts_processes(layer: Layer) -> bool:
-    """Whether the kernel itself bounds the step's processes here."""
+    """Returns whether the kernel limits the number of a step's processes in this layer."""
     if isinstance(layer, Bubblewrap):
         return layer._user is OWN_USER or os.geteuid() != 0
     return isinstance(layer, Landlock) and layer._users is not None

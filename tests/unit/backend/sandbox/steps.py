@@ -1,4 +1,4 @@
-"""Runs real steps for the tests of sandbox and agents."""
+"""Runs real steps, for tests of the sandbox and of agents."""
 
 import asyncio
 import itertools
@@ -21,7 +21,7 @@ LIMITS = Limits(memory_mb=1024, timeout_seconds=60, workspace_mb=16)
 
 @dataclass
 class Steps:
-    """Runs agents in one sandbox, each with an output folder of its own, and keeps their events."""
+    """Runs agents in one sandbox, each with an output folder of its own, and records their events."""
 
     sandbox: Sandbox
     root: Path
@@ -73,7 +73,7 @@ class Steps:
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 60) -> bool:
-    """Whether `holds` becomes true in time."""
+    """Polls until `holds` returns true; returns False after that many seconds."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -83,7 +83,7 @@ def eventually(holds: Callable[[], bool], seconds: float = 60) -> bool:
 
 
 def running(marker: str) -> list[int]:
-    """The processes of the whole machine with this argument."""
+    """Returns the processes of the machine that have this argument."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -95,5 +95,5 @@ def running(marker: str) -> list[int]:
 
 
 def marker() -> str:
-    """An argument for `sleep` that no other process has."""
+    """Returns an argument for `sleep` that no other process has."""
     return f"3600.{os.getpid()}{time.monotonic_ns()}"

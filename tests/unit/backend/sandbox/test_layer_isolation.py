@@ -102,7 +102,7 @@ def test_network_of_the_host_is_out_of_reach(isolated: Steps, family: str) -> No
 
 
 def test_nothing_but_the_workspace_is_writable(isolated: Steps) -> None:
-    """Asks for permission and never writes: what failed here would change the machine under test."""
+    """Only tests the permission: a write would change the machine under test if the sandbox failed."""
     writable = isolated.run(
         """
         import os
@@ -124,7 +124,7 @@ def test_nothing_but_the_workspace_is_writable(isolated: Steps) -> None:
     "path", ["/proc/sys/kernel/core_pattern", "/proc/sys/vm/overcommit_memory", "/proc/sysrq-trigger"]
 )
 def test_settings_of_the_kernel_cannot_be_written(isolated: Steps, path: str) -> None:
-    """They belong to root, and so may the service; asks for permission and never writes."""
+    """They belong to root, as the service may; only tests the permission, and never writes."""
     assert (
         isolated.run(
             "import os\ndef run(context): return os.access(context.parameters['path'], os.W_OK)",
@@ -197,7 +197,7 @@ def test_steps_share_nothing(isolated: Steps) -> None:
 
 
 def test_ordinary_programs_work(isolated: Steps) -> None:
-    """Time zones, subprocesses, locks between processes and temporary files are there."""
+    """Time zones, subprocesses, locks between processes and temporary files work."""
     done = isolated.run(
         """
         import datetime, multiprocessing, subprocess, tempfile, zoneinfo
@@ -232,7 +232,7 @@ def test_limits_of_each_process_are_set(isolated: Steps) -> None:
 
 
 def test_step_holds_no_other_file_of_the_worker(isolated: Steps) -> None:
-    """Beside its log: its socket and the sealed runner."""
+    """Apart from its log: its socket and the sealed runner."""
     held = isolated.run(
         """
         import os

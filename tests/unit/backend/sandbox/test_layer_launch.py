@@ -1,4 +1,4 @@
-"""A launch that fails leaves nothing taken."""
+"""A launch that fails releases all resources."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""The worker's side of files that a step sends: bounded, charged to the workspace, and written off the event loop."""
+"""The worker's side of output files: bounded, counted against the workspace, written outside of the event loop."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ sys.addaudithook(_note_disk_work)
 
 @contextmanager
 def disk_work() -> Iterator[list[tuple[str, int]]]:
-    """The paths that are worked on, and by which thread."""
+    """Records the paths that are written, and by which thread."""
     _seen.clear()
     _watching.set()
     try:
@@ -51,7 +51,7 @@ def frame(path: str, content: bytes = b"") -> bytes:
 
 
 async def receive(folder: OutputFolder, sent: Sequence[bytes]) -> int:
-    """Take over what a step sends; the most frames that were taken between two turns of others."""
+    """Receives the files of a step; returns the largest number of frames between two turns of other tasks."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     taken, seen, most = 0, 0, 0
@@ -86,7 +86,7 @@ async def receive(folder: OutputFolder, sent: Sequence[bytes]) -> int:
 
 
 def received(root: Path, sent: Sequence[bytes], limits: Limits = LIMITS) -> list[str]:
-    """The paths of what is on the disk once the folder has taken over what fits."""
+    """Returns the paths on the disk after the folder has received the files that fit."""
     folder = OutputFolder(root, limits)
     try:
         asyncio.run(receive(folder, sent))
@@ -104,7 +104,7 @@ def deep(levels: int, name: str) -> str:
 
 
 def test_directories_of_forged_frames_count_against_the_workspace(tmp_path: Path) -> None:
-    """A frame of 100 bytes makes 32 directories, each of which takes room on the host."""
+    """A frame of 100 bytes creates 32 directories, each of which takes space on the host."""
     forged = [frame(deep(32, str(number))) for number in range(120)]
     with pytest.raises(WorkspaceFullError):
         received(tmp_path, forged, replace(LIMITS, workspace_mb=4))
@@ -129,7 +129,7 @@ def test_frames_past_a_limit_are_refused_before_anything_is_made(
 
 
 def test_what_fits_to_the_last_byte_is_kept(tmp_path: Path) -> None:
-    """Two files and a directory, each 4 KiB beside its bytes."""
+    """Two files and a directory, each 4 KiB besides its bytes."""
     room = 1024 * 1024 - 3 * 4096
     sent = [frame("d/a", bytes(room - 10)), frame("b", bytes(10))]
     assert received(tmp_path / "fits", sent, replace(LIMITS, workspace_mb=1)) == ["b", "d", "d/a"]
@@ -161,7 +161,7 @@ def test_each_frame_takes_a_turn_of_the_loop(tmp_path: Path) -> None:
 
 
 def test_a_file_that_trickles_in_takes_a_turn_a_read(tmp_path: Path) -> None:
-    """Reads that find a byte at once must not hold the loop until a block is full."""
+    """Reads that return a byte immediately must not block the loop until a block is full."""
 
     async def run() -> int:
         turns = 0
@@ -175,7 +175,7 @@ def test_a_file_that_trickles_in_takes_a_turn_a_read(tmp_path: Path) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         with ours, theirs:
-            # Each read finds one byte, and the next is there already.
+            # Each read returns one byte, and the next is there already.
             for _ in range(100):
                 theirs.send(b"x")
             running = asyncio.create_task(others())

@@ -1,4 +1,4 @@
-"""Judging within bounds: what cannot be judged within them is said so, and ends. (DECISIONS.md, 11)"""
+"""Validation within limits: it ends at the limits, and reports that. (DECISIONS.md, 11)"""
 
 import errno
 import json

@@ -1,12 +1,12 @@
-"""Patterns that manifests bring."""
+"""Patterns of manifests."""
 
 import pytest
 
-from backend.workflows.patterns import check_pattern, search
+from backend.workflows.patterns import check_pattern, matches
 
 
 @pytest.mark.parametrize(
-    ("pattern", "value", "found"),
+    ("pattern", "value", "fits"),
     [
         (r"^[^\u0000]*$", "abc", True),
         (r"^[^\u0000]*$", "a\0", False),
@@ -16,8 +16,8 @@ from backend.workflows.patterns import check_pattern, search
         (r"^(a+)+$", "a" * 60 + "b", False),
     ],
 )
-def test_characters_may_be_written_as_json_schema_does(pattern: str, value: str, found: bool) -> None:
-    assert search(check_pattern(pattern), value) is found
+def test_characters_may_be_written_as_json_schema_does(pattern: str, value: str, fits: bool) -> None:
+    assert matches(check_pattern(pattern), value) is fits
 
 
 @pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)", "(", "a" * 1_001])

@@ -1,4 +1,4 @@
-"""What keeps a workflow from running (SPEC.md, POST /workflows/{workflow_id}/runs, rule 7)."""
+"""Reasons why a workflow cannot run (SPEC.md, POST /workflows/{workflow_id}/runs, rule 7)."""
 
 import json
 from typing import Any

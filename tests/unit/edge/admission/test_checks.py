@@ -1,7 +1,7 @@
 from itertools import pairwise
 
-from edge.admission.checks import CHECKS
 from contract.reasons import BY_CODE
+from edge.admission.checks import CHECKS
 
 
 def test_the_orders_of_the_checks_ascend_without_gaps() -> None:

@@ -1,4 +1,4 @@
-"""The processes that sweep, and the model that they call: a failure of one sweep affects no other."""
+"""The processes that sweep and the model that they ask: a failure of one sweep affects no other."""
 
 import os
 import signal
@@ -57,7 +57,7 @@ def _server(listening: OpenAIServer) -> OpenAIServer:
 def _asking(listening: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redactor]:
     models = Models(Secrets(), {"openai-chat": ModelProvider(base_url=listening.base_url)})
     scratch = tmp_path_factory.mktemp("scratch") / "redaction"
-    # What is loaded to ask a model takes long, so that one process serves every test.
+    # One process for all tests, because importing the library for models takes long.
     redactor = Redactor(models, model_retry=AT_ONCE, scratch=scratch, limits=RedactionLimits(processes=1))
     yield redactor
     redactor.close()
@@ -71,7 +71,7 @@ def kill(redactor: Redactor) -> None:
 
 
 def long_file(folder: Path) -> Path:
-    """A file that takes many seconds to sweep."""
+    """Returns a file that takes many seconds to sweep."""
     source = folder / "long.txt"
     source.write_text(f"from {MAIL} at 10.0.0.1 on 2024-01-02, call 202-555-0143\n" * 200_000)
     return source

@@ -1,4 +1,4 @@
-"""The attempts do no harm where a layer fails to hold: they read, or write to what the test itself has made."""
+"""Attacks that do no harm if a layer fails: they read, or write to files of the test itself."""
 
 ATTEMPT = """
 import os

@@ -1,4 +1,4 @@
-"""What lies outside of a step, for a hostile one to try at."""
+"""Files and processes outside of a step, as targets of attacks."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    """A file of another run, or of the service: anybody may read and write it, and reach it."""
+    """A file of another run or of the service that all users may read and write."""
     folder = tmp_path / "another-run"
     folder.mkdir()
     file = folder / "outputs.csv"

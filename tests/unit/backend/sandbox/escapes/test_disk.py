@@ -1,4 +1,4 @@
-"""What a hostile step may try at the machine's disk."""
+"""Attacks of a hostile step on the disk of the machine."""
 
 import tempfile
 from pathlib import Path
@@ -26,7 +26,7 @@ SMALL = Limits(memory_mb=256, timeout_seconds=60, workspace_mb=8)
 )
 @pytest.mark.parametrize("folder", ["workspace", "outputs", "temporary"])
 def test_the_disk_is_bounded(confined: Steps, fill: str, folder: str) -> None:
-    """40 MiB at most are tried with 8 allowed; what has been written is gone with the step."""
+    """Writes up to 40 MiB where 8 are allowed; the files are removed with the step."""
     with pytest.raises(StepFailed) as failed:
         confined.run(
             f"""
@@ -55,7 +55,7 @@ def test_the_disk_is_bounded(confined: Steps, fill: str, folder: str) -> None:
 def test_files_too_deep_to_be_named_count_and_go(
     confined: Steps, name: str, depth: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The paths are longer than the kernel takes, or deeper than a recursive program goes."""
+    """The paths are longer than the kernel allows, or deeper than a recursive program can go."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))

@@ -1,4 +1,4 @@
-"""What a hostile step may try at files that are not its own."""
+"""Attacks of a hostile step on files that are not its own."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ HOST_FILES = (
     [*HOST_FILES, str(REPOSITORY / "pyproject.toml"), str(REPOSITORY)],
 )
 def test_the_hosts_files_cannot_be_read(confined: Steps, path: str) -> None:
-    """Nor listed; what namespaces put in their place holds nothing of the host."""
+    """Nor listed; the folders that namespaces show instead hold nothing of the host."""
     if not os.access(path, os.R_OK):
         path = str(REPOSITORY / "README.md")
     code = """
@@ -82,7 +82,7 @@ def run(context):
 
 
 def test_mode_owner_and_times_of_foreign_files_stay(confined: Steps, foreign: Path) -> None:
-    """Whatever the calls say."""
+    """Also if the calls report success."""
     before = foreign.stat()
     confined.run(
         ATTEMPT
@@ -103,7 +103,7 @@ def run(context):
 
 
 def test_inputs_can_be_read_and_not_changed(confined: Steps, tmp_path: Path) -> None:
-    """Also where the folders above are closed to other users, as the data folder is."""
+    """Also if the folders above are closed to other users, as the data folder is."""
     inputs = tmp_path / "data" / "inputs"
     inputs.mkdir(parents=True)
     (tmp_path / "data").chmod(0o700)
@@ -186,7 +186,7 @@ def test_no_open_file_of_the_worker_is_handed_on(confined: Steps, foreign: Path)
 
 
 def test_steps_cannot_touch_each_other(confined: Steps, tmp_path: Path) -> None:
-    """One waits with a file and a child; the other looks for both by all it can guess."""
+    """One step waits with a file and a child; the other searches for both by all paths and ids it can guess."""
     first = """
     import os, time
     def run(context):
@@ -219,8 +219,8 @@ def run(context):
         waiting = asyncio.create_task(
             run_python_step(confined.sandbox, one, lambda _, data: seen.set_result(data), value_in_process)
         )
-        told = await seen
-        other = confined.request(second, parameters=told)
+        secrets = await seen
+        other = confined.request(second, parameters=secrets)
         tried = await run_python_step(confined.sandbox, other, confined.on_progress, value_in_process)
         (inputs / "go").touch()
         return tried.value, (await waiting).value

@@ -1,4 +1,4 @@
-"""What a hostile step may try at the kernel."""
+"""Attacks of a hostile step on the kernel."""
 
 import platform
 
@@ -20,7 +20,7 @@ SETTINGS = [
 
 
 def test_the_kernels_settings_cannot_be_opened_for_writing(confined: Steps) -> None:
-    """Opened and closed again; nothing is written."""
+    """Only opens and closes them; nothing is written."""
     opened = confined.run(
         """
         import os
@@ -46,7 +46,7 @@ CALLS = {
 
 
 def test_dangerous_calls_are_refused_before_they_are_looked_at(confined: Steps) -> None:
-    """All with empty arguments, which the kernel itself would call invalid."""
+    """All with empty arguments, which the kernel would refuse as invalid."""
     answers = confined.run(
         """
         import ctypes, errno
@@ -82,7 +82,7 @@ def test_no_namespace_can_be_made(confined: Steps, flag: str) -> None:
 
 
 def test_rights_cannot_be_gained(confined: Steps) -> None:
-    """No program may raise them, no user id can be taken, and no capability is held but to read what is allowed."""
+    """No program can raise them, no user id can be changed, and the only capability is to read allowed files."""
     no_new, becoming, held = confined.run(
         ATTEMPT
         + """

@@ -1,4 +1,4 @@
-"""What a hostile step may try at the machine's memory."""
+"""Attacks of a hostile step on the memory of the machine."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a hostile step may try at the network."""
+"""Attacks of a hostile step on the network."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ from tests.unit.backend.sandbox.steps import Steps, marker
 @pytest.mark.parametrize("kind", ["tcp", "udp", "abstract", "path", "datagram"])
 @pytest.mark.parametrize("network", ["none", "full"])
 def test_services_of_the_machine_are_out_of_reach(confined: Steps, kind: str, network: str, tmp_path: Path) -> None:
-    """With the network only those on the internet's protocols can be reached, never a Unix socket."""
+    """A step with network reaches services by internet protocols, never by Unix sockets."""
     internet = kind in {"tcp", "udp"}
     stream = kind in {"tcp", "abstract", "path"}
     name: Any = {
@@ -76,7 +76,7 @@ def test_services_of_the_machine_are_out_of_reach(confined: Steps, kind: str, ne
 
 
 def test_a_step_with_the_network_can_name_and_trust_other_machines(confined: Steps) -> None:
-    """Looks at no machine but this one."""
+    """Connects to this machine only."""
     names, certificates = confined.run(
         """
         import os, socket, ssl
@@ -103,12 +103,12 @@ def test_private_keys_beside_the_certificates_stay_hidden(confined: Steps) -> No
 
 LOCAL_AND_INTERNET = {socket.AF_UNIX, socket.AF_INET, socket.AF_INET6}
 PACKETS = 10
-"""SOCK_PACKET: with it the kernel takes AF_INET for AF_PACKET, as it did before that family existed."""
+"""SOCK_PACKET, with which the kernel reads AF_INET as AF_PACKET, for programs older than that family."""
 
 
 @pytest.mark.parametrize("network", ["none", "full"])
 def test_only_sockets_of_local_and_internet_families_can_be_made(confined: Steps, network: str) -> None:
-    """AF_VSOCK and others belong to no network namespace; the filter refuses them before the kernel knows of them."""
+    """AF_VSOCK and others belong to no network namespace; the filter refuses them before the kernel sees them."""
     sockets, pairs, netlink, packets = confined.run(
         """
         import errno, socket
@@ -139,14 +139,14 @@ def test_only_sockets_of_local_and_internet_families_can_be_made(confined: Steps
     else:
         assert allowed == (LOCAL_AND_INTERNET if namespaced else set())
     assert {family for family, answers in enumerate(pairs) if answers != ["EACCES"]} == {socket.AF_UNIX}
-    # Addresses and routes, which name resolution asks for.
+    # Addresses and routes, which name resolution reads.
     assert netlink[0] == ("opened" if namespaced or network == "full" else "EACCES")
     assert {*netlink[1:], *packets} == {"EACCES"}
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="other processors have one numbering of calls")
 def test_no_other_numbering_of_calls_and_no_ring_makes_a_socket(confined: Steps) -> None:
-    """`int 0x80` numbers calls as 32-bit Linux does, where 359 is socket; io_uring makes sockets without a call."""
+    """`int 0x80` uses the numbers of 32-bit Linux, where 359 is socket; io_uring creates sockets without a call."""
     second, ring, status = confined.run(
         """
         import ctypes, errno, mmap, os

@@ -1,4 +1,4 @@
-"""What a hostile step may try at processes, its own and others'."""
+"""Attacks of a hostile step on processes, its own and others'."""
 
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ def run(context):
 
 
 def test_everybody_cannot_be_signalled_at_once(confined: Steps, sleeper: "subprocess.Popen[bytes]") -> None:
-    """Signal 0 asks only; where it found nobody but the step, the real one harms nobody else."""
+    """Sends signal 0 first; the real signal follows only if that reached no process but the step's own."""
     found = confined.run(
         """
         import os, signal
@@ -85,7 +85,7 @@ def run(context):
 
 
 def test_a_fork_bomb_is_bounded(confined: Steps) -> None:
-    """By the kernel where it can count the step's own processes, else by the watch."""
+    """By the kernel if it can count the step's own processes, else by `LimitWatch`."""
     sleeper = marker()
     if counts_processes(confined.sandbox.layer):
         assert confined.run(BOMB, parameters={"marker": sleeper}) < 256
@@ -116,7 +116,7 @@ def run(context):
 
 
 def test_processes_that_never_stand_still_are_all_killed(confined: Steps) -> None:
-    """Each is gone before it can be looked at, and leaves a child in a session of its own."""
+    """Each exits before it can be counted, and leaves a child in a session of its own."""
     name = f"restless-{os.getpid()}"
     seen: list[str] = []
     with pytest.raises(StepFailed, match=r"longer than its environment's 2 seconds|more than 256 processes"):
@@ -133,7 +133,7 @@ def test_processes_that_never_stand_still_are_all_killed(confined: Steps) -> Non
 
 
 def _named(name: str) -> list[str]:
-    """The processes of the whole machine that call themselves so."""
+    """Returns the processes of the machine that have this name."""
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):

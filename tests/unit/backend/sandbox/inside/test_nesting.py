@@ -45,5 +45,5 @@ HOSTILE = (b"[" * 8_000_000, b"[]" * 4_000_000, b'"\\"' * 2_700_000 + b"[" * 101
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_of_8_mb_is_measured_in_one_pass(text: bytes) -> None:
-    """Would not end in time if a bracket or quote cost a look at the rest."""
+    """Would not end in time if each bracket or quote took a scan of the rest."""
     deeper_than(text, 100)

@@ -1,4 +1,4 @@
-"""What a step returns is written as json writes it, also where json is not imported for it."""
+"""Values of steps are encoded as json encodes them, also if json is not imported."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ VALUES = st.recursive(
 
 
 class Loud(str):
-    """A kind of string that shows itself otherwise."""
+    """A subclass of str with another repr."""
 
     __slots__ = ()
 

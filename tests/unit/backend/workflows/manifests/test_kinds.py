@@ -1,4 +1,4 @@
-"""The product's limits, at the bound and one past it (SPEC.md, product limits; DECISIONS.md, 9)."""
+"""Limits of the product, at the limit and one beyond it (SPEC.md, product limits; DECISIONS.md, 9)."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ RUN = "def run(context):\n    return 1\n"
 
 
 def problems(document: dict[str, Any]) -> dict[str, str]:
-    """What is wrong with each field; JSON is YAML."""
+    """Returns the problem of each field; JSON is YAML."""
     try:
         load_manifests([("f", json.dumps(document))], schema_problem)
     except ApiError as error:
