@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.runtime.conftest import RuntimeWorld, agent_step
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from workflow_api.v1 import runs_pb2
 
 
