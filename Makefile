@@ -18,8 +18,8 @@ CODE := $(wildcard backend edge telemetry deploy generated examples scripts test
 BASELINE := protos/baseline.binpb
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate baseline bench fuzz faults \
-	lock clean
+.PHONY: help venv run test test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate baseline bench \
+	fuzz faults lock clean
 
 help: ## Say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12

@@ -8,10 +8,11 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.errors import ApiError
 from workflow_api.v1 import errors_pb2, options_pb2
@@ -19,6 +20,12 @@ from workflow_api.v1 import errors_pb2, options_pb2
 Problem = tuple[str, str]
 Found = dict[errors_pb2.ErrorReason.ValueType, list[Problem]]
 Check = Callable[[Any], Sequence[str]]
+
+_TIMESTAMP: Final = Timestamp.DESCRIPTOR.full_name
+# What the documentation of google.protobuf.Timestamp allows.
+_EARLIEST: Final = -62_135_596_800
+_LATEST: Final = 253_402_300_799
+_MOST_NANOS: Final = 999_999_999
 
 # Reasons in the order in which they win over one another. (DECISIONS.md, 2)
 _PRECEDENCE = (
@@ -79,7 +86,7 @@ def _plan(descriptor: Descriptor) -> tuple[_Field, ...]:
         message = field.message_type
         nested = () if message is None or message.GetOptions().map_entry else _plan(message)
         if checks or nested or rules.required:
-            spelling = rules.header or field.name
+            spelling = rules.header or rules.json_name or field.name
             reason = rules.violation or errors_pb2.ERROR_REASON_INVALID_REQUEST
             presence = field.has_presence
             plan.append(
@@ -98,6 +105,8 @@ def _checks(field: FieldDescriptor, rules: options_pb2.FieldRules) -> Iterator[C
         yield (lambda value: each(value.values())) if rules.HasField("keys") else each
     if field.is_repeated:
         return
+    if field.message_type is not None and field.message_type.full_name == _TIMESTAMP:
+        yield _check_timestamp
     if rules.raw_json:
         yield _json_check(rules.raw_json_kind)
     elif field.type == FieldDescriptor.TYPE_STRING:
@@ -152,6 +161,11 @@ def _number_check(rules: options_pb2.FieldRules) -> Check:
         return () if (low is None or value >= low) and (high is None or value <= high) else (why,)
 
     return check
+
+
+def _check_timestamp(value: Timestamp) -> Sequence[str]:
+    in_range = _EARLIEST <= value.seconds <= _LATEST and 0 <= value.nanos <= _MOST_NANOS
+    return () if in_range else ("must be a time in the years 1 to 9999",)
 
 
 def _json_check(kind: str) -> Check:

@@ -8,7 +8,7 @@ import typer
 from deploy.cli.client import connected
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.printing import Column, print_json, print_sheet, print_table
-from deploy.cli.records import dated, record_of
+from deploy.cli.records import record_of, with_nulls
 from workflow_api.v1 import users_pb2
 
 ROLES: Final[Mapping[str, users_pb2.Role.ValueType]] = {
@@ -74,7 +74,7 @@ def reset_password(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False)
 
 def user_record(user: users_pb2.User) -> dict[str, Any]:
     """Return a person as the JSON of the command has them."""
-    return dated(record_of(user))
+    return with_nulls(record_of(user))
 
 
 def show_password(made: users_pb2.UserPassword, *, as_json: bool) -> None:

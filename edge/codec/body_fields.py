@@ -13,7 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from edge.codec.bounds import NumberBounds, TextBounds
 from edge.codec.exact_json import write_json
 from edge.codec.findings import Findings
-from edge.codec.rules import INTEGERS, is_map
+from edge.codec.rules import INTEGERS, is_map, json_name
 from edge.codec.text_fields import NO_NUL, violation_of
 from workflow_api.v1.options_pb2 import FieldRules
 
@@ -41,13 +41,13 @@ def body_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
 
 def _text_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
     bounds = TextBounds(rules)
-    code = violation_of(rules)
+    name, code = json_name(field, rules), violation_of(rules)
 
     def read(value: Any, findings: Findings) -> str | None:
         reason = _text_problem(value, bounds)
         if reason is None:
             return str(value)
-        findings.add(code, field.name, reason)
+        findings.add(code, name, reason)
         return None
 
     return read
@@ -63,13 +63,13 @@ def _text_problem(value: Any, bounds: TextBounds) -> str | None:
 
 def _number_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
     bounds = NumberBounds(field, rules)
-    code = violation_of(rules)
+    name, code = json_name(field, rules), violation_of(rules)
 
     def read(value: Any, findings: Findings) -> int | None:
         # JSON's true is an int to Python, and 1.0 equals one.
         if type(value) is int and bounds.hold(value):
             return bounds.carried(value)
-        findings.add(code, field.name, f"must be {bounds.allowed}")
+        findings.add(code, name, f"must be {bounds.allowed}")
         return None
 
     return read
@@ -77,16 +77,16 @@ def _number_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
 
 def _text_map_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
     key_bounds, value_bounds = TextBounds(rules.keys), TextBounds(rules.values)
-    code = violation_of(rules)
+    name, code = json_name(field, rules), violation_of(rules)
 
     def read(value: Any, findings: Findings) -> dict[str, str] | None:
         if not isinstance(value, dict):
-            findings.add(code, field.name, "must be an object of strings")
+            findings.add(code, name, "must be an object of strings")
             return None
         if len(value) > rules.max_items:
-            findings.add(code, field.name, f"must have at most {rules.max_items:,} members")
+            findings.add(code, name, f"must have at most {rules.max_items:,} members")
         for key, member in value.items():
-            named = f"{field.name}.{key}" if key else field.name
+            named = f"{name}.{key}" if key else name
             if not key_bounds.hold(key):
                 findings.add(code, named, f"the name of a member must be {key_bounds.allowed}")
             reason = _text_problem(member, value_bounds)
@@ -98,16 +98,16 @@ def _text_map_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
 
 
 def _raw_json_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
-    code = violation_of(rules)
+    name, code = json_name(field, rules), violation_of(rules)
     needs_object = rules.raw_json_kind == "object"
 
     def read(value: Any, findings: Findings) -> str | None:
         if needs_object and not isinstance(value, dict):
-            findings.add(code, field.name, "must be an object")
+            findings.add(code, name, "must be an object")
             return None
         text = write_json(value)
         if _NUL.search(text):
-            findings.add(code, field.name, NO_NUL)
+            findings.add(code, name, NO_NUL)
             return None
         return text
 

@@ -9,6 +9,7 @@ from workflow_api.v1.errors_pb2 import ErrorReason
 from workflow_api.v1.options_pb2 import FieldRules, enum_spelling, field_rules
 
 TIMESTAMP: Final = "google.protobuf.Timestamp"
+DURATION: Final = "google.protobuf.Duration"
 INTEGERS: Final = frozenset(
     {
         FieldDescriptor.CPPTYPE_INT32,
@@ -23,6 +24,11 @@ def rules_of(descriptor: FieldDescriptor) -> FieldRules:
     """Return the bounds and the JSON form of a field."""
     rules: FieldRules = descriptor.GetOptions().Extensions[field_rules]
     return rules
+
+
+def json_name(descriptor: FieldDescriptor, rules: FieldRules) -> str:
+    """Return the name of a field in JSON and in a query."""
+    return rules.json_name or descriptor.name
 
 
 def public_fields(message: Descriptor) -> Iterator[tuple[FieldDescriptor, FieldRules]]:
@@ -43,6 +49,16 @@ def enum_of(descriptor: FieldDescriptor) -> EnumDescriptor:
     """Return the type of an enum field."""
     assert descriptor.enum_type is not None
     return descriptor.enum_type
+
+
+def is_timestamp(descriptor: FieldDescriptor) -> bool:
+    """Tell whether a field is a point in time."""
+    return descriptor.message_type is not None and descriptor.message_type.full_name == TIMESTAMP
+
+
+def is_enum_list(descriptor: FieldDescriptor) -> bool:
+    """Tell whether a field is a list of enum values."""
+    return descriptor.is_repeated and descriptor.enum_type is not None
 
 
 def is_map(descriptor: FieldDescriptor) -> bool:

@@ -11,7 +11,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.codec.response import ResponseCodec
-from edge.codec.rules import TIMESTAMP, is_map, message_of, rules_of
+from edge.codec.rules import DURATION, TIMESTAMP, is_map, message_of, rules_of
 from edge.routes import API_VERSION
 
 _AT_MS: Final = 1_790_244_930_123  # 2026-09-24T10:15:30.123+00:00
@@ -55,7 +55,6 @@ _VALUES: Final[Mapping[str, Any]] = MappingProxyType(
         "Parameter.enum": '["en","fr"]',
         "RunSummary.status": 4,
         "CancelRunResponse.status": 2,
-        "duration_ms": _DURATION_MS,
         "client_reference": "contract-4711",
         "labels": {"team": "legal"},
         "steps_total": 2,
@@ -135,6 +134,8 @@ def _filled(message: Descriptor) -> Message:
                 at = Timestamp()
                 at.FromMilliseconds(_AT_MS + (_DURATION_MS if field.name == "finished_at" else 0))
                 getattr(filled, field.name).CopyFrom(at)
+        elif message_of(field).full_name == DURATION:
+            getattr(filled, field.name).FromMilliseconds(_DURATION_MS)
         elif field.is_repeated:
             getattr(filled, field.name).append(_filled(message_of(field)))
         else:
