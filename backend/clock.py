@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 Clock = Callable[[], int]
@@ -23,6 +24,22 @@ def to_timestamp(milliseconds: int) -> Timestamp:
     """Returns the protobuf form of a time in milliseconds since the epoch."""
     seconds, rest = divmod(milliseconds, 1000)
     return Timestamp(seconds=seconds, nanos=rest * 1_000_000)
+
+
+def to_duration(milliseconds: int) -> Duration:
+    """Returns the protobuf form of a time span in milliseconds."""
+    seconds, rest = divmod(milliseconds, 1000)
+    return Duration(seconds=seconds, nanos=rest * 1_000_000)
+
+
+def milliseconds_of(time: Timestamp | Duration) -> int:
+    """Returns a time, in milliseconds since the epoch, or a time span, rounded down to whole milliseconds."""
+    return time.seconds * 1000 + time.nanos // 1_000_000
+
+
+def first_millisecond_from(timestamp: Timestamp) -> int:
+    """Returns the first whole millisecond that is not before a time."""
+    return timestamp.seconds * 1000 - (-timestamp.nanos // 1_000_000)
 
 
 def to_text(milliseconds: int) -> str:

@@ -6,14 +6,15 @@ The edge reports the same to a JSON caller before it calls; here the bounds hold
 import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.errors import ApiError
 from contract.bounds import ItemBounds, NumberBounds, TextBounds
-from contract.fields import rules_of
+from contract.fields import is_timestamp, json_name, rules_of
 from workflow_api.v1.errors_pb2 import (
     ERROR_REASON_INVALID_CURSOR,
     ERROR_REASON_INVALID_FILTER,
@@ -26,6 +27,11 @@ Problem = tuple[str, str]
 Found = dict[ErrorReason.ValueType, list[Problem]]
 Violation = Callable[[Any], str | None]
 Check = Callable[[Any], Iterable[str]]
+
+# What the documentation of google.protobuf.Timestamp allows.
+_EARLIEST: Final = -62_135_596_800
+_LATEST: Final = 253_402_300_799
+_MOST_NANOS: Final = 999_999_999
 
 # Reasons in the order in which they win over one another. (DECISIONS.md, 2)
 _PRECEDENCE = (ERROR_REASON_INVALID_REQUEST, ERROR_REASON_INVALID_FILTER, ERROR_REASON_INVALID_CURSOR)
@@ -82,7 +88,7 @@ def _plan(descriptor: Descriptor) -> tuple[_Field, ...]:
         message = field.message_type
         nested = () if message is None or message.GetOptions().map_entry else _plan(message)
         if checks or nested or rules.required:
-            spelling = rules.header or field.name
+            spelling = rules.header or json_name(field, rules)
             reason = rules.violation or ERROR_REASON_INVALID_REQUEST
             presence = field.has_presence
             plan.append(
@@ -102,6 +108,8 @@ def _checks(field: FieldDescriptor, rules: FieldRules) -> Iterator[Check]:
         yield (lambda value: each(value.values())) if rules.HasField("keys") else each
     if field.is_repeated:
         return
+    if is_timestamp(field):
+        yield _one(_timestamp_violation)
     if rules.raw_json:
         yield _one(_json_violation(rules.raw_json_kind))
     elif field.type == FieldDescriptor.TYPE_STRING:
@@ -120,6 +128,11 @@ def _one(violation: Violation) -> Check:
 
 def _each(what: str, violation: Violation) -> Check:
     return lambda values: [f"{what} {found}" for value in values if (found := violation(value)) is not None]
+
+
+def _timestamp_violation(value: Timestamp) -> str | None:
+    in_range = _EARLIEST <= value.seconds <= _LATEST and 0 <= value.nanos <= _MOST_NANOS
+    return None if in_range else "must be a time in the years 1 to 9999"
 
 
 def _json_violation(kind: str) -> Violation:

@@ -5,7 +5,7 @@ from typing import Final
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from contract.fields import INTEGERS, is_map
+from contract.fields import INTEGERS, is_enum_list, is_map, is_timestamp
 from workflow_api.v1.errors_pb2 import ErrorReason
 from workflow_api.v1.options_pb2 import FieldRules
 
@@ -93,6 +93,8 @@ def require_bounds(field: FieldDescriptor, rules: FieldRules) -> None:
         bounded = (
             rules.HasField("max_items") and rules.keys.HasField("max_length") and rules.values.HasField("max_length")
         )
+    elif is_timestamp(field) or is_enum_list(field):
+        bounded = rules.HasField("max_length")
     elif field.is_repeated:
         bounded = False
     elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING:

@@ -8,6 +8,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from workflow_api.v1.options_pb2 import FieldRules, field_rules
 
 TIMESTAMP: Final = "google.protobuf.Timestamp"
+DURATION: Final = "google.protobuf.Duration"
 INTEGERS: Final = frozenset(
     {
         FieldDescriptor.CPPTYPE_INT32,
@@ -32,6 +33,11 @@ def public_fields(message: Descriptor) -> Iterator[tuple[FieldDescriptor, FieldR
             yield descriptor, rules
 
 
+def json_name(descriptor: FieldDescriptor, rules: FieldRules) -> str:
+    """Returns the name of a field in JSON and in a query."""
+    return rules.json_name or descriptor.name
+
+
 def message_of(descriptor: FieldDescriptor) -> Descriptor:
     """Returns the type of a message field."""
     assert descriptor.message_type is not None
@@ -47,6 +53,16 @@ def enum_of(descriptor: FieldDescriptor) -> EnumDescriptor:
 def is_map(descriptor: FieldDescriptor) -> bool:
     """Returns whether a field is a protobuf map."""
     return descriptor.message_type is not None and descriptor.message_type.GetOptions().map_entry
+
+
+def is_timestamp(descriptor: FieldDescriptor) -> bool:
+    """Returns whether a field is a point in time."""
+    return descriptor.message_type is not None and descriptor.message_type.full_name == TIMESTAMP
+
+
+def is_enum_list(descriptor: FieldDescriptor) -> bool:
+    """Returns whether a field is a list of enum values."""
+    return descriptor.is_repeated and descriptor.enum_type is not None
 
 
 def is_links(message: Descriptor) -> bool:

@@ -14,6 +14,7 @@ from edge.admission.keyring import Keyring
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter
 from edge.admission.source_address import address_reader
 from edge.channel import Channel
+from edge.codec.timestamps import from_milliseconds
 from edge.dispatch import Dispatcher
 from edge.errors import Refusal
 from edge.http.bounded_connection import Timeouts
@@ -128,7 +129,7 @@ class Edge:
         """Records the usage of a call with a key, or of a refusal before that; liveness is not recorded."""
         self._usage.record(
             UsageRecord(
-                at_ms=call.now_ms,
+                at=from_milliseconds(call.now_ms),
                 key_id=call.key_id,
                 method=call.request.method,
                 route=call.template.removeprefix(BASE),

@@ -42,7 +42,7 @@ class UsageRecorder:
 
     def record(self, record: UsageRecord) -> None:
         """Keep the record of one call until the next batch."""
-        if not record.key_id and not self._stranger_fits(record.at_ms):
+        if not record.key_id and not self._stranger_fits(record.at.seconds // 60):
             self.lost += 1
             return
         if len(self._records) >= self._settings.usage_buffer_records:
@@ -50,8 +50,7 @@ class UsageRecorder:
             self.lost += 1
         self._records.append(record)
 
-    def _stranger_fits(self, at_ms: int) -> bool:
-        minute = at_ms // 60_000
+    def _stranger_fits(self, minute: int) -> bool:
         if minute != self._strangers_minute:
             self._strangers_minute, self._strangers = minute, 0
         self._strangers += 1

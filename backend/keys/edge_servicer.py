@@ -5,6 +5,7 @@ from typing import Final
 
 import grpc
 
+from backend.clock import milliseconds_of
 from backend.deployment import sql as deployment_sql
 from backend.ids import new_id
 from backend.key_changes import KeyChanges
@@ -14,7 +15,7 @@ from backend.services import Services
 from backend.storage.database import Tx
 from workflow_api.v1 import edge_pb2, edge_pb2_grpc
 
-_DEFAULT_HEARTBEAT_SECONDS: Final = 5.0
+_DEFAULT_HEARTBEAT_MS: Final = 5_000
 
 
 class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
@@ -33,7 +34,7 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
         self, request: edge_pb2.WatchKeyMirrorRequest, context: grpc.ServicerContext
     ) -> Iterator[edge_pb2.KeyMirror]:
         """Yields the mirror now and after each change, and a heartbeat in between."""
-        heartbeat_ms = (request.heartbeat_seconds or _DEFAULT_HEARTBEAT_SECONDS) * 1000
+        heartbeat_ms = milliseconds_of(request.heartbeat) or _DEFAULT_HEARTBEAT_MS
         revision, sent_at = -1, 0
         while context.is_active() and not self._changes.ended:
             heard = self._changes.heard()

@@ -2,6 +2,7 @@
 
 import grpc
 
+from backend.clock import first_millisecond_from, to_timestamp
 from backend.keys import usage_sql
 from backend.services import Services
 from contract.defaults import given_or_default
@@ -19,14 +20,14 @@ class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
     ) -> usage_pb2.ListUsageRecordsResponse:
         """Returns usage records, newest first."""
         key_id = request.key_id if request.HasField("key_id") else None
-        limit = given_or_default(request, "limit")
+        limit = given_or_default(request, "page_size")
         rows = self._services.database.read(
-            lambda tx: usage_sql.newest(tx, key_id=key_id, since=request.since_ms, limit=limit)
+            lambda tx: usage_sql.newest(tx, key_id=key_id, since=first_millisecond_from(request.since), limit=limit)
         )
         return usage_pb2.ListUsageRecordsResponse(
             items=[
                 usage_pb2.UsageRecord(
-                    at_ms=row.at,
+                    at=to_timestamp(row.at),
                     key_id=row.key_id,
                     method=row.method,
                     route=row.route,
@@ -44,14 +45,14 @@ class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
     ) -> usage_pb2.ListUsageHoursResponse:
         """Returns usage records counted by the hour, the newest hour first."""
         key_id = request.key_id if request.HasField("key_id") else None
-        limit = given_or_default(request, "limit")
+        limit = given_or_default(request, "page_size")
         rows = self._services.database.read(
-            lambda tx: usage_sql.hours(tx, key_id=key_id, since=request.since_ms, limit=limit)
+            lambda tx: usage_sql.hours(tx, key_id=key_id, since=first_millisecond_from(request.since), limit=limit)
         )
         return usage_pb2.ListUsageHoursResponse(
             items=[
                 usage_pb2.UsageHour(
-                    hour_ms=row.hour,
+                    hour=to_timestamp(row.hour),
                     key_id=row.key_id,
                     method=row.method,
                     route=row.route,

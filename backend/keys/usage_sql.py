@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import bindparam, insert, literal_column, select, update
 
-from backend.clock import HOUR_MS
+from backend.clock import HOUR_MS, milliseconds_of
 from backend.storage.database import Tx
 from backend.storage.purging import purge_of
 from backend.storage.statements import prepare
@@ -56,7 +57,7 @@ def keep(tx: Tx, batch_id: str, records: Sequence[usage_pb2.UsageRecord]) -> Non
             {
                 "batch_id": batch_id,
                 "position": position,
-                "at": record.at_ms,
+                "at": milliseconds_of(record.at),
                 "key_id": record.key_id,
                 "method": record.method,
                 "route": record.route,
@@ -68,11 +69,16 @@ def keep(tx: Tx, batch_id: str, records: Sequence[usage_pb2.UsageRecord]) -> Non
             for position, record in enumerate(records)
         ),
     )
-    hours = Counter((r.at_ms - r.at_ms % HOUR_MS, r.key_id, r.method, r.route, r.status) for r in records)
+    hours = Counter((_hour_of(r.at), r.key_id, r.method, r.route, r.status) for r in records)
     for values, calls in hours.items():
         of_hour = dict(zip(_COUNTED, values, strict=True))
         if not tx.run(_MORE, more=calls, **{f"of_{name}": value for name, value in of_hour.items()}):
             tx.enqueue(_FIRST_OF_HOUR, calls=calls, **of_hour)
+
+
+def _hour_of(time: Timestamp) -> int:
+    at = milliseconds_of(time)
+    return at - at % HOUR_MS
 
 
 def newest(tx: Tx, *, key_id: str | None, since: int, limit: int) -> list[Any]:

@@ -3,13 +3,17 @@
 from typing import Any, Final
 
 import orjson
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from backend.clock import to_timestamp
+from backend.clock import to_duration, to_timestamp
 from backend.run_status import RunStatus
 from workflow_api.v1 import runs_pb2
 
 _STATUS: Final = {name.removeprefix("RUN_STATUS_").lower(): number for name, number in runs_pb2.RunStatus.items()}
+STATUS_NAMES: Final = {number: name for name, number in _STATUS.items() if number}
+"""Every status as the tables name it."""
+
 _TRIGGER: Final = {name.removeprefix("TRIGGERED_BY_").lower(): number for name, number in runs_pb2.TriggeredBy.items()}
 _TRIGGER_NAMES: Final = {number: name for name, number in _TRIGGER.items()}
 _STEP_KIND: Final = {name.removeprefix("STEP_KIND_").lower(): number for name, number in runs_pb2.StepKind.items()}
@@ -39,7 +43,7 @@ def summary(row: Any) -> runs_pb2.RunSummary:
         created_at=to_timestamp(row.created_at),
         started_at=_time(row.started_at),
         finished_at=_time(row.finished_at),
-        duration_ms=_duration(row),
+        duration=_duration(row),
         client_reference=row.client_reference,
         counts=runs_pb2.RunCounts(
             steps_total=row.steps_total,
@@ -108,7 +112,7 @@ def step(row: Any) -> runs_pb2.Step:
         optional=bool(row.optional),
         started_at=_time(row.started_at),
         finished_at=_time(row.finished_at),
-        duration_ms=_duration(row),
+        duration=_duration(row),
     )
     if row.error_code is not None:
         message.error.CopyFrom(_error(row.error_code, row.error_message))
@@ -151,5 +155,7 @@ def _time(milliseconds: int | None) -> Timestamp | None:
     return None if milliseconds is None else to_timestamp(milliseconds)
 
 
-def _duration(row: Any) -> int | None:
-    return None if row.started_at is None or row.finished_at is None else row.finished_at - row.started_at
+def _duration(row: Any) -> Duration | None:
+    if row.started_at is None or row.finished_at is None:
+        return None
+    return to_duration(row.finished_at - row.started_at)

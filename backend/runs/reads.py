@@ -28,13 +28,13 @@ class RunReads:
     def runs(self, request: runs_pb2.ListRunsRequest, key_id: str | None) -> runs_pb2.ListRunsResponse:
         """Returns a page of runs, newest first; raises ApiError `invalid_filter`, then `invalid_cursor`."""
         filters = read_filters(request)
-        after = self._position(request.cursor, key_id) if request.cursor else None
-        limit = given_or_default(request, "limit")
+        after = self._position(request.page_token, key_id) if request.page_token else None
+        limit = given_or_default(request, "page_size")
         rows = self._database.read(lambda tx: list_sql.page(tx, key_id, filters, after, limit + 1))
         shown = rows[:limit]
         more = len(rows) > limit
         cursor = self._cursors.issue(_ROUTE, key_id, (shown[-1].created_at, shown[-1].run_id)) if more else None
-        return runs_pb2.ListRunsResponse(items=[messages.summary(row) for row in shown], next_cursor=cursor)
+        return runs_pb2.ListRunsResponse(items=[messages.summary(row) for row in shown], next_page_token=cursor)
 
     def steps(self, run_id: str, key_id: str | None) -> runs_pb2.ListRunStepsResponse:
         """Returns the steps of a run; raises ApiError as `find_logged`."""
@@ -57,7 +57,7 @@ class RunReads:
 
     def events(self, request: runs_pb2.ListRunEventsRequest, key_id: str | None) -> runs_pb2.ListRunEventsResponse:
         """Returns events of one segment; raises ApiError as `find_logged`, or `segment_not_found`."""
-        limit = given_or_default(request, "limit")
+        limit = given_or_default(request, "page_size")
 
         def work(tx: Tx) -> runs_pb2.ListRunEventsResponse:
             find_logged(tx, request.run_id, key_id)

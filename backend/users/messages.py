@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from backend.clock import to_timestamp
 from workflow_api.v1 import users_pb2
 
 ROLE_NAMES: Final[Mapping[int, str]] = {
@@ -20,7 +21,7 @@ def user_message(row: Any, *, created_at: int | None = None) -> users_pb2.User:
         name=row.name,
         role=_ROLES[row.role],
         disabled=row.disabled_at is not None,
-        created_at_ms=row.created_at if created_at is None else created_at,
-        signed_in_at_ms=row.signed_in_at,
+        created_at=to_timestamp(row.created_at if created_at is None else created_at),
+        signed_in_at=None if row.signed_in_at is None else to_timestamp(row.signed_in_at),
         password_is_temporary=bool(row.password_is_temporary),
     )

@@ -2,6 +2,7 @@
 
 import grpc
 
+from backend.clock import to_timestamp
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.users.messages import user_message
@@ -22,7 +23,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         name, actor = request.name.strip().lower(), caller_of(context).audit_name
         opened = self._sign_ins.sign_in(name, request.password, request.address, actor)
         return sessions_pb2.Session(
-            token=opened.token, user=user_message(opened.row), expires_at_ms=opened.began_at + SESSION_MS
+            token=opened.token, user=user_message(opened.row), expires_at=to_timestamp(opened.began_at + SESSION_MS)
         )
 
     def GetSession(
@@ -32,7 +33,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         session = self._sign_ins.session(request.token)
         return sessions_pb2.Session(
             user=user_message(session, created_at=session.user_created_at),
-            expires_at_ms=session.created_at + SESSION_MS,
+            expires_at=to_timestamp(session.created_at + SESSION_MS),
         )
 
     def SignOut(

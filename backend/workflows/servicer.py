@@ -42,8 +42,8 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         """Active workflows within reach whose name begins with `q`; all of them for an internal caller who asks so."""
         caller = caller_of(context)
         cursors = self._services.cursors
-        after = tuple(cursors.read(_ROUTE, caller.key_id, request.cursor)) if request.cursor else ()
-        limit = given_or_default(request, "limit")
+        after = tuple(cursors.read(_ROUTE, caller.key_id, request.page_token)) if request.page_token else ()
+        limit = given_or_default(request, "page_size")
         every_status = request.include_inactive and caller.key_id is None
         start = request.q.casefold()
 
@@ -63,7 +63,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         response = workflows_pb2.ListWorkflowsResponse(items=items)
         if len(rows) > limit:
             last = rows[limit - 1]
-            response.next_cursor = cursors.issue(_ROUTE, caller.key_id, [last.name, last.workflow_id])
+            response.next_page_token = cursors.issue(_ROUTE, caller.key_id, [last.name, last.workflow_id])
         return response
 
     def GetWorkflow(

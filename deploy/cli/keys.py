@@ -7,7 +7,7 @@ import typer
 
 from deploy.cli.options import ANY, DEFAULT_GRPC, Grpc, Json, KeyId, comma_separated, hours_window, overlap_in_hours
 from deploy.cli.printing import Column, Record, print_details, print_json, print_table
-from deploy.cli.records import record_of, with_timestamps
+from deploy.cli.records import record_of, with_nulls
 from deploy.client.backend import connected
 from workflow_api.v1 import keys_pb2, options_pb2, usage_pb2
 
@@ -182,12 +182,12 @@ def usage(
     """List the latest calls with their outcome."""
     with connected(grpc) as backend:
         if by_hour:
-            hours = usage_pb2.ListUsageHoursRequest(key_id=key_id, limit=limit)
+            hours = usage_pb2.ListUsageHoursRequest(key_id=key_id, page_size=limit)
             items = record_of(backend.call(backend.usage.ListUsageHours, hours))["items"]
         else:
-            records = usage_pb2.ListUsageRecordsRequest(key_id=key_id, limit=limit)
+            records = usage_pb2.ListUsageRecordsRequest(key_id=key_id, page_size=limit)
             items = record_of(backend.call(backend.usage.ListUsageRecords, records))["items"]
-    items = [with_timestamps(item) for item in items]
+    items = [with_nulls(item) for item in items]
     if as_json:
         print_json({"items": items})
     else:

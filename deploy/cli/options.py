@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import typer
 
 from deploy.config import addresses
 from deploy.config.source import CONFIG_VARIABLE
+
+Value = TypeVar("Value")
 
 GRPC_VARIABLE: Final = "WORKFLOW_API_GRPC"
 DEFAULT_GRPC: Final = str(addresses.DEFAULT_GRPC)
@@ -78,6 +80,14 @@ GrpcListen = Annotated[
         help="Where gRPC listens; off this machine with a certificate only.",
     ),
 ]
+
+
+def read_option(option: str, parse: Callable[[str], Value], text: str) -> Value | None:
+    """Read an option's text; None where it was not given. `parse` raises ValueError with what the text must be."""
+    try:
+        return parse(text) if text else None
+    except ValueError as error:
+        raise typer.BadParameter(f"must be {error}, not {text!r}", param_hint=option) from None
 
 
 def comma_separated(value: str) -> list[str]:

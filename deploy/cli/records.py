@@ -8,7 +8,6 @@ import orjson
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from backend.clock import to_text
 from deploy.cli.raw_json import RawJson
 from edge.codec.response import object_of
 
@@ -18,12 +17,9 @@ def _object_of(descriptor: Descriptor) -> Callable[[Message], dict[str, Any]]:
     return object_of(descriptor, raw=RawJson, links=orjson.loads)
 
 
-def with_timestamps(record: dict[str, Any]) -> dict[str, Any]:
-    """Return an internal record in the API's form: `<name>_ms` as the timestamp `<name>`, empty text as null."""
-    return {
-        name.removesuffix("_ms"): None if value in (None, "") else to_text(value) if name.endswith("_ms") else value
-        for name, value in record.items()
-    }
+def with_nulls(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with null for every empty text, as the API has it."""
+    return {name: None if value == "" else value for name, value in record.items()}
 
 
 def record_of(message: Message) -> dict[str, Any]:

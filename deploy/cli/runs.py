@@ -2,14 +2,17 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, RunId
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, RunId, read_option
 from deploy.cli.printing import Column, Record, print_details, print_json, print_json_line, print_line, print_table
 from deploy.cli.records import record_of
 from deploy.client.backend import Backend, connected
+from edge.codec.date_times import parse_date_time
+from edge.codec.enum_lists import parse_enum_list
 from workflow_api.v1 import runs_pb2
 
 FOLLOW_SECONDS: Final = 0.5
@@ -32,14 +35,15 @@ def list_runs(
     as_json: Json = False,
 ) -> None:
     """List runs, newest first."""
+    statuses = read_option("--status", partial(parse_enum_list, runs_pb2.RunStatus.DESCRIPTOR), status)
     request = runs_pb2.ListRunsRequest(
-        status=status or None,
+        status=[runs_pb2.RunStatus.ValueType(number) for number in statuses or ()],
         workflow_id=workflow_id or None,
-        created_after=created_after or None,
-        created_before=created_before or None,
+        created_after=read_option("--created-after", parse_date_time, created_after),
+        created_before=read_option("--created-before", parse_date_time, created_before),
         client_reference=client_reference,
-        limit=limit,
-        cursor=cursor,
+        page_size=limit,
+        page_token=cursor,
     )
     with connected(grpc) as backend:
         page = record_of(backend.call(backend.runs.ListRuns, request))
@@ -87,7 +91,7 @@ def events(
             for event in all_events(backend, run_id):
                 print_event(event, as_json=as_json)
             return
-        request = runs_pb2.ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=after_seq, limit=limit)
+        request = runs_pb2.ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=after_seq, page_size=limit)
         record = record_of(backend.call(backend.runs.ListRunEvents, request))
     if as_json:
         print_json(record)
@@ -121,7 +125,7 @@ def events_after(
     backend: Backend, run_id: str, segment: str, after_seq: int, *, limit: int = PAGE
 ) -> runs_pb2.ListRunEventsResponse:
     """Read one page of events; an empty segment id stands for the latest segment."""
-    request = runs_pb2.ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=after_seq, limit=limit)
+    request = runs_pb2.ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=after_seq, page_size=limit)
     return backend.call(backend.runs.ListRunEvents, request)
 
 

@@ -7,7 +7,7 @@ import typer
 
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.printing import Column, print_details, print_json, print_table
-from deploy.cli.records import record_of, with_timestamps
+from deploy.cli.records import record_of, with_nulls
 from deploy.client.backend import connected
 from workflow_api.v1 import users_pb2
 
@@ -74,7 +74,7 @@ def reset_password(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False)
 
 def user_record(user: users_pb2.User) -> dict[str, Any]:
     """Return a user as the JSON object of the command."""
-    return with_timestamps(record_of(user))
+    return with_nulls(record_of(user))
 
 
 def show_password(made: users_pb2.UserPassword, *, as_json: bool) -> None:

@@ -25,14 +25,14 @@ def list_workflows(
 ) -> None:
     """List all workflows by name, drafts and inactive ones too."""
     items: list[dict[str, Any]] = []
-    request = workflows_pb2.ListWorkflowsRequest(q=q, limit=PAGE, include_inactive=True)
+    request = workflows_pb2.ListWorkflowsRequest(q=q, page_size=PAGE, include_inactive=True)
     with connected(grpc) as backend:
         while True:
             page = backend.call(backend.workflows.ListWorkflows, request)
             items += record_of(page)["items"]
-            if not page.HasField("next_cursor"):
+            if not page.HasField("next_page_token"):
                 break
-            request.cursor = page.next_cursor
+            request.page_token = page.next_page_token
     if as_json:
         print_json({"items": items})
     else:

@@ -6,6 +6,8 @@ from contextlib import aclosing
 from time import monotonic
 from typing import Final, cast
 
+from google.protobuf.duration_pb2 import Duration
+
 from contract.metadata import ACTOR
 from edge.admission.keyring import Keyring
 from edge.channel import Channel
@@ -51,7 +53,7 @@ class KeyMirrorFollower:
         delay = _FIRST_DELAY
         while True:
             try:
-                request = WatchKeyMirrorRequest(heartbeat_seconds=heartbeat)
+                request = WatchKeyMirrorRequest(heartbeat=_duration(heartbeat))
                 until = monotonic() + self._settings.mirror_renewal_seconds
                 async with aclosing(self._channel.stream(_WATCH, request, _METADATA, 3 * heartbeat)) as mirrors:
                     async for mirror in mirrors:
@@ -85,3 +87,9 @@ class KeyMirrorFollower:
             self._first.set()
         else:
             await self._read()
+
+
+def _duration(seconds: float) -> Duration:
+    duration = Duration()
+    duration.FromMilliseconds(round(seconds * 1000))
+    return duration

@@ -11,7 +11,7 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 
 from contract.bounds import NO_NUL, ItemBounds, NumberBounds, TextBounds
-from contract.fields import INTEGERS, is_map
+from contract.fields import INTEGERS, is_map, json_name
 from edge.codec.exact_json import write_json
 from edge.codec.findings import Findings
 from edge.codec.text_fields import violation_of
@@ -41,13 +41,13 @@ def body_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
 
 def _text_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
     bounds = TextBounds(rules)
-    code = violation_of(rules)
+    name, code = json_name(field, rules), violation_of(rules)
 
     def read(value: Any, findings: Findings) -> str | None:
         reason = _text_problem(value, bounds)
         if reason is None:
             return str(value)
-        findings.add(code, field.name, reason)
+        findings.add(code, name, reason)
         return None
 
     return read
@@ -59,13 +59,13 @@ def _text_problem(value: Any, bounds: TextBounds) -> str | None:
 
 def _number_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
     bounds = NumberBounds(field, rules)
-    code = violation_of(rules)
+    name, code = json_name(field, rules), violation_of(rules)
 
     def read(value: Any, findings: Findings) -> int | None:
         # JSON's true is an int to Python, and 1.0 equals one.
         if type(value) is int and bounds.hold(value):
             return bounds.carried(value)
-        findings.add(code, field.name, f"must be {bounds.allowed}")
+        findings.add(code, name, f"must be {bounds.allowed}")
         return None
 
     return read
@@ -74,17 +74,17 @@ def _number_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
 def _text_map_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
     key_bounds, value_bounds = TextBounds(rules.keys), TextBounds(rules.values)
     item_bounds = ItemBounds(rules, "members")
-    code = violation_of(rules)
+    name, code = json_name(field, rules), violation_of(rules)
 
     def read(value: Any, findings: Findings) -> dict[str, str] | None:
         if not isinstance(value, dict):
-            findings.add(code, field.name, "must be an object of strings")
+            findings.add(code, name, "must be an object of strings")
             return None
         too_many = item_bounds.violation(len(value))
         if too_many is not None:
-            findings.add(code, field.name, too_many)
+            findings.add(code, name, too_many)
         for key, member in value.items():
-            named = f"{field.name}.{key}" if key else field.name
+            named = f"{name}.{key}" if key else name
             if not key_bounds.hold(key):
                 findings.add(code, named, f"the name of a member must be {key_bounds.allowed}")
             reason = _text_problem(member, value_bounds)
@@ -96,16 +96,16 @@ def _text_map_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
 
 
 def _raw_json_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
-    code = violation_of(rules)
+    name, code = json_name(field, rules), violation_of(rules)
     needs_object = rules.raw_json_kind == "object"
 
     def read(value: Any, findings: Findings) -> str | None:
         if needs_object and not isinstance(value, dict):
-            findings.add(code, field.name, "must be an object")
+            findings.add(code, name, "must be an object")
             return None
         text = write_json(value)
         if _NUL.search(text):
-            findings.add(code, field.name, NO_NUL)
+            findings.add(code, name, NO_NUL)
             return None
         return text
 

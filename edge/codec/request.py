@@ -8,12 +8,23 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from contract.bounds import require_bounds
-from contract.fields import public_fields
+from contract.fields import json_name, public_fields
 from contract.reasons import code_of
 from edge.codec.body_fields import BodyReader, body_reader
 from edge.codec.findings import Findings
 from edge.codec.query import parse_query
-from edge.codec.text_fields import HeaderReader, PathReader, QueryReader, header_reader, path_reader, query_reader
+from edge.codec.text_fields import (
+    HeaderReader,
+    Parser,
+    PathReader,
+    QueryReader,
+    header_reader,
+    path_reader,
+    query_parser,
+    query_reader,
+    violation_of,
+)
+from edge.errors import Refusal
 from workflow_api.v1.options_pb2 import FieldRules, method_rules
 
 Headers = Callable[[str], Sequence[str]]
@@ -37,8 +48,9 @@ class RequestCodec:
         self._takes_body = takes_body
         self._path: list[tuple[str, PathReader]] = []
         self._headers: list[tuple[str, str, HeaderReader]] = []
-        self._query: dict[str, QueryReader] = {}
-        self._body: dict[str, BodyReader] = {}
+        self._query: dict[str, tuple[str, QueryReader]] = {}
+        self._parsed: list[tuple[str, Parser, str, str]] = []
+        self._body: dict[str, tuple[str, BodyReader]] = {}
         self._required: list[str] = []
         unread = set(path_names)
         for field, rules in public_fields(rpc.input_type):
@@ -57,11 +69,15 @@ class RequestCodec:
         elif rules.header:
             self._headers.append((field.name, rules.header, header_reader(rules)))
         elif self._takes_body:
-            self._body[field.name] = body_reader(field, rules)
+            self._body[json_name(field, rules)] = (field.name, body_reader(field, rules))
             if rules.required:
-                self._required.append(field.name)
+                self._required.append(json_name(field, rules))
         else:
-            self._query[field.name] = query_reader(field, rules, is_id=is_id)
+            name = json_name(field, rules)
+            self._query[name] = (field.name, query_reader(field, rules, is_id=is_id))
+            parse = query_parser(field)
+            if parse is not None:
+                self._parsed.append((field.name, parse, violation_of(rules), name))
 
     def decode(self, path_params: Mapping[str, str], query: str, headers: Headers, body: Any) -> Message:
         """Return the RPC's request.
@@ -80,12 +96,16 @@ class RequestCodec:
             fields[name] = read_segment(path_params[name], findings)
         if query and self._query:
             for name, values in parse_query(query).items():
-                read_values = self._query.get(name)
-                if read_values is not None:
-                    fields[name] = read_values(values, findings)
+                known = self._query.get(name)
+                if known is not None:
+                    field, read_values = known
+                    fields[field] = read_values(values, findings)
         if self._takes_body:
             self._read_body(body, fields, findings)
         findings.refuse()
+        for field, parse, code, name in self._parsed:
+            if fields.get(field) is not None:
+                fields[field] = _parsed(fields[field], parse, code, name)
         return self._message(**fields)
 
     def _read_body(self, body: Any, fields: dict[str, Any], findings: Findings) -> None:
@@ -93,14 +113,23 @@ class RequestCodec:
             findings.add("invalid_request", _BODY, "must be a JSON object")
             return
         for name, value in body.items():
-            read = self._body.get(name)
-            if read is None:
+            known = self._body.get(name)
+            if known is None:
                 findings.add("invalid_request", name, "is not a field of this request")
             elif value is not None:
-                fields[name] = read(value, findings)
+                field, read = known
+                fields[field] = read(value, findings)
         for name in self._required:
             if body.get(name) is None:
                 findings.add("invalid_request", name, "is required")
+
+
+def _parsed(text: str, parse: Parser, code: str, name: str) -> Any:
+    """Return what a text of the query means, once nothing else is wrong with the request."""
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise Refusal(code, f"{name} must be {error}.") from None
 
 
 def _is_id(rpc: MethodDescriptor, field: FieldDescriptor) -> bool:

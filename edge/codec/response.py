@@ -14,10 +14,10 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from contract.fields import TIMESTAMP, enum_of, is_links, is_map, message_of, public_fields
+from contract.fields import DURATION, TIMESTAMP, enum_of, is_links, is_map, json_name, message_of, public_fields
 from contract.spellings import spellings
 from edge.codec.templates import names_in, path_segment
-from edge.codec.timestamps import timestamp_text
+from edge.codec.timestamps import timestamp_text, to_milliseconds
 from workflow_api.v1.options_pb2 import FieldRules
 
 _INDENT: Final = "    "
@@ -71,7 +71,13 @@ class _Writer:
     ) -> None:
         self._source: list[str] = []
         self._open_names: dict[str, tuple[str, ...]] = {}
-        self._names: dict[str, Any] = {"raw": raw, "links": links, "time": timestamp_text, "quote": path_segment}
+        self._names: dict[str, Any] = {
+            "raw": raw,
+            "links": links,
+            "time": timestamp_text,
+            "milliseconds": to_milliseconds,
+            "quote": path_segment,
+        }
 
     def compiled(self, message: Descriptor) -> Callable[[Message], dict[str, Any]]:
         """Return the function of a type that was added."""
@@ -104,12 +110,13 @@ class _Writer:
                 continue
             value = self._value(field, rules, f"{holder}.{field.name}", body)
             present = f'{holder}.HasField("{field.name}")'
+            name = json_name(field, rules)
             if not _may_be_unset(field, rules):
-                body.members.append((field.name, value, None))
+                body.members.append((name, value, None))
             elif rules.omit_when_unset:
-                body.members.append((field.name, value, present))
+                body.members.append((name, value, present))
             else:
-                body.members.append((field.name, f"{value} if {present} else None", None))
+                body.members.append((name, f"{value} if {present} else None", None))
 
     def _value(self, field: FieldDescriptor, rules: FieldRules, value: str, body: "_Body") -> str:
         if rules.link:
@@ -142,6 +149,8 @@ class _Writer:
             message = message_of(field)
             if message.full_name == TIMESTAMP:
                 return f"time({value})"
+            if message.full_name == DURATION:
+                return f"milliseconds({value})"
             if is_links(message):
                 return self._links(message, body)
             names = self.add(message)
@@ -154,7 +163,8 @@ class _Writer:
     def _links(self, message: Descriptor, body: "_Body") -> str:
         # What fills a link is encoded for a path, and so has nothing that JSON would write otherwise.
         links = [
-            f'"{field.name}":"{self._value(field, rules, "", body)[2:-1]}"' for field, rules in public_fields(message)
+            f'"{json_name(field, rules)}":"{self._value(field, rules, "", body)[2:-1]}"'
+            for field, rules in public_fields(message)
         ]
         return f"links(f'{{{{{','.join(links)}}}}}')"
 

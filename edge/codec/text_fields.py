@@ -6,13 +6,16 @@ adds to the findings.
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor
 
 from contract.bounds import NO_NUL, NumberBounds, TextBounds
-from contract.fields import INTEGERS
+from contract.fields import INTEGERS, enum_of, is_enum_list, is_timestamp, json_name
 from contract.reasons import code_of
+from edge.codec.date_times import parse_date_time
+from edge.codec.enum_lists import parse_enum_list
 from edge.codec.findings import Findings
 from edge.codec.query import decoded
 from workflow_api.v1.options_pb2 import FieldRules
@@ -21,11 +24,9 @@ Value = str | int | None
 PathReader = Callable[[str, Findings], Value]
 QueryReader = Callable[[Sequence[str | None], Findings], Value]
 HeaderReader = Callable[[Sequence[str], Findings], Value]
+Parser = Callable[[str], Any]
 
 ONCE: Final = "must be given only once"
-
-DATE_TIMES: Final = frozenset({"created_after", "created_before"})
-"""Date-times, in which the raw `+` of an offset arrives as a blank. (DECISIONS.md, Routes, scopes, status codes)."""
 
 EMPTY_IS_ABSENT: Final = frozenset({"cursor", "q"})
 """Parameters whose empty value counts as none. (DECISIONS.md, Conventions of the JSON)."""
@@ -34,7 +35,6 @@ NOBODYS_ID: Final = "\ufffd"
 """Stands for an id that nothing can have, as one with U+0000: the backend finds nothing by it, in its own order."""
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
-_BLANK_OFFSET: Final = re.compile(r"(.*[Tt][0-9:.,]+) ([0-9]{2}(?::?[0-9]{2})?)")
 
 
 def violation_of(rules: FieldRules) -> str:
@@ -75,17 +75,31 @@ def query_reader(field: FieldDescriptor, rules: FieldRules, *, is_id: bool) -> Q
         ValueError: a query cannot carry the field's type.
     """
     if field.cpp_type in INTEGERS:
-        return _once(field, _number_reader(field, rules))
-    if field.type != FieldDescriptor.TYPE_STRING:
-        raise ValueError(f"{field.full_name}: a query parameter is a string or an integer")
-    return _once(field, _id_reader(field, rules) if is_id else _text_reader(field, rules))
+        return _once(field, rules, _number_reader(field, rules))
+    if field.type != FieldDescriptor.TYPE_STRING and query_parser(field) is None:
+        raise ValueError(
+            f"{field.full_name}: a query parameter is a string, an integer, a time or a list of enum values"
+        )
+    return _once(field, rules, _id_reader(field, rules) if is_id else _text_reader(field, rules))
 
 
-def _once(field: FieldDescriptor, read_one: Callable[[str | None, Findings], Value]) -> QueryReader:
+def query_parser(field: FieldDescriptor) -> Parser | None:
+    """Return what makes a valid text of a query the value of the field; None where the text is the value.
+
+    It raises ValueError with what completes "must be …".
+    """
+    if is_timestamp(field):
+        return parse_date_time
+    return partial(parse_enum_list, enum_of(field)) if is_enum_list(field) else None
+
+
+def _once(field: FieldDescriptor, rules: FieldRules, read_one: Callable[[str | None, Findings], Value]) -> QueryReader:
+    name = json_name(field, rules)
+
     def read(values: Sequence[str | None], findings: Findings) -> Value:
         if len(values) == 1:
             return read_one(values[0], findings)
-        findings.add("invalid_request", field.name, ONCE)
+        findings.add("invalid_request", name, ONCE)
         return None
 
     return read
@@ -93,12 +107,12 @@ def _once(field: FieldDescriptor, read_one: Callable[[str | None, Findings], Val
 
 def _number_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | None, Findings], Value]:
     bounds = NumberBounds(field, rules)
-    code = violation_of(rules)
+    name, code = json_name(field, rules), violation_of(rules)
 
     def read(text: str | None, findings: Findings) -> Value:
         if text is not None and _INTEGER.fullmatch(text) and bounds.hold(int(text)):
             return bounds.carried(int(text))
-        findings.add(code, field.name, f"must be {bounds.allowed}")
+        findings.add(code, name, f"must be {bounds.allowed}")
         return None
 
     return read
@@ -106,22 +120,21 @@ def _number_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str |
 
 def _text_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | None, Findings], Value]:
     bounds = TextBounds(rules)
-    code = violation_of(rules)
-    is_date_time = field.name in DATE_TIMES
+    name, code = json_name(field, rules), violation_of(rules)
 
     def read(text: str | None, findings: Findings) -> Value:
         if text is None:
-            findings.add(code, field.name, "must be percent-encoded UTF-8")
+            findings.add(code, name, "must be percent-encoded UTF-8")
         elif "\0" in text:
-            findings.add(code, field.name, NO_NUL)
+            findings.add(code, name, NO_NUL)
         elif not text:
             # The wire cannot tell an empty string from an absent one, so an empty filter is judged here.
-            if field.name not in EMPTY_IS_ABSENT:
-                findings.add(code, field.name, "must not be empty")
+            if name not in EMPTY_IS_ABSENT:
+                findings.add(code, name, "must not be empty")
         elif not bounds.hold(text):
-            findings.add(code, field.name, f"must be {bounds.allowed}")
+            findings.add(code, name, f"must be {bounds.allowed}")
         else:
-            return _BLANK_OFFSET.sub(r"\1+\2", text) if is_date_time else text
+            return text
         return None
 
     return read
@@ -129,14 +142,14 @@ def _text_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | N
 
 def _id_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | None, Findings], Value]:
     bounds = TextBounds(rules)
-    code = violation_of(rules)
+    name, code = json_name(field, rules), violation_of(rules)
 
     def read(text: str | None, findings: Findings) -> Value:
         if not text or "\0" in text:
             return NOBODYS_ID
         if bounds.hold(text):
             return text
-        findings.add(code, field.name, f"must be {bounds.allowed}")
+        findings.add(code, name, f"must be {bounds.allowed}")
         return None
 
     return read

@@ -5,8 +5,9 @@ from typing import Any, Final, NamedTuple
 
 from contract.defaults import default_value
 from contract.spellings import SCOPE_SPELLINGS, SCOPES
+from edge.codec.timestamps import to_milliseconds
 from edge.console.problems import invalid, whole_number
-from edge.console.times import DAY_MS, milliseconds_of
+from edge.console.times import DAY_MS
 from edge.console.visit import Visit
 from workflow_api.v1.keys_pb2 import (
     AllowedHours,
@@ -161,4 +162,4 @@ def _hours(form: KeyForm, problems: dict[str, str]) -> AllowedHours | None:
 
 
 def _days(record: KeyRecord) -> int:
-    return (milliseconds_of(record.key.expires_at) - milliseconds_of(record.created_at)) // DAY_MS
+    return (to_milliseconds(record.key.expires_at) - to_milliseconds(record.created_at)) // DAY_MS

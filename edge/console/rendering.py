@@ -8,8 +8,8 @@ import jinja2
 from google.protobuf.timestamp_pb2 import Timestamp
 from markupsafe import Markup
 
+from edge.codec.timestamps import to_milliseconds
 from edge.console.static_files import StaticFiles
-from edge.console.times import milliseconds_of
 
 _NOTHING: Final = "\N{EN DASH}"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -41,7 +41,7 @@ def time_of(moment: int | Timestamp | datetime | None) -> Markup | str:
     What never was, None or 0, is a dash.
     """
     if isinstance(moment, Timestamp):
-        moment = milliseconds_of(moment)
+        moment = to_milliseconds(moment)
     if not moment:
         return _NOTHING
     at = _EPOCH + timedelta(milliseconds=moment) if isinstance(moment, int) else moment.astimezone(UTC)

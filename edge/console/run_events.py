@@ -59,7 +59,7 @@ async def events_page(services: Services, run_id: str, segment: str, after_seq: 
     Raises:
         Refusal: `segment_not_found`, or as the service refuses.
     """
-    request = ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=after_seq or 0, limit=PAGE)
+    request = ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=after_seq or 0, page_size=PAGE)
     read = await services.call("RunsService/ListRunEvents", request)
     found = _segment(read)
     if after_seq is None and found is not None and found.last_seq > PAGE:
@@ -106,7 +106,7 @@ async def watch(services: Services, run_id: str, seen: Standing) -> AsyncIterato
 async def _standing(services: Services, run_id: str) -> Standing:
     # The status is read first: what happened before it is then among the events, and the end comes after all of them.
     run: Run = await services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
-    request = ListRunEventsRequest(run_id=run_id, limit=1)
+    request = ListRunEventsRequest(run_id=run_id, page_size=1)
     read: ListRunEventsResponse = await services.call("RunsService/ListRunEvents", request)
     return Standing.of(run, read)
 

@@ -4,8 +4,6 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 86_400_000
 
@@ -30,11 +28,6 @@ def hour(milliseconds: int) -> str:
 def day(milliseconds: int) -> str:
     """Return the UTC day of a time, as `2026-09-24`."""
     return _at(milliseconds).strftime("%Y-%m-%d")
-
-
-def milliseconds_of(timestamp: Timestamp) -> int:
-    """Return a timestamp as milliseconds since the epoch."""
-    return timestamp.seconds * 1000 + timestamp.nanos // 1_000_000
 
 
 def start_of_day(text: str) -> int:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from edge.codec.timestamps import to_milliseconds
 from edge.console.charts import Bar
 from edge.console.times import DAY_MS, HOUR_MS, day, hour
 from workflow_api.v1.usage_pb2 import UsageHour
@@ -66,7 +67,8 @@ def spans(counts: Iterable[UsageHour], window: Window, now: int) -> list[Span]:
     """Return every span of a window, the oldest first, those without a call too."""
     found: Counter[tuple[int, str]] = Counter()
     for count in counts:
-        found[count.hour_ms - count.hour_ms % window.span_ms, _kind(count.status)] += count.calls
+        hour_ms = to_milliseconds(count.hour)
+        found[hour_ms - hour_ms % window.span_ms, _kind(count.status)] += count.calls
     words = hour if window.span_ms == HOUR_MS else day
     return [Span(at, words(at), *(found[at, kind] for kind in KINDS)) for at in window.starts(now)]
 

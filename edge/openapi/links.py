@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor
 
-from contract.fields import message_of, public_fields
+from contract.fields import json_name, message_of, public_fields
 from edge.routes import Route
 
 _NEXT_PAGE: Final = {"cursor": "next_cursor", "after_seq": "next_after_seq", "segment": "segment_id"}
@@ -41,12 +41,15 @@ def _told(message: Descriptor) -> dict[str, str]:
             first = "$response.body#/items/0/"
             told |= {name: first + text.partition("#/")[2] for name, text in _told(message_of(field)).items()}
         else:
-            told[field.name] = f"$response.body#/{field.name}"
+            name = json_name(field, rules)
+            told[name] = f"$response.body#/{name}"
     return told
 
 
 def _queried(route: Route) -> set[str]:
-    return {field.name for field, _ in public_fields(route.descriptor.input_type)} - set(route.path_names)
+    return {json_name(field, rules) for field, rules in public_fields(route.descriptor.input_type)} - set(
+        route.path_names
+    )
 
 
 def _link(route: Route, parameters: dict[str, str]) -> dict[str, Any]:

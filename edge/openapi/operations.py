@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor, ServiceDescriptor
 
-from contract.fields import INTEGERS, public_fields
+from contract.fields import INTEGERS, is_timestamp, json_name, public_fields
 from contract.spellings import spellings
-from edge.codec.text_fields import DATE_TIMES, EMPTY_IS_ABSENT
+from edge.codec.text_fields import EMPTY_IS_ABSENT, query_parser
 from edge.openapi.comments import comments
 from edge.openapi.failures import refusals
 from edge.openapi.links import links, operation_id
-from edge.openapi.request_schemas import RequestSchemas, bounded
+from edge.openapi.request_schemas import RequestSchemas, bounded, text
 from edge.openapi.samples import BODIES, sample
 from edge.openapi.schemas import ResponseSchemas, Schema
 from edge.routes import Route
@@ -103,7 +103,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _parameter(route: Route, field: FieldDescriptor, rules: FieldRules) -> dict[str, Any]:
-    schema = bounded(field, rules)
+    schema = bounded(field, rules) if query_parser(field) is None else text(rules)
     if field.name in route.path_names:
         place = "path"
         schema = {"type": "string", "minLength": 1, "maxLength": rules.max_length}
@@ -113,12 +113,12 @@ def _parameter(route: Route, field: FieldDescriptor, rules: FieldRules) -> dict[
         place = "query"
         if field.cpp_type in INTEGERS:
             schema.setdefault("maximum", _MOST_DIGITS)
-        elif field.name not in EMPTY_IS_ABSENT:
+        elif json_name(field, rules) not in EMPTY_IS_ABSENT:
             schema["minLength"] = 1
-        if field.name in DATE_TIMES:
+        if is_timestamp(field):
             schema["format"] = "date-time"
     return {
-        "name": rules.header or field.name,
+        "name": rules.header or json_name(field, rules),
         "in": place,
         "required": rules.required,
         "description": comments()[field.full_name],

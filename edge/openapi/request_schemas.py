@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from contract.fields import INTEGERS, is_map, public_fields
+from contract.fields import INTEGERS, is_map, json_name, public_fields
 from edge.openapi.comments import comments
 from edge.openapi.schemas import PLAIN, Schema, any_json, array, described, json_type, one_of, or_null
 from workflow_api.v1.options_pb2 import FieldRules
@@ -27,12 +27,12 @@ class RequestSchemas:
 
     def _object(self, message: Descriptor, names: frozenset[str]) -> Schema:
         fields = [(field, rules) for field, rules in public_fields(message) if field.name in names]
-        required = [field.name for field, rules in fields if rules.required]
+        required = [json_name(field, rules) for field, rules in fields if rules.required]
         return {
             "type": "object",
             "description": comments()[message.full_name],
             "properties": {
-                field.name: {**or_null(self._property(field, rules)), "description": described(field)}
+                json_name(field, rules): {**or_null(self._property(field, rules)), "description": described(field)}
                 for field, rules in fields
             },
             "additionalProperties": False,
@@ -53,15 +53,15 @@ def bounded(field: FieldDescriptor, rules: FieldRules) -> Schema:
         return {
             "type": "object",
             "maxProperties": rules.max_items,
-            "propertyNames": _text(rules.keys),
-            "additionalProperties": _text(rules.values),
+            "propertyNames": text(rules.keys),
+            "additionalProperties": text(rules.values),
         }
     if rules.raw_json:
         return any_json(rules.raw_json_kind)
     if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
         schema = one_of(field)
     elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
-        schema = _text(rules)
+        schema = text(rules)
     elif field.cpp_type in INTEGERS:
         schema = _number(field, rules)
     else:
@@ -69,7 +69,8 @@ def bounded(field: FieldDescriptor, rules: FieldRules) -> Schema:
     return array(schema, rules) if field.is_repeated else schema
 
 
-def _text(rules: FieldRules) -> Schema:
+def text(rules: FieldRules) -> Schema:
+    """Return the schema of a text with its bounds."""
     schema: Schema = {"type": "string"}
     if rules.min_length:
         schema["minLength"] = rules.min_length

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from contract.fields import TIMESTAMP, is_map, message_of, rules_of
+from contract.fields import DURATION, TIMESTAMP, is_map, message_of, rules_of
 from contract.versions import API_VERSION
 from edge.codec.response import ResponseCodec
 
@@ -55,7 +55,6 @@ _VALUES: Final[Mapping[str, Any]] = MappingProxyType(
         "Parameter.enum": '["en","fr"]',
         "RunSummary.status": 4,
         "CancelRunResponse.status": 2,
-        "duration_ms": _DURATION_MS,
         "client_reference": "contract-4711",
         "labels": {"team": "legal"},
         "steps_total": 2,
@@ -135,6 +134,8 @@ def _filled(message: Descriptor) -> Message:
                 at = Timestamp()
                 at.FromMilliseconds(_AT_MS + (_DURATION_MS if field.name == "finished_at" else 0))
                 getattr(filled, field.name).CopyFrom(at)
+        elif message_of(field).full_name == DURATION:
+            getattr(filled, field.name).FromMilliseconds(_DURATION_MS)
         elif field.is_repeated:
             getattr(filled, field.name).append(_filled(message_of(field)))
         else:

@@ -6,7 +6,17 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from contract.fields import TIMESTAMP, enum_of, is_links, is_map, message_of, public_fields, rules_of
+from contract.fields import (
+    DURATION,
+    TIMESTAMP,
+    enum_of,
+    is_links,
+    is_map,
+    json_name,
+    message_of,
+    public_fields,
+    rules_of,
+)
 from contract.spellings import spellings
 from edge.openapi.comments import comments
 from workflow_api.v1.event_data_pb2 import EventData
@@ -74,7 +84,7 @@ class ResponseSchemas:
             schema["description"] = comments()[member.full_name]
             schema["properties"][rules.tagged_by] = {"type": "string", "const": tag, "description": f"`{tag}`."}
             data = {**self.reference(message_of(member)), "description": described(field)}
-            schema["properties"][field.name] = data
+            schema["properties"][json_name(field, rules)] = data
             name = f"{_camel_case(member.name)}{message.name}"
             self.components[name] = schema
             mapping[tag] = f"#/components/schemas/{name}"
@@ -88,7 +98,7 @@ class ResponseSchemas:
         properties: dict[str, Schema] = {}
         for field, rules in public_fields(message):
             if not rules.inline:
-                properties[field.name] = self._field(field, rules)
+                properties[json_name(field, rules)] = self._field(field, rules)
             elif not rules.raw_json:
                 properties |= self._properties(message_of(field))
         return properties
@@ -116,6 +126,8 @@ class ResponseSchemas:
             message = message_of(field)
             if message.full_name == TIMESTAMP:
                 return {"type": "string", "format": "date-time"}
+            if message.full_name == DURATION:
+                return PLAIN[FieldDescriptor.CPPTYPE_INT64]
             return self.reference(message)
         return PLAIN[field.cpp_type]
 
@@ -189,7 +201,7 @@ def _omitted(message: Descriptor) -> set[str]:
         if rules.inline and not rules.raw_json:
             omitted |= _omitted(message_of(field))
         elif rules.omit_when_unset or rules.may_be_absent:
-            omitted.add(field.name)
+            omitted.add(json_name(field, rules))
     return omitted
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
@@ -85,7 +86,9 @@ def get_mirror(channel: grpc.Channel) -> Any:
 
 def watch_keys(channel: grpc.Channel) -> Any:
     return next(
-        edge_pb2_grpc.EdgeServiceStub(channel).WatchKeyMirror(edge_pb2.WatchKeyMirrorRequest(heartbeat_seconds=1))
+        edge_pb2_grpc.EdgeServiceStub(channel).WatchKeyMirror(
+            edge_pb2.WatchKeyMirrorRequest(heartbeat=Duration(seconds=1))
+        )
     )
 
 

@@ -14,7 +14,7 @@ def record_of(admin: Admin, request_id: str, key_id: str | None) -> Any:
     """The usage record of a request, once its batch has been written."""
 
     def found() -> Any:
-        listed = admin.usage.ListUsageRecords(usage_pb2.ListUsageRecordsRequest(key_id=key_id, limit=1000)).items
+        listed = admin.usage.ListUsageRecords(usage_pb2.ListUsageRecordsRequest(key_id=key_id, page_size=1000)).items
         return next((record for record in listed if record.request_id == request_id), None)
 
     return until(found, f"the usage record of {request_id}", every=0.1)
@@ -56,5 +56,5 @@ def test_refusals_before_identification_are_not_recorded_against_a_key(
     assert wrong.status == 401
     after = caller.get("/me")
     record_of(admin, after.headers["X-Request-Id"], caller.key_id)
-    listed = admin.usage.ListUsageRecords(usage_pb2.ListUsageRecordsRequest(key_id=caller.key_id, limit=1000)).items
+    listed = admin.usage.ListUsageRecords(usage_pb2.ListUsageRecordsRequest(key_id=caller.key_id, page_size=1000)).items
     assert wrong.headers["X-Request-Id"] not in {record.request_id for record in listed}

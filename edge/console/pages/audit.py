@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 import orjson
 
+from edge.codec.timestamps import from_milliseconds, to_milliseconds
 from edge.console.problems import Problems, invalid, problems_of
 from edge.console.times import DAY_MS, start_of_day
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
@@ -36,11 +37,11 @@ async def show(visit: Visit) -> Answered:
         answer = await visit.services.call("AuditService/ListAuditRecords", request)
     except Refusal as refusal:
         found = problems_of(refusal)
-        # What the service says of a window speaks of milliseconds and of other names.
-        problems = {"from": _TOO_LONG} if "since_ms" in found else found
+        # The service's words for a window speak of fields that the page does not show.
+        problems = {"from": _TOO_LONG} if "since" in found else found
         return _view(asked, [], problems=problems)
-    following = {name: value for name, value in asked.items() if value} | {"cursor": answer.next_cursor}
-    older = f"/audit?{urlencode(following)}" if answer.HasField("next_cursor") else ""
+    following = {name: value for name, value in asked.items() if value} | {"cursor": answer.next_page_token}
+    older = f"/audit?{urlencode(following)}" if answer.HasField("next_page_token") else ""
     return _view(asked, [_row(record) for record in answer.items], older=older)
 
 
@@ -57,11 +58,11 @@ def _request(asked: Mapping[str, str], cursor: str) -> ListAuditRecordsRequest:
         raise invalid(problems)
     return ListAuditRecordsRequest(
         target=asked["target"] or None,
-        since_ms=days.get("from"),
+        since=from_milliseconds(days["from"]) if "from" in days else None,
         # The last day belongs to the window.
-        until_ms=days["to"] + DAY_MS if "to" in days else None,
-        limit=int(asked["size"]) if asked["size"] in SIZES else None,
-        cursor=cursor or None,
+        until=from_milliseconds(days["to"] + DAY_MS) if "to" in days else None,
+        page_size=int(asked["size"]) if asked["size"] in SIZES else None,
+        page_token=cursor or None,
     )
 
 
@@ -78,7 +79,9 @@ def _view(asked: Mapping[str, str], rows: list[AuditRow], *, older: str = "", pr
 
 
 def _row(record: AuditRecord) -> AuditRow:
-    return AuditRow(record.at_ms, record.actor, record.action, record.target, _particulars(record.details))
+    return AuditRow(
+        to_milliseconds(record.at), record.actor, record.action, record.target, _particulars(record.details)
+    )
 
 
 def _particulars(details: str) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from contract.choices import EXPIRY_DAYS, OVERLAP_HOURS
 from contract.spellings import SCOPES
+from edge.codec.timestamps import to_milliseconds
 from edge.console.key_details import key_details
 from edge.console.key_form import (
     KeyForm,
@@ -178,14 +179,14 @@ async def _used(services: Services, record: keys_pb2.KeyRecord, few: asyncio.Sem
 
 
 async def _last_use(services: Services, key_id: str) -> int | None:
-    request = usage_pb2.ListUsageRecordsRequest(key_id=key_id, limit=1)
+    request = usage_pb2.ListUsageRecordsRequest(key_id=key_id, page_size=1)
     newest = (await services.call("UsageService/ListUsageRecords", request)).items
-    return newest[0].at_ms if newest else None
+    return to_milliseconds(newest[0].at) if newest else None
 
 
 async def _workflow_choices(services: Services, chosen: Sequence[str]) -> list[tuple[str, str]]:
     """Return every workflow that a key may be given, and those it has that are gone since."""
-    request = ListWorkflowsRequest(limit=_PAGE, include_inactive=True)
+    request = ListWorkflowsRequest(page_size=_PAGE, include_inactive=True)
     choices: dict[str, str] = {}
     while True:
         answer = await services.call("WorkflowsService/ListWorkflows", request)
@@ -193,9 +194,9 @@ async def _workflow_choices(services: Services, chosen: Sequence[str]) -> list[t
             status = WorkflowStatus.Name(workflow.status).removeprefix("WORKFLOW_STATUS_").lower()
             kept = f"{workflow.name} ({workflow.workflow_id})"
             choices[workflow.workflow_id] = kept if status == "active" else f"{kept}, {status}"
-        if not answer.HasField("next_cursor"):
+        if not answer.HasField("next_page_token"):
             break
-        request = ListWorkflowsRequest(limit=_PAGE, include_inactive=True, cursor=answer.next_cursor)
+        request = ListWorkflowsRequest(page_size=_PAGE, include_inactive=True, page_token=answer.next_page_token)
     return [*choices.items(), *((each, each) for each in chosen if each not in choices)]
 
 

@@ -16,7 +16,7 @@ async def show(visit: Visit) -> Answered:
     """Show the first page."""
     pending, runs, deployment = await asyncio.gather(
         pending_approvals(visit),
-        visit.services.call("RunsService/ListRuns", ListRunsRequest(limit=_NEWEST)),
+        visit.services.call("RunsService/ListRuns", ListRunsRequest(page_size=_NEWEST)),
         _deployment(visit),
     )
     rows = [(run, formatting.run_badge(run.status)) for run in runs.items]

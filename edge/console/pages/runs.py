@@ -7,6 +7,8 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from contract.fields import rules_of
+from edge.codec.enum_lists import parse_enum_list
+from edge.codec.timestamps import to_milliseconds
 from edge.console import dag, formatting
 from edge.console.pages.approvals import LONGEST_COMMENT, pending_approvals
 from edge.console.pages.workflows import every_workflow
@@ -21,6 +23,7 @@ from workflow_api.v1.runs_pb2 import (
     ListRunsRequest,
     ListRunStepsRequest,
     Run,
+    RunStatus,
     Step,
 )
 
@@ -36,10 +39,10 @@ async def show_list(visit: Visit) -> Answered:
     """Show runs, newest first; filters that a service refuses are told beside them."""
     filters = {name: visit.query.get(name, "").strip() for name in _FILTERS}
     given = {name: value for name, value in filters.items() if value}
-    request = ListRunsRequest(limit=_PAGE, cursor=visit.query.get("cursor", ""), **given)
     rows: list[Any] = []
     older = problem = ""
     try:
+        request = _list_request(given, visit.query.get("cursor", ""))
         answer = await visit.services.call("RunsService/ListRuns", request)
     except Refusal as refusal:
         if refusal.code not in {"invalid_filter", "invalid_cursor"}:
@@ -47,8 +50,8 @@ async def show_list(visit: Visit) -> Answered:
         problem = refusal.message
     else:
         rows = [(run, formatting.run_badge(run.status)) for run in answer.items]
-        if answer.HasField("next_cursor"):
-            older = "/runs?" + urlencode({**given, "cursor": answer.next_cursor})
+        if answer.HasField("next_page_token"):
+            older = "/runs?" + urlencode({**given, "cursor": answer.next_page_token})
     statuses = [("", "any"), *((each, each.replace("_", " ")) for each in formatting.RUN_STATUSES.values() if each)]
     workflows = [("", "any"), *((each.workflow_id, each.name) for each in await every_workflow(visit))]
     return View(
@@ -63,6 +66,20 @@ async def show_list(visit: Visit) -> Answered:
             "workflows": workflows,
         },
         status=400 if problem else 200,
+    )
+
+
+def _list_request(given: Mapping[str, str], page_token: str) -> ListRunsRequest:
+    try:
+        statuses = parse_enum_list(RunStatus.DESCRIPTOR, given["status"]) if "status" in given else ()
+    except ValueError as error:
+        raise Refusal("invalid_filter", f"status must be {error}.") from None
+    return ListRunsRequest(
+        status=[RunStatus.ValueType(status) for status in statuses],
+        workflow_id=given.get("workflow_id"),
+        client_reference=given.get("client_reference"),
+        page_size=_PAGE,
+        page_token=page_token,
     )
 
 
@@ -83,7 +100,7 @@ async def show_one(visit: Visit) -> Answered:
         {
             "run": run,
             "badge": formatting.run_badge(summary.status),
-            "lasted": formatting.span(summary.duration_ms) if summary.HasField("duration_ms") else "",
+            "lasted": formatting.span(to_milliseconds(summary.duration)) if summary.HasField("duration") else "",
             "started_by": formatting.trigger(run.triggered_by),
             "labels": sorted(summary.labels.items()),
             "erased": run.HasField("data_purged_at"),
@@ -173,7 +190,7 @@ def _step(step: Step) -> Mapping[str, Any]:
         "step": step,
         "kind": formatting.step_kind(step.kind),
         "badge": formatting.step_badge(step.status),
-        "lasted": formatting.span(step.duration_ms) if step.HasField("duration_ms") else "",
+        "lasted": formatting.span(to_milliseconds(step.duration)) if step.HasField("duration") else "",
     }
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from edge.codec.timestamps import from_milliseconds
 from edge.console.charts import bar_chart
 from edge.console.times import now_ms
 from edge.console.usage_counts import KINDS, WINDOWS, bars_of, routes, spans, window_named
@@ -34,10 +35,10 @@ async def _usage(visit: Visit, key: keys_pb2.ApiKey | None) -> View:
     hours, newest = await asyncio.gather(
         visit.services.call(
             "UsageService/ListUsageHours",
-            usage_pb2.ListUsageHoursRequest(key_id=key_id, since_ms=since, limit=_MOST_COUNTS),
+            usage_pb2.ListUsageHoursRequest(key_id=key_id, since=from_milliseconds(since), page_size=_MOST_COUNTS),
         ),
         visit.services.call(
-            "UsageService/ListUsageRecords", usage_pb2.ListUsageRecordsRequest(key_id=key_id, limit=_LOOKED_THROUGH)
+            "UsageService/ListUsageRecords", usage_pb2.ListUsageRecordsRequest(key_id=key_id, page_size=_LOOKED_THROUGH)
         ),
     )
     found = spans(hours.items, window, now)

@@ -38,13 +38,13 @@ _BOUNDS: Final = (
 async def every_workflow(visit: Visit) -> list[Workflow]:
     """Return all workflows by name, drafts and inactive ones too."""
     found: list[Workflow] = []
-    request = ListWorkflowsRequest(limit=_PAGE, include_inactive=True)
+    request = ListWorkflowsRequest(page_size=_PAGE, include_inactive=True)
     while True:
         page = await visit.services.call("WorkflowsService/ListWorkflows", request)
         found += page.items
-        if not page.HasField("next_cursor"):
+        if not page.HasField("next_page_token"):
             return found
-        request.cursor = page.next_cursor
+        request.page_token = page.next_page_token
 
 
 async def show_list(visit: Visit) -> Answered:

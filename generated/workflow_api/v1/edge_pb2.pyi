@@ -5,6 +5,7 @@ The mirror of keys by which edges admit calls, and the usage records that edges 
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -45,19 +46,23 @@ class WatchKeyMirrorRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    HEARTBEAT_SECONDS_FIELD_NUMBER: _builtins.int
-    heartbeat_seconds: _builtins.float
-    """Greatest seconds between two messages; 0 means 5."""
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def heartbeat(self) -> _duration_pb2.Duration:
+        """Longest time between two messages; absent means 5 seconds."""
+
     def __init__(
         self,
         *,
-        heartbeat_seconds: _builtins.float = ...,
+        heartbeat: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_heartbeat", b"_heartbeat", "heartbeat", b"heartbeat"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_seconds", b"heartbeat_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heartbeat", b"_heartbeat", "heartbeat", b"heartbeat"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__heartbeat: _TypeAlias = _typing.Literal["heartbeat"]  # noqa: Y015
+    _WhichOneofArgType__heartbeat: _TypeAlias = _typing.Literal["_heartbeat", b"_heartbeat"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__heartbeat) -> _WhichOneofReturnType__heartbeat | None: ...
 
 Global___WatchKeyMirrorRequest: _TypeAlias = WatchKeyMirrorRequest  # noqa: Y015
 

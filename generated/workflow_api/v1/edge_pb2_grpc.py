@@ -64,7 +64,7 @@ class EdgeServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchKeyMirror(self, request, context):
-        """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat` seconds (5).
+        """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,7 +36,7 @@ class EdgeServiceStub:
     GetKeyMirror: _grpc.UnaryUnaryMultiCallable[_edge_pb2.GetKeyMirrorRequest, _edge_pb2.KeyMirror]
     """Everything an edge needs to admit calls, once."""
     WatchKeyMirror: _grpc.UnaryStreamMultiCallable[_edge_pb2.WatchKeyMirrorRequest, _edge_pb2.KeyMirror]
-    """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat` seconds (5)."""
+    """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat`."""
     RecordUsage: _grpc.UnaryUnaryMultiCallable[_edge_pb2.RecordUsageRequest, _edge_pb2.RecordUsageResponse]
     """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing."""
 
@@ -48,7 +48,7 @@ class EdgeServiceAsyncStub(EdgeServiceStub):
     GetKeyMirror: _aio.UnaryUnaryMultiCallable[_edge_pb2.GetKeyMirrorRequest, _edge_pb2.KeyMirror]  # type: ignore[assignment]
     """Everything an edge needs to admit calls, once."""
     WatchKeyMirror: _aio.UnaryStreamMultiCallable[_edge_pb2.WatchKeyMirrorRequest, _edge_pb2.KeyMirror]  # type: ignore[assignment]
-    """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat` seconds (5)."""
+    """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat`."""
     RecordUsage: _aio.UnaryUnaryMultiCallable[_edge_pb2.RecordUsageRequest, _edge_pb2.RecordUsageResponse]  # type: ignore[assignment]
     """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing."""
 
@@ -69,7 +69,7 @@ class EdgeServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _edge_pb2.WatchKeyMirrorRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_edge_pb2.KeyMirror], _abc.AsyncIterator[_edge_pb2.KeyMirror]]:
-        """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat` seconds (5)."""
+        """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat`."""
 
     @_abc_1.abstractmethod
     def RecordUsage(

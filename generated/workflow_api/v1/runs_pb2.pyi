@@ -5,6 +5,7 @@ Runs: one execution of a workflow version, in runtime segments, with its steps, 
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -290,7 +291,7 @@ class RunSummary(_message.Message):
     CREATED_AT_FIELD_NUMBER: _builtins.int
     STARTED_AT_FIELD_NUMBER: _builtins.int
     FINISHED_AT_FIELD_NUMBER: _builtins.int
-    DURATION_MS_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
     CLIENT_REFERENCE_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
     COUNTS_FIELD_NUMBER: _builtins.int
@@ -307,8 +308,6 @@ class RunSummary(_message.Message):
     """The workflow version that runs."""
     status: Global___RunStatus.ValueType
     """Where it stands."""
-    duration_ms: _builtins.int
-    """finished_at - started_at in milliseconds; null before the end, and where it never started."""
     client_reference: _builtins.str
     """The caller's own reference."""
     completed_with_warnings: _builtins.bool
@@ -324,6 +323,10 @@ class RunSummary(_message.Message):
     @_builtins.property
     def finished_at(self) -> _timestamp_pb2.Timestamp:
         """When it completed, failed or was cancelled; null before."""
+
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """finished_at - started_at in milliseconds; null before the end, and where it never started."""
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
@@ -355,7 +358,7 @@ class RunSummary(_message.Message):
         created_at: _timestamp_pb2.Timestamp | None = ...,
         started_at: _timestamp_pb2.Timestamp | None = ...,
         finished_at: _timestamp_pb2.Timestamp | None = ...,
-        duration_ms: _builtins.int | None = ...,
+        duration: _duration_pb2.Duration | None = ...,
         client_reference: _builtins.str | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         counts: Global___RunCounts | None = ...,
@@ -363,14 +366,14 @@ class RunSummary(_message.Message):
         completed_with_warnings: _builtins.bool = ...,
         links: Global___RunLinks | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_duration_ms", b"_duration_ms", "_finished_at", b"_finished_at", "_started_at", b"_started_at", "client_reference", b"client_reference", "counts", b"counts", "created_at", b"created_at", "duration_ms", b"duration_ms", "finished_at", b"finished_at", "links", b"links", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_duration", b"_duration", "_finished_at", b"_finished_at", "_started_at", b"_started_at", "client_reference", b"client_reference", "counts", b"counts", "created_at", b"created_at", "duration", b"duration", "finished_at", b"finished_at", "links", b"links", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_duration_ms", b"_duration_ms", "_finished_at", b"_finished_at", "_started_at", b"_started_at", "client_reference", b"client_reference", "completed_with_warnings", b"completed_with_warnings", "counts", b"counts", "created_at", b"created_at", "duration_ms", b"duration_ms", "finished_at", b"finished_at", "labels", b"labels", "links", b"links", "run_id", b"run_id", "started_at", b"started_at", "status", b"status", "version", b"version", "warnings", b"warnings", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_duration", b"_duration", "_finished_at", b"_finished_at", "_started_at", b"_started_at", "client_reference", b"client_reference", "completed_with_warnings", b"completed_with_warnings", "counts", b"counts", "created_at", b"created_at", "duration", b"duration", "finished_at", b"finished_at", "labels", b"labels", "links", b"links", "run_id", b"run_id", "started_at", b"started_at", "status", b"status", "version", b"version", "warnings", b"warnings", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__client_reference: _TypeAlias = _typing.Literal["client_reference"]  # noqa: Y015
     _WhichOneofArgType__client_reference: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference"]  # noqa: Y015
-    _WhichOneofReturnType__duration_ms: _TypeAlias = _typing.Literal["duration_ms"]  # noqa: Y015
-    _WhichOneofArgType__duration_ms: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms"]  # noqa: Y015
+    _WhichOneofReturnType__duration: _TypeAlias = _typing.Literal["duration"]  # noqa: Y015
+    _WhichOneofArgType__duration: _TypeAlias = _typing.Literal["_duration", b"_duration"]  # noqa: Y015
     _WhichOneofReturnType__finished_at: _TypeAlias = _typing.Literal["finished_at"]  # noqa: Y015
     _WhichOneofArgType__finished_at: _TypeAlias = _typing.Literal["_finished_at", b"_finished_at"]  # noqa: Y015
     _WhichOneofReturnType__started_at: _TypeAlias = _typing.Literal["started_at"]  # noqa: Y015
@@ -378,7 +381,7 @@ class RunSummary(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__client_reference) -> _WhichOneofReturnType__client_reference | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_ms) -> _WhichOneofReturnType__duration_ms | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration) -> _WhichOneofReturnType__duration | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__finished_at) -> _WhichOneofReturnType__finished_at | None: ...
     @_typing.overload
@@ -842,36 +845,42 @@ class ListRunsRequest(_message.Message):
     CREATED_AFTER_FIELD_NUMBER: _builtins.int
     CREATED_BEFORE_FIELD_NUMBER: _builtins.int
     CLIENT_REFERENCE_FIELD_NUMBER: _builtins.int
-    LIMIT_FIELD_NUMBER: _builtins.int
-    CURSOR_FIELD_NUMBER: _builtins.int
-    status: _builtins.str
-    """Comma-separated statuses: `queued`, `running`, `waiting_for_approval`, `completed`, `failed`, `cancelled`."""
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     workflow_id: _builtins.str
     """Only runs of this workflow; an unknown one lists nothing."""
-    created_after: _builtins.str
-    """Only runs created after this ISO 8601 date-time, which is UTC where it has no offset."""
-    created_before: _builtins.str
-    """Only runs created before this ISO 8601 date-time, which is UTC where it has no offset."""
     client_reference: _builtins.str
     """Only runs with exactly this client_reference."""
-    limit: _builtins.int
+    page_size: _builtins.int
     """Most runs to return."""
-    cursor: _builtins.str
+    page_token: _builtins.str
     """`next_cursor` of the page before."""
+    @_builtins.property
+    def status(self) -> _containers.RepeatedScalarFieldContainer[Global___RunStatus.ValueType]:
+        """Comma-separated statuses: `queued`, `running`, `waiting_for_approval`, `completed`, `failed`, `cancelled`."""
+
+    @_builtins.property
+    def created_after(self) -> _timestamp_pb2.Timestamp:
+        """Only runs created after this ISO 8601 date-time, which is UTC where it has no offset."""
+
+    @_builtins.property
+    def created_before(self) -> _timestamp_pb2.Timestamp:
+        """Only runs created before this ISO 8601 date-time, which is UTC where it has no offset."""
+
     def __init__(
         self,
         *,
-        status: _builtins.str | None = ...,
+        status: _abc.Iterable[Global___RunStatus.ValueType] | None = ...,
         workflow_id: _builtins.str | None = ...,
-        created_after: _builtins.str | None = ...,
-        created_before: _builtins.str | None = ...,
+        created_after: _timestamp_pb2.Timestamp | None = ...,
+        created_before: _timestamp_pb2.Timestamp | None = ...,
         client_reference: _builtins.str | None = ...,
-        limit: _builtins.int | None = ...,
-        cursor: _builtins.str = ...,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_created_after", b"_created_after", "_created_before", b"_created_before", "_limit", b"_limit", "_status", b"_status", "_workflow_id", b"_workflow_id", "client_reference", b"client_reference", "created_after", b"created_after", "created_before", b"created_before", "limit", b"limit", "status", b"status", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_created_after", b"_created_after", "_created_before", b"_created_before", "_page_size", b"_page_size", "_workflow_id", b"_workflow_id", "client_reference", b"client_reference", "created_after", b"created_after", "created_before", b"created_before", "page_size", b"page_size", "workflow_id", b"workflow_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_created_after", b"_created_after", "_created_before", b"_created_before", "_limit", b"_limit", "_status", b"_status", "_workflow_id", b"_workflow_id", "client_reference", b"client_reference", "created_after", b"created_after", "created_before", b"created_before", "cursor", b"cursor", "limit", b"limit", "status", b"status", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_created_after", b"_created_after", "_created_before", b"_created_before", "_page_size", b"_page_size", "_workflow_id", b"_workflow_id", "client_reference", b"client_reference", "created_after", b"created_after", "created_before", b"created_before", "page_size", b"page_size", "page_token", b"page_token", "status", b"status", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__client_reference: _TypeAlias = _typing.Literal["client_reference"]  # noqa: Y015
     _WhichOneofArgType__client_reference: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference"]  # noqa: Y015
@@ -879,10 +888,8 @@ class ListRunsRequest(_message.Message):
     _WhichOneofArgType__created_after: _TypeAlias = _typing.Literal["_created_after", b"_created_after"]  # noqa: Y015
     _WhichOneofReturnType__created_before: _TypeAlias = _typing.Literal["created_before"]  # noqa: Y015
     _WhichOneofArgType__created_before: _TypeAlias = _typing.Literal["_created_before", b"_created_before"]  # noqa: Y015
-    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
-    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
-    _WhichOneofReturnType__status: _TypeAlias = _typing.Literal["status"]  # noqa: Y015
-    _WhichOneofArgType__status: _TypeAlias = _typing.Literal["_status", b"_status"]  # noqa: Y015
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
     _WhichOneofReturnType__workflow_id: _TypeAlias = _typing.Literal["workflow_id"]  # noqa: Y015
     _WhichOneofArgType__workflow_id: _TypeAlias = _typing.Literal["_workflow_id", b"_workflow_id"]  # noqa: Y015
     @_typing.overload
@@ -892,9 +899,7 @@ class ListRunsRequest(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__created_before) -> _WhichOneofReturnType__created_before | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__status) -> _WhichOneofReturnType__status | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__workflow_id) -> _WhichOneofReturnType__workflow_id | None: ...
 
@@ -907,8 +912,8 @@ class ListRunsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
-    NEXT_CURSOR_FIELD_NUMBER: _builtins.int
-    next_cursor: _builtins.str
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
     """Cursor of the next page; null on the last."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunSummary]:
@@ -918,15 +923,15 @@ class ListRunsResponse(_message.Message):
         self,
         *,
         items: _abc.Iterable[Global___RunSummary] | None = ...,
-        next_cursor: _builtins.str | None = ...,
+        next_page_token: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor", "next_cursor", b"next_cursor"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor", "items", b"items", "next_cursor", b"next_cursor"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__next_cursor: _TypeAlias = _typing.Literal["next_cursor"]  # noqa: Y015
-    _WhichOneofArgType__next_cursor: _TypeAlias = _typing.Literal["_next_cursor", b"_next_cursor"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_cursor) -> _WhichOneofReturnType__next_cursor | None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListRunsResponse: _TypeAlias = ListRunsResponse  # noqa: Y015
 
@@ -1168,13 +1173,13 @@ class ListRunEventsRequest(_message.Message):
 
     RUN_ID_FIELD_NUMBER: _builtins.int
     AFTER_SEQ_FIELD_NUMBER: _builtins.int
-    LIMIT_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
     SEGMENT_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     after_seq: _builtins.int
     """Events after this seq of the segment: `next_after_seq` of the page before, 0 for a new segment."""
-    limit: _builtins.int
+    page_size: _builtins.int
     """Most events to return."""
     segment: _builtins.str
     """Runtime segment, one of `segments`; absent means the latest."""
@@ -1183,21 +1188,21 @@ class ListRunEventsRequest(_message.Message):
         *,
         run_id: _builtins.str = ...,
         after_seq: _builtins.int | None = ...,
-        limit: _builtins.int | None = ...,
+        page_size: _builtins.int | None = ...,
         segment: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_limit", b"_limit", "after_seq", b"after_seq", "limit", b"limit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "after_seq", b"after_seq", "page_size", b"page_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_limit", b"_limit", "after_seq", b"after_seq", "limit", b"limit", "run_id", b"run_id", "segment", b"segment"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "after_seq", b"after_seq", "page_size", b"page_size", "run_id", b"run_id", "segment", b"segment"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__after_seq: _TypeAlias = _typing.Literal["after_seq"]  # noqa: Y015
     _WhichOneofArgType__after_seq: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq"]  # noqa: Y015
-    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
-    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__after_seq) -> _WhichOneofReturnType__after_seq | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
 
 Global___ListRunEventsRequest: _TypeAlias = ListRunEventsRequest  # noqa: Y015
 
@@ -1379,7 +1384,7 @@ class Step(_message.Message):
     OPTIONAL_FIELD_NUMBER: _builtins.int
     STARTED_AT_FIELD_NUMBER: _builtins.int
     FINISHED_AT_FIELD_NUMBER: _builtins.int
-    DURATION_MS_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     step: _builtins.str
     """Handle, unique within the workflow."""
@@ -1397,8 +1402,6 @@ class Step(_message.Message):
     """Tries so far."""
     optional: _builtins.bool
     """Whether the run completes without it."""
-    duration_ms: _builtins.int
-    """finished_at - started_at in milliseconds."""
     @_builtins.property
     def needs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Handles of the steps before it."""
@@ -1410,6 +1413,10 @@ class Step(_message.Message):
     @_builtins.property
     def finished_at(self) -> _timestamp_pb2.Timestamp:
         """When it ended."""
+
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """finished_at - started_at in milliseconds."""
 
     @_builtins.property
     def error(self) -> Global___RunError:
@@ -1429,17 +1436,17 @@ class Step(_message.Message):
         optional: _builtins.bool = ...,
         started_at: _timestamp_pb2.Timestamp | None = ...,
         finished_at: _timestamp_pb2.Timestamp | None = ...,
-        duration_ms: _builtins.int | None = ...,
+        duration: _duration_pb2.Duration | None = ...,
         error: Global___RunError | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_duration_ms", b"_duration_ms", "_error", b"_error", "_finished_at", b"_finished_at", "_segment_id", b"_segment_id", "_started_at", b"_started_at", "agent_id", b"agent_id", "duration_ms", b"duration_ms", "error", b"error", "finished_at", b"finished_at", "segment_id", b"segment_id", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_duration", b"_duration", "_error", b"_error", "_finished_at", b"_finished_at", "_segment_id", b"_segment_id", "_started_at", b"_started_at", "agent_id", b"agent_id", "duration", b"duration", "error", b"error", "finished_at", b"finished_at", "segment_id", b"segment_id", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_duration_ms", b"_duration_ms", "_error", b"_error", "_finished_at", b"_finished_at", "_segment_id", b"_segment_id", "_started_at", b"_started_at", "agent_id", b"agent_id", "attempt", b"attempt", "duration_ms", b"duration_ms", "error", b"error", "finished_at", b"finished_at", "kind", b"kind", "name", b"name", "needs", b"needs", "optional", b"optional", "segment_id", b"segment_id", "started_at", b"started_at", "status", b"status", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_duration", b"_duration", "_error", b"_error", "_finished_at", b"_finished_at", "_segment_id", b"_segment_id", "_started_at", b"_started_at", "agent_id", b"agent_id", "attempt", b"attempt", "duration", b"duration", "error", b"error", "finished_at", b"finished_at", "kind", b"kind", "name", b"name", "needs", b"needs", "optional", b"optional", "segment_id", b"segment_id", "started_at", b"started_at", "status", b"status", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_id: _TypeAlias = _typing.Literal["agent_id"]  # noqa: Y015
     _WhichOneofArgType__agent_id: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id"]  # noqa: Y015
-    _WhichOneofReturnType__duration_ms: _TypeAlias = _typing.Literal["duration_ms"]  # noqa: Y015
-    _WhichOneofArgType__duration_ms: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms"]  # noqa: Y015
+    _WhichOneofReturnType__duration: _TypeAlias = _typing.Literal["duration"]  # noqa: Y015
+    _WhichOneofArgType__duration: _TypeAlias = _typing.Literal["_duration", b"_duration"]  # noqa: Y015
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
     _WhichOneofReturnType__finished_at: _TypeAlias = _typing.Literal["finished_at"]  # noqa: Y015
@@ -1451,7 +1458,7 @@ class Step(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__agent_id) -> _WhichOneofReturnType__agent_id | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_ms) -> _WhichOneofReturnType__duration_ms | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration) -> _WhichOneofReturnType__duration | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
     @_typing.overload

@@ -22,11 +22,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 from workflow_api.v1 import users_pb2 as workflow__api_dot_v1_dot_users__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eworkflow_api/v1/sessions.proto\x12\x0fworkflow_api.v1\x1a\x1dworkflow_api/v1/options.proto\x1a\x1bworkflow_api/v1/users.proto\"]\n\rSignInRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12\x1b\n\x08password\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x08\x12\x17\n\x07\x61\x64\x64ress\x18\x03 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\"T\n\x07Session\x12\r\n\x05token\x18\x01 \x01(\t\x12#\n\x04user\x18\x02 \x01(\x0b\x32\x15.workflow_api.v1.User\x12\x15\n\rexpires_at_ms\x18\x03 \x01(\x03\"-\n\x11GetSessionRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\"*\n\x0eSignOutRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\"\x11\n\x0fSignOutResponse\"\x8a\x01\n\x15\x43hangePasswordRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\x12\x1b\n\x08password\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x08\x12!\n\x0cnew_password\x18\x03 \x01(\tB\x0b\xba\xbb\x18\x07\x08\x01\x10\x0c\x18\x80\x08\x12\x17\n\x07\x61\x64\x64ress\x18\x04 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\x32\xf8\x02\n\x0fSessionsService\x12Q\n\x06SignIn\x12\x1e.workflow_api.v1.SignInRequest\x1a\x18.workflow_api.v1.Session\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x07\x1d:\x01\x03\x12X\n\nGetSession\x12\".workflow_api.v1.GetSessionRequest\x1a\x18.workflow_api.v1.Session\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x07:\x01\x03\x12W\n\x07SignOut\x12\x1f.workflow_api.v1.SignOutRequest\x1a .workflow_api.v1.SignOutResponse\"\t\xb2\xbb\x18\x05\x08\x01:\x01\x03\x12_\n\x0e\x43hangePassword\x12&.workflow_api.v1.ChangePasswordRequest\x1a\x15.workflow_api.v1.User\"\x0e\xb2\xbb\x18\n\x08\x01\"\x03\x01\x07\x1d:\x01\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eworkflow_api/v1/sessions.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\x1a\x1bworkflow_api/v1/users.proto\"]\n\rSignInRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12\x1b\n\x08password\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x08\x12\x17\n\x07\x61\x64\x64ress\x18\x03 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\"m\n\x07Session\x12\r\n\x05token\x18\x01 \x01(\t\x12#\n\x04user\x18\x02 \x01(\x0b\x32\x15.workflow_api.v1.User\x12.\n\nexpires_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"-\n\x11GetSessionRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\"*\n\x0eSignOutRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\"\x11\n\x0fSignOutResponse\"\x8a\x01\n\x15\x43hangePasswordRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\x12\x1b\n\x08password\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x08\x12!\n\x0cnew_password\x18\x03 \x01(\tB\x0b\xba\xbb\x18\x07\x08\x01\x10\x0c\x18\x80\x08\x12\x17\n\x07\x61\x64\x64ress\x18\x04 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\x32\xf8\x02\n\x0fSessionsService\x12Q\n\x06SignIn\x12\x1e.workflow_api.v1.SignInRequest\x1a\x18.workflow_api.v1.Session\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x07\x1d:\x01\x03\x12X\n\nGetSession\x12\".workflow_api.v1.GetSessionRequest\x1a\x18.workflow_api.v1.Session\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x07:\x01\x03\x12W\n\x07SignOut\x12\x1f.workflow_api.v1.SignOutRequest\x1a .workflow_api.v1.SignOutResponse\"\t\xb2\xbb\x18\x05\x08\x01:\x01\x03\x12_\n\x0e\x43hangePassword\x12&.workflow_api.v1.ChangePasswordRequest\x1a\x15.workflow_api.v1.User\"\x0e\xb2\xbb\x18\n\x08\x01\"\x03\x01\x07\x1d:\x01\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -59,18 +60,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SESSIONSSERVICE'].methods_by_name['SignOut']._serialized_options = b'\262\273\030\005\010\001:\001\003'
   _globals['_SESSIONSSERVICE'].methods_by_name['ChangePassword']._loaded_options = None
   _globals['_SESSIONSSERVICE'].methods_by_name['ChangePassword']._serialized_options = b'\262\273\030\n\010\001\"\003\001\007\035:\001\003'
-  _globals['_SIGNINREQUEST']._serialized_start=111
-  _globals['_SIGNINREQUEST']._serialized_end=204
-  _globals['_SESSION']._serialized_start=206
-  _globals['_SESSION']._serialized_end=290
-  _globals['_GETSESSIONREQUEST']._serialized_start=292
-  _globals['_GETSESSIONREQUEST']._serialized_end=337
-  _globals['_SIGNOUTREQUEST']._serialized_start=339
-  _globals['_SIGNOUTREQUEST']._serialized_end=381
-  _globals['_SIGNOUTRESPONSE']._serialized_start=383
-  _globals['_SIGNOUTRESPONSE']._serialized_end=400
-  _globals['_CHANGEPASSWORDREQUEST']._serialized_start=403
-  _globals['_CHANGEPASSWORDREQUEST']._serialized_end=541
-  _globals['_SESSIONSSERVICE']._serialized_start=544
-  _globals['_SESSIONSSERVICE']._serialized_end=920
+  _globals['_SIGNINREQUEST']._serialized_start=144
+  _globals['_SIGNINREQUEST']._serialized_end=237
+  _globals['_SESSION']._serialized_start=239
+  _globals['_SESSION']._serialized_end=348
+  _globals['_GETSESSIONREQUEST']._serialized_start=350
+  _globals['_GETSESSIONREQUEST']._serialized_end=395
+  _globals['_SIGNOUTREQUEST']._serialized_start=397
+  _globals['_SIGNOUTREQUEST']._serialized_end=439
+  _globals['_SIGNOUTRESPONSE']._serialized_start=441
+  _globals['_SIGNOUTRESPONSE']._serialized_end=458
+  _globals['_CHANGEPASSWORDREQUEST']._serialized_start=461
+  _globals['_CHANGEPASSWORDREQUEST']._serialized_end=599
+  _globals['_SESSIONSSERVICE']._serialized_start=602
+  _globals['_SESSIONSSERVICE']._serialized_end=978
 # @@protoc_insertion_point(module_scope)

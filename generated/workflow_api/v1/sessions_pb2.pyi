@@ -5,6 +5,7 @@ Sessions of people in the console: signing in and out, and changing one's own pa
 
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from workflow_api.v1 import users_pb2 as _users_pb2
 import builtins as _builtins
 import sys
@@ -55,25 +56,27 @@ class Session(_message.Message):
 
     TOKEN_FIELD_NUMBER: _builtins.int
     USER_FIELD_NUMBER: _builtins.int
-    EXPIRES_AT_MS_FIELD_NUMBER: _builtins.int
+    EXPIRES_AT_FIELD_NUMBER: _builtins.int
     token: _builtins.str
     """The secret that stands for it; only in the answer to SignIn."""
-    expires_at_ms: _builtins.int
-    """When it ends at the latest, in milliseconds since the epoch."""
     @_builtins.property
     def user(self) -> _users_pb2.User:
         """Whose it is."""
+
+    @_builtins.property
+    def expires_at(self) -> _timestamp_pb2.Timestamp:
+        """When it ends at the latest."""
 
     def __init__(
         self,
         *,
         token: _builtins.str = ...,
         user: _users_pb2.User | None = ...,
-        expires_at_ms: _builtins.int = ...,
+        expires_at: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["user", b"user"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at_ms", b"expires_at_ms", "token", b"token", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "token", b"token", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

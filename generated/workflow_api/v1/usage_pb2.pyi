@@ -6,6 +6,7 @@ Usage records: one for each call of the API, and their counts by the hour."""
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
@@ -24,7 +25,7 @@ class UsageRecord(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    AT_MS_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
     KEY_ID_FIELD_NUMBER: _builtins.int
     METHOD_FIELD_NUMBER: _builtins.int
     ROUTE_FIELD_NUMBER: _builtins.int
@@ -32,8 +33,6 @@ class UsageRecord(_message.Message):
     ADDRESS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
-    at_ms: _builtins.int
-    """When, in milliseconds since the epoch."""
     key_id: _builtins.str
     """The identified key; empty when the call was refused before that."""
     method: _builtins.str
@@ -48,10 +47,14 @@ class UsageRecord(_message.Message):
     """`error.code` of a refusal; empty on success."""
     request_id: _builtins.str
     """The request id."""
+    @_builtins.property
+    def at(self) -> _timestamp_pb2.Timestamp:
+        """When."""
+
     def __init__(
         self,
         *,
-        at_ms: _builtins.int = ...,
+        at: _timestamp_pb2.Timestamp | None = ...,
         key_id: _builtins.str = ...,
         method: _builtins.str = ...,
         route: _builtins.str = ...,
@@ -60,9 +63,9 @@ class UsageRecord(_message.Message):
         reason: _builtins.str = ...,
         request_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "at_ms", b"at_ms", "key_id", b"key_id", "method", b"method", "reason", b"reason", "request_id", b"request_id", "route", b"route", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "at", b"at", "key_id", b"key_id", "method", b"method", "reason", b"reason", "request_id", b"request_id", "route", b"route", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -75,37 +78,39 @@ class ListUsageRecordsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     KEY_ID_FIELD_NUMBER: _builtins.int
-    SINCE_MS_FIELD_NUMBER: _builtins.int
-    LIMIT_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """Only this key's."""
-    since_ms: _builtins.int
-    """Records at or after this time, in milliseconds since the epoch."""
-    limit: _builtins.int
+    page_size: _builtins.int
     """Most records to return."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """Records at or after this time."""
+
     def __init__(
         self,
         *,
         key_id: _builtins.str | None = ...,
-        since_ms: _builtins.int | None = ...,
-        limit: _builtins.int | None = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        page_size: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_limit", b"_limit", "_since_ms", b"_since_ms", "key_id", b"key_id", "limit", b"limit", "since_ms", b"since_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "key_id", b"key_id", "page_size", b"page_size", "since", b"since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_limit", b"_limit", "_since_ms", b"_since_ms", "key_id", b"key_id", "limit", b"limit", "since_ms", b"since_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "key_id", b"key_id", "page_size", b"page_size", "since", b"since"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__key_id: _TypeAlias = _typing.Literal["key_id"]  # noqa: Y015
     _WhichOneofArgType__key_id: _TypeAlias = _typing.Literal["_key_id", b"_key_id"]  # noqa: Y015
-    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
-    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
-    _WhichOneofReturnType__since_ms: _TypeAlias = _typing.Literal["since_ms"]  # noqa: Y015
-    _WhichOneofArgType__since_ms: _TypeAlias = _typing.Literal["_since_ms", b"_since_ms"]  # noqa: Y015
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    _WhichOneofReturnType__since: _TypeAlias = _typing.Literal["since"]  # noqa: Y015
+    _WhichOneofArgType__since: _TypeAlias = _typing.Literal["_since", b"_since"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__key_id) -> _WhichOneofReturnType__key_id | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__since_ms) -> _WhichOneofReturnType__since_ms | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__since) -> _WhichOneofReturnType__since | None: ...
 
 Global___ListUsageRecordsRequest: _TypeAlias = ListUsageRecordsRequest  # noqa: Y015
 
@@ -140,37 +145,39 @@ class ListUsageHoursRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     KEY_ID_FIELD_NUMBER: _builtins.int
-    SINCE_MS_FIELD_NUMBER: _builtins.int
-    LIMIT_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """Only this key's."""
-    since_ms: _builtins.int
-    """Hours that began at or after this time, in milliseconds since the epoch."""
-    limit: _builtins.int
+    page_size: _builtins.int
     """Most counts to return."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """Hours that began at or after this time."""
+
     def __init__(
         self,
         *,
         key_id: _builtins.str | None = ...,
-        since_ms: _builtins.int | None = ...,
-        limit: _builtins.int | None = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        page_size: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_limit", b"_limit", "_since_ms", b"_since_ms", "key_id", b"key_id", "limit", b"limit", "since_ms", b"since_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "key_id", b"key_id", "page_size", b"page_size", "since", b"since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_limit", b"_limit", "_since_ms", b"_since_ms", "key_id", b"key_id", "limit", b"limit", "since_ms", b"since_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "key_id", b"key_id", "page_size", b"page_size", "since", b"since"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__key_id: _TypeAlias = _typing.Literal["key_id"]  # noqa: Y015
     _WhichOneofArgType__key_id: _TypeAlias = _typing.Literal["_key_id", b"_key_id"]  # noqa: Y015
-    _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
-    _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
-    _WhichOneofReturnType__since_ms: _TypeAlias = _typing.Literal["since_ms"]  # noqa: Y015
-    _WhichOneofArgType__since_ms: _TypeAlias = _typing.Literal["_since_ms", b"_since_ms"]  # noqa: Y015
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    _WhichOneofReturnType__since: _TypeAlias = _typing.Literal["since"]  # noqa: Y015
+    _WhichOneofArgType__since: _TypeAlias = _typing.Literal["_since", b"_since"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__key_id) -> _WhichOneofReturnType__key_id | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__since_ms) -> _WhichOneofReturnType__since_ms | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__since) -> _WhichOneofReturnType__since | None: ...
 
 Global___ListUsageHoursRequest: _TypeAlias = ListUsageHoursRequest  # noqa: Y015
 
@@ -180,14 +187,12 @@ class UsageHour(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    HOUR_MS_FIELD_NUMBER: _builtins.int
+    HOUR_FIELD_NUMBER: _builtins.int
     KEY_ID_FIELD_NUMBER: _builtins.int
     METHOD_FIELD_NUMBER: _builtins.int
     ROUTE_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     CALLS_FIELD_NUMBER: _builtins.int
-    hour_ms: _builtins.int
-    """When the hour began, in milliseconds since the epoch."""
     key_id: _builtins.str
     """The identified key; empty when the calls were refused before that."""
     method: _builtins.str
@@ -198,19 +203,23 @@ class UsageHour(_message.Message):
     """HTTP status."""
     calls: _builtins.int
     """How many."""
+    @_builtins.property
+    def hour(self) -> _timestamp_pb2.Timestamp:
+        """When the hour began."""
+
     def __init__(
         self,
         *,
-        hour_ms: _builtins.int = ...,
+        hour: _timestamp_pb2.Timestamp | None = ...,
         key_id: _builtins.str = ...,
         method: _builtins.str = ...,
         route: _builtins.str = ...,
         status: _builtins.int = ...,
         calls: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hour", b"hour"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "hour_ms", b"hour_ms", "key_id", b"key_id", "method", b"method", "route", b"route", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "hour", b"hour", "key_id", b"key_id", "method", b"method", "route", b"route", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -6,6 +6,7 @@ The people who may sign in to the deployment's console."""
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
@@ -52,8 +53,8 @@ class User(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     ROLE_FIELD_NUMBER: _builtins.int
     DISABLED_FIELD_NUMBER: _builtins.int
-    CREATED_AT_MS_FIELD_NUMBER: _builtins.int
-    SIGNED_IN_AT_MS_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    SIGNED_IN_AT_FIELD_NUMBER: _builtins.int
     PASSWORD_IS_TEMPORARY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that they sign in with."""
@@ -61,29 +62,33 @@ class User(_message.Message):
     """What they may do."""
     disabled: _builtins.bool
     """Whether they can no longer sign in."""
-    created_at_ms: _builtins.int
-    """When they were added, in milliseconds since the epoch."""
-    signed_in_at_ms: _builtins.int
-    """When they signed in last, in milliseconds since the epoch; absent if never."""
     password_is_temporary: _builtins.bool
     """Whether the password was made for them and is to be changed at the next sign-in."""
+    @_builtins.property
+    def created_at(self) -> _timestamp_pb2.Timestamp:
+        """When they were added."""
+
+    @_builtins.property
+    def signed_in_at(self) -> _timestamp_pb2.Timestamp:
+        """When they signed in last; absent if never."""
+
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         role: Global___Role.ValueType = ...,
         disabled: _builtins.bool = ...,
-        created_at_ms: _builtins.int = ...,
-        signed_in_at_ms: _builtins.int | None = ...,
+        created_at: _timestamp_pb2.Timestamp | None = ...,
+        signed_in_at: _timestamp_pb2.Timestamp | None = ...,
         password_is_temporary: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_signed_in_at_ms", b"_signed_in_at_ms", "signed_in_at_ms", b"signed_in_at_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "signed_in_at", b"signed_in_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_signed_in_at_ms", b"_signed_in_at_ms", "created_at_ms", b"created_at_ms", "disabled", b"disabled", "name", b"name", "password_is_temporary", b"password_is_temporary", "role", b"role", "signed_in_at_ms", b"signed_in_at_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "disabled", b"disabled", "name", b"name", "password_is_temporary", b"password_is_temporary", "role", b"role", "signed_in_at", b"signed_in_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__signed_in_at_ms: _TypeAlias = _typing.Literal["signed_in_at_ms"]  # noqa: Y015
-    _WhichOneofArgType__signed_in_at_ms: _TypeAlias = _typing.Literal["_signed_in_at_ms", b"_signed_in_at_ms"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__signed_in_at_ms) -> _WhichOneofReturnType__signed_in_at_ms | None: ...
+    _WhichOneofReturnType__signed_in_at: _TypeAlias = _typing.Literal["signed_in_at"]  # noqa: Y015
+    _WhichOneofArgType__signed_in_at: _TypeAlias = _typing.Literal["_signed_in_at", b"_signed_in_at"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__signed_in_at) -> _WhichOneofReturnType__signed_in_at | None: ...
 
 Global___User: _TypeAlias = User  # noqa: Y015
 

@@ -6,6 +6,7 @@ import pytest
 
 from backend.audit import sql as audit
 from backend.audit.servicer import AuditServicer
+from backend.clock import milliseconds_of, to_timestamp
 from backend.deployment.servicer import DeploymentServicer
 from backend.key_changes import KeyChanges
 from backend.services import Services
@@ -84,11 +85,16 @@ def test_a_page_of_the_audit_trail_has_up_to_200_rows_newest_first(deployment: C
             audit.record(tx, at=at, actor="ada", action="key.edited", target=f"ak_{at % 2}")
 
     services.database.write(fill)
-    assert [row.at_ms for row in trail(deployment, until_ms=201, limit=200)] == list(range(200, 0, -1))
-    assert len(trail(deployment, until_ms=201)) == 50
-    assert [row.at_ms for row in trail(deployment, since_ms=199, until_ms=201)] == [200, 199]
-    assert [row.at_ms for row in trail(deployment, until_ms=2)] == [1, 0]
-    assert {row.target for row in trail(deployment, target="ak_1", until_ms=201, limit=200)} == {"ak_1"}
+    assert [milliseconds_of(row.at) for row in trail(deployment, until=to_timestamp(201), page_size=200)] == list(
+        range(200, 0, -1)
+    )
+    assert len(trail(deployment, until=to_timestamp(201))) == 50
+    assert [milliseconds_of(row.at) for row in trail(deployment, since=to_timestamp(199), until=to_timestamp(201))] == [
+        200,
+        199,
+    ]
+    assert [milliseconds_of(row.at) for row in trail(deployment, until=to_timestamp(2))] == [1, 0]
+    assert {row.target for row in trail(deployment, target="ak_1", until=to_timestamp(201), page_size=200)} == {"ak_1"}
 
 
 def test_pages_of_the_audit_trail_follow_one_another(deployment: Caller, services: Services) -> None:
@@ -100,10 +106,10 @@ def test_pages_of_the_audit_trail_follow_one_another(deployment: Caller, service
     targets: list[str] = []
     cursor = None
     for _ in range(3):
-        request = audit_pb2.ListAuditRecordsRequest(until_ms=6, limit=3, cursor=cursor)
+        request = audit_pb2.ListAuditRecordsRequest(until=to_timestamp(6), page_size=3, page_token=cursor)
         page = deployment("ListAuditRecords", request)
         targets += [row.target for row in page.items]
-        cursor = page.next_cursor
+        cursor = page.next_page_token
     assert targets == [f"ak_{number}" for number in range(6, -1, -1)]
     assert cursor == ""
 
@@ -111,15 +117,15 @@ def test_pages_of_the_audit_trail_follow_one_another(deployment: Caller, service
 def test_a_window_of_the_audit_trail_is_under_90_days(deployment: Caller, services: Services) -> None:
     days = 86_400_000
     services.database.write(lambda tx: audit.record(tx, at=1, actor="ada", action="key.edited", target="ak_1"))
-    assert len(trail(deployment, since_ms=1, until_ms=90 * days)) == 1
-    assert not trail(deployment, until_ms=90 * days + 1)
+    assert len(trail(deployment, since=to_timestamp(1), until=to_timestamp(90 * days))) == 1
+    assert not trail(deployment, until=to_timestamp(90 * days + 1))
     with pytest.raises(RefusedError) as refused:
-        trail(deployment, since_ms=0, until_ms=90 * days)
-    assert set(refused.value.problems) == {"since_ms"}
+        trail(deployment, since=to_timestamp(0), until=to_timestamp(90 * days))
+    assert set(refused.value.problems) == {"since"}
 
 
 @pytest.mark.parametrize("limit", [0, 201])
 def test_a_page_of_the_audit_trail_beyond_its_bounds_is_refused(deployment: Caller, limit: int) -> None:
     with pytest.raises(RefusedError) as refused:
-        trail(deployment, limit=limit)
-    assert refused.value.problems == {"limit": "must be from 1 to 200"}
+        trail(deployment, page_size=limit)
+    assert refused.value.problems == {"page_size": "must be from 1 to 200"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from backend.audit.servicer import AuditServicer
-from backend.clock import utc_day
+from backend.clock import milliseconds_of, to_timestamp, utc_day
 from backend.deployment.servicer import DeploymentServicer
 from backend.key_changes import KeyChanges
 from backend.keys import sql
@@ -348,7 +348,7 @@ def test_deleting_every_key_leaves_the_deployment_enabled(keys: Caller) -> None:
 
 def test_a_usage_batch_is_kept_once(keys: Caller) -> None:
     record = usage_pb2.UsageRecord(
-        at_ms=5, key_id="ak_1", method="GET", route="/me", status=403, address="10.0.0.1", reason="forbidden"
+        at=to_timestamp(5), key_id="ak_1", method="GET", route="/me", status=403, address="10.0.0.1", reason="forbidden"
     )
     for _ in range(2):
         keys("RecordUsage", edge_pb2.RecordUsageRequest(batch_id="b1", records=[record, record]))
@@ -361,7 +361,7 @@ def test_usage_is_counted_by_the_hour(keys: Caller) -> None:
     hour = 3_600_000
 
     def record(at_ms: int, key_id: str = "ak_1", status: int = 200) -> usage_pb2.UsageRecord:
-        return usage_pb2.UsageRecord(at_ms=at_ms, key_id=key_id, method="GET", route="/me", status=status)
+        return usage_pb2.UsageRecord(at=to_timestamp(at_ms), key_id=key_id, method="GET", route="/me", status=status)
 
     first = [record(hour), record(2 * hour - 1), record(2 * hour - 1, status=429), record(hour, "ak_2")]
     for batch_id, records in (("b1", first), ("b1", first), ("b2", [record(hour + 1), record(2 * hour)])):
@@ -369,12 +369,12 @@ def test_usage_is_counted_by_the_hour(keys: Caller) -> None:
 
     def counts(**asked: Any) -> list[tuple[int, str, int, int]]:
         items = keys("ListUsageHours", usage_pb2.ListUsageHoursRequest(**asked)).items
-        return [(item.hour_ms // hour, item.key_id, item.status, item.calls) for item in items]
+        return [(milliseconds_of(item.hour) // hour, item.key_id, item.status, item.calls) for item in items]
 
     assert counts() == [(2, "ak_1", 200, 1), (1, "ak_1", 200, 3), (1, "ak_1", 429, 1), (1, "ak_2", 200, 1)]
     assert counts(key_id="ak_2") == [(1, "ak_2", 200, 1)]
-    assert counts(since_ms=2 * hour) == [(2, "ak_1", 200, 1)]
-    assert len(counts(limit=2)) == 2
+    assert counts(since=to_timestamp(2 * hour)) == [(2, "ak_1", 200, 1)]
+    assert len(counts(page_size=2)) == 2
 
 
 def test_a_change_of_the_deployment_is_audited_and_heard(keys: Caller, deployment: Caller) -> None:

@@ -15,7 +15,7 @@ def test_a_queued_run_is_cancelled_at_once_and_never_had_events(world: World) ->
     run = world.get(run_id).summary
     assert run.status == runs_pb2.RUN_STATUS_CANCELLED
     assert not run.HasField("started_at")
-    assert not run.HasField("duration_ms")
+    assert not run.HasField("duration")
     assert not world.events(run_id).HasField("segment_id")
     assert {step.status for step in world.steps(run_id).values()} == {runs_pb2.STEP_STATUS_CANCELLED}
     assert world.count("segments", "state <> 'ended'") == 0

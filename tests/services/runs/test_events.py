@@ -19,7 +19,7 @@ def test_events_count_from_one_without_gaps_and_page(world: World) -> None:
     segment_id = world.begin(run_id)
     for number in range(4):
         world.write(segment_id, "step.progress", step="first", data={"number": number})
-    first = world.events(run_id, limit=4)
+    first = world.events(run_id, page_size=4)
     rest = world.events(run_id, segment=segment_id, after_seq=first.next_after_seq)
     assert [event.seq for event in [*first.events, *rest.events]] == [1, 2, 3, 4, 5, 6]
     assert (first.next_after_seq, rest.next_after_seq) == (4, 6)

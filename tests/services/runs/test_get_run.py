@@ -52,7 +52,7 @@ def test_a_finished_run_shows_its_result_and_duration(world: World) -> None:
     world.close(run_id, result=result)
     run = world.get(run_id)
     assert run.summary.status == runs_pb2.RUN_STATUS_COMPLETED
-    assert run.summary.duration_ms == 2000
+    assert run.summary.duration.ToMilliseconds() == 2000
     assert (run.result, run.summary_markdown) == ('{"words":3}', "# Three words")
     assert (run.result_json.size_bytes, run.result_json.sha256, run.result_json.output_id) == (11, "ab", "out_1")
     assert not run.HasField("error")

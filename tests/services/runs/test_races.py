@@ -97,5 +97,5 @@ def test_events_of_many_writers_have_no_gaps(world: World) -> None:
     run_id = world.started()
     segment_id = world.begin(run_id)
     single_round_trip(*(lambda: [world.write(segment_id, "step.progress") for _ in range(10)] for _ in range(8)))
-    events = world.events(run_id, limit=500).events
+    events = world.events(run_id, page_size=500).events
     assert [event.seq for event in events] == list(range(1, 83))

@@ -193,7 +193,7 @@ class RuntimeWorld(World):
     def all_events(self, run_id: str) -> list[list[runs_pb2.Event]]:
         """The events of each segment."""
         segments = self.events(run_id).segments
-        return [list(self.events(run_id, segment=segment.segment_id, limit=500).events) for segment in segments]
+        return [list(self.events(run_id, segment=segment.segment_id, page_size=500).events) for segment in segments]
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def single_round_trip(world: RuntimeWorld, run_id: str) -> int:
     """The most memory that running steps had together, in the order of the run's events."""
     memory = {step.step: 3_008 if step.step.startswith("large") else 2_048 for step in world.steps(run_id).values()}
     most = now = 0
-    for event in world.events(run_id, limit=500).events:
+    for event in world.events(run_id, page_size=500).events:
         now += {"step.started": 1, "step.completed": -1}.get(event.type, 0) * memory.get(event.step, 0)
         most = max(most, now)
     return most
@@ -43,7 +43,7 @@ def test_steps_at_once_never_have_more_memory_than_there_is_and_all_have_their_t
     run_id = narrow.run("Crowded", [*steps, agent_step("d", "waiter"), large("large-too")], workflow=PARALLEL)
     assert narrow.until_ended(run_id).status == "completed"
     assert single_round_trip(narrow, run_id) == 2 * 2_048
-    started = [event.step for event in narrow.events(run_id, limit=500).events if event.type == "step.started"]
+    started = [event.step for event in narrow.events(run_id, page_size=500).events if event.type == "step.started"]
     assert started[2] == "large", "what came after it did not overtake it"
 
 

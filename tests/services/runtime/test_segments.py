@@ -82,7 +82,7 @@ def test_twenty_steps_at_ten_in_parallel_each_run_once_after_their_needs(world: 
     began: list[str] = []
     done: set[str] = set()
     running = most = 0
-    events = world.events(run_id, limit=500).events
+    events = world.events(run_id, page_size=500).events
     needs = {step["step"]: step["needs"] for step in steps}
     for event in events:
         if event.type == "step.started":
@@ -112,7 +112,7 @@ def test_progress_of_parallel_steps_leaves_no_gap_and_keeps_each_steps_order(wor
         "Chatty", [agent_step(f"s{n}", "chatty") for n in range(4)], workflow={"settings": {"parallel_steps": 4}}
     )
     world.until_ended(run_id)
-    events = world.events(run_id, limit=500).events
+    events = world.events(run_id, page_size=500).events
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     for step in ("s0", "s1", "s2", "s3"):
         progress = [json.loads(event.data) for event in events if event.type == "step.progress" and event.step == step]
@@ -227,7 +227,7 @@ def test_every_event_that_a_reader_sees_stays_as_it_was(world: RuntimeWorld) -> 
     seen: dict[int, bytes] = {}
     while True:
         ended = world.status(run_id) == "completed"
-        for event in world.events(run_id, limit=500).events:
+        for event in world.events(run_id, page_size=500).events:
             text = event.SerializeToString(deterministic=True)
             assert seen.setdefault(event.seq, text) == text
         assert sorted(seen) == list(range(1, len(seen) + 1))

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from backend.clock import to_timestamp
 from tests.services.conftest import TestClock
 from tests.services.users.conftest import LIMIT, People, reason
 from workflow_api.v1 import users_pb2
@@ -16,11 +17,11 @@ def test_a_person_who_was_added_can_sign_in_with_the_password_that_was_told(peop
     password = people.add("bo", APPROVER)
     assert re.fullmatch(r"([0-9a-hjkmnp-tv-z]{5}-){4}[0-9a-hjkmnp-tv-z]{5}", password)
     assert people.users()["bo"] == users_pb2.User(
-        name="bo", role=APPROVER, created_at_ms=clock.now, password_is_temporary=True
+        name="bo", role=APPROVER, created_at=to_timestamp(clock.now), password_is_temporary=True
     )
     clock.advance(seconds=5)
     session = people.sign_in(password, "bo")
-    assert session.user.signed_in_at_ms == clock.now
+    assert session.user.signed_in_at == to_timestamp(clock.now)
     assert people.session(session.token).user == session.user == people.users()["bo"]
 
 
@@ -108,7 +109,7 @@ def test_a_disabled_person_comes_back_with_a_new_role_and_password(people: Peopl
     assert reason(people.session, token).reason == "unauthorized"
     assert reason(people.sign_in, first).reason == "unauthorized"
     assert people.sign_in(second).user.role == APPROVER
-    assert people.users()["ana"].created_at_ms == added_at
+    assert people.users()["ana"].created_at == to_timestamp(added_at)
 
 
 def test_a_reset_password_ends_sessions_and_the_password_until_now(people: People) -> None:

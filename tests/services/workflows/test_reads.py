@@ -77,25 +77,25 @@ def test_pages_follow_one_another_without_gap_or_repeat(workflows: Workflows, ad
     first = workflows.list(key_id)
     assert len(first.items) == 20
     workflows.apply(named("019a"), READY)
-    second = workflows.list(key_id, cursor=first.next_cursor, limit=20)
-    third = workflows.list(key_id, cursor=second.next_cursor, limit=7)
+    second = workflows.list(key_id, page_token=first.next_page_token, page_size=20)
+    third = workflows.list(key_id, page_token=second.next_page_token, page_size=7)
     assert names(first) + names(second) + names(third) == sorted([*everything, "019a", "Ready"])
-    assert not third.HasField("next_cursor")
+    assert not third.HasField("next_page_token")
 
 
 def test_a_last_page_that_is_just_full_has_no_cursor(workflows: Workflows) -> None:
     workflows.apply(named("a", "b"))
-    assert not workflows.list(limit=2).HasField("next_cursor")
-    assert workflows.list(limit=1).HasField("next_cursor")
+    assert not workflows.list(page_size=2).HasField("next_page_token")
+    assert workflows.list(page_size=1).HasField("next_page_token")
 
 
 def test_a_cursor_of_another_key_or_changed_is_refused(workflows: Workflows, add_key: Callable[..., str]) -> None:
     ready, _ = workflows.apply(READY, named("Later"))
-    cursor = workflows.list(add_key(ALL_ACTIVE), limit=1).next_cursor
+    cursor = workflows.list(add_key(ALL_ACTIVE), page_size=1).next_page_token
     add_key(LISTED, [ready.id])
     changed = cursor[:-1] + ("A" if cursor[-1] != "A" else "B")
     for key_id, given in ((LISTED, cursor), (ALL_ACTIVE, changed), (ALL_ACTIVE, "x"), (None, cursor)):
-        assert reason_of(partial(workflows.list, key_id, cursor=given)) == "invalid_cursor"
+        assert reason_of(partial(workflows.list, key_id, page_token=given)) == "invalid_cursor"
 
 
 def test_a_workflow_shows_its_settings_and_readiness(workflows: Workflows) -> None:

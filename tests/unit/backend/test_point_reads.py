@@ -4,14 +4,10 @@ import pytest
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
 
-from workflow_api.v1 import deployment_pb2, keys_pb2, options_pb2, outputs_pb2, runs_pb2, workflows_pb2
+from edge.services import FILES
+from workflow_api.v1 import options_pb2
 
-METHODS = [
-    method
-    for file in (deployment_pb2, keys_pb2, outputs_pb2, runs_pb2, workflows_pb2)
-    for service in file.DESCRIPTOR.services_by_name.values()
-    for method in service.methods
-]
+METHODS = [method for file in FILES for service in file.services_by_name.values() for method in service.methods]
 POINT_READS = [method for method in METHODS if method.GetOptions().Extensions[options_pb2.method_rules].point_read]
 
 
@@ -23,7 +19,7 @@ def names(methods: list[MethodDescriptor]) -> list[str]:
 def test_a_point_read_changes_nothing_and_has_no_pages(method: MethodDescriptor) -> None:
     assert method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
     assert not method.server_streaming
-    assert {"limit", "cursor"}.isdisjoint(method.input_type.fields_by_name)
+    assert {"page_size", "page_token"}.isdisjoint(method.input_type.fields_by_name)
 
 
 def test_lists_that_grow_with_what_is_stored_are_no_point_reads() -> None:

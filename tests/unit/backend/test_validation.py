@@ -27,8 +27,8 @@ WITHIN_BOUNDS = [
     start(parameters='{"a": 1}', pii_policy_override="7"),
     start(version=1),
     runs_pb2.ListRunsRequest(),
-    runs_pb2.ListRunEventsRequest(run_id="r", limit=500, after_seq=0),
-    workflows_pb2.ListWorkflowsRequest(q="q" * 200, limit=100),
+    runs_pb2.ListRunEventsRequest(run_id="r", page_size=500, after_seq=0),
+    workflows_pb2.ListWorkflowsRequest(q="q" * 200, page_size=100),
 ]
 
 
@@ -53,9 +53,9 @@ OUT_OF_BOUNDS = [
     (start(parameters="[]"), "parameters"),
     (start(parameters="{"), "parameters"),
     (start(version=0), "version"),
-    (runs_pb2.ListRunsRequest(limit=0), "limit"),
-    (runs_pb2.ListRunsRequest(limit=101), "limit"),
-    (runs_pb2.ListRunEventsRequest(run_id="r", limit=501), "limit"),
+    (runs_pb2.ListRunsRequest(page_size=0), "limit"),
+    (runs_pb2.ListRunsRequest(page_size=101), "limit"),
+    (runs_pb2.ListRunEventsRequest(run_id="r", page_size=501), "limit"),
     (runs_pb2.ListRunEventsRequest(run_id="r", after_seq=-1), "after_seq"),
     (runs_pb2.CancelRunRequest(run_id="r", reason="x" * 501), "reason"),
     (
@@ -84,9 +84,9 @@ def test_every_problem_is_told_at_once() -> None:
 
 def test_a_bad_filter_is_invalid_filter_unless_something_else_is_wrong() -> None:
     with pytest.raises(ApiError) as refused:
-        validate(runs_pb2.ListRunsRequest(status="x" * 201))
+        validate(runs_pb2.ListRunsRequest(client_reference="x" * 257))
     assert refused.value.reason == errors_pb2.ERROR_REASON_INVALID_FILTER
     assert not refused.value.problems
     with pytest.raises(ApiError) as refused:
-        validate(runs_pb2.ListRunsRequest(status="x" * 201, limit=0))
+        validate(runs_pb2.ListRunsRequest(client_reference="x" * 257, page_size=0))
     assert refused.value.reason == errors_pb2.ERROR_REASON_INVALID_REQUEST

@@ -5,12 +5,12 @@ from workflow_api.v1 import keys_pb2, runs_pb2
 
 
 def test_an_absent_number_is_what_its_proto_says() -> None:
-    assert given_or_default(runs_pb2.ListRunsRequest(), "limit") == 20
-    assert given_or_default(runs_pb2.ListRunEventsRequest(), "limit") == 200
+    assert given_or_default(runs_pb2.ListRunsRequest(), "page_size") == 20
+    assert given_or_default(runs_pb2.ListRunEventsRequest(), "page_size") == 200
 
 
 def test_a_given_number_stands() -> None:
-    assert given_or_default(runs_pb2.ListRunsRequest(limit=0), "limit") == 0
+    assert given_or_default(runs_pb2.ListRunsRequest(page_size=0), "page_size") == 0
 
 
 def test_a_field_without_a_default_is_a_mistake() -> None:

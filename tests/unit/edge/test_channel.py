@@ -70,7 +70,7 @@ LARGE_PAGE = ListRunsResponse(items=[RunSummary(run_id=f"run_{n}", warnings=["w"
 
 @pytest.mark.parametrize(
     ("rpc", "request_message", "answer"),
-    [(GET_RUN, GetRunRequest(run_id="run_1"), LARGE_RUN), (LIST_RUNS, ListRunsRequest(limit=100), LARGE_PAGE)],
+    [(GET_RUN, GetRunRequest(run_id="run_1"), LARGE_RUN), (LIST_RUNS, ListRunsRequest(page_size=100), LARGE_PAGE)],
     ids=["a run of megabytes", "100 large runs"],
 )
 def test_an_answer_larger_than_grpc_takes_by_itself_arrives_whole(

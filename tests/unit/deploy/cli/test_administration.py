@@ -53,7 +53,7 @@ def test_set_refuses_a_name_given_twice() -> None:
 
 def test_list_gathers_every_page_of_workflows(backend: FakeBackend) -> None:
     backend.answers["ListWorkflows"] = [
-        workflows_pb2.ListWorkflowsResponse(items=[WORKFLOW], next_cursor="more"),
+        workflows_pb2.ListWorkflowsResponse(items=[WORKFLOW], next_page_token="more"),
         workflows_pb2.ListWorkflowsResponse(items=[WORKFLOW]),
     ]
 
@@ -61,8 +61,8 @@ def test_list_gathers_every_page_of_workflows(backend: FakeBackend) -> None:
 
     assert [item["status"] for item in listed.json["items"]] == ["active", "active"]
     first, second = (request for _, request in backend.requests)
-    assert first == workflows_pb2.ListWorkflowsRequest(limit=100, include_inactive=True)
-    assert second == workflows_pb2.ListWorkflowsRequest(limit=100, include_inactive=True, cursor="more")
+    assert first == workflows_pb2.ListWorkflowsRequest(page_size=100, include_inactive=True)
+    assert second == workflows_pb2.ListWorkflowsRequest(page_size=100, include_inactive=True, page_token="more")
 
 
 def test_names_are_printed_without_markup(backend: FakeBackend) -> None:

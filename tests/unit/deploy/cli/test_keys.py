@@ -4,6 +4,7 @@ import pwd
 import pytest
 
 from backend.errors import ApiError
+from edge.codec.timestamps import from_milliseconds
 from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import errors_pb2, keys_pb2, options_pb2, usage_pb2
 
@@ -177,25 +178,29 @@ def test_the_actor_is_the_operating_systems_user(backend: FakeBackend) -> None:
 
 
 def test_usage_of_one_key(backend: FakeBackend) -> None:
-    record = usage_pb2.UsageRecord(at_ms=1_790_000_000_000, key_id=KEY_ID, method="GET", route="/me", status=429)
+    record = usage_pb2.UsageRecord(
+        at=from_milliseconds(1_790_000_000_000), key_id=KEY_ID, method="GET", route="/me", status=429
+    )
     backend.answers["ListUsageRecords"] = [usage_pb2.ListUsageRecordsResponse(items=[record])] * 2
 
     shown = command("keys", "usage", KEY_ID, "--limit", "5", "--grpc", backend.address)
     as_json = command("keys", "usage", KEY_ID, "--limit", "5", "--grpc", backend.address, "--json")
 
-    assert backend.requests[0][1] == usage_pb2.ListUsageRecordsRequest(key_id=KEY_ID, limit=5)
+    assert backend.requests[0][1] == usage_pb2.ListUsageRecordsRequest(key_id=KEY_ID, page_size=5)
     assert "2026-09-21T14:13:20.000+00:00" in shown.out
     assert as_json.json["items"][0]["at"] == "2026-09-21T14:13:20.000+00:00"
     assert as_json.json["items"][0]["reason"] is None
 
 
 def test_usage_by_the_hour(backend: FakeBackend) -> None:
-    hour = usage_pb2.UsageHour(hour_ms=1_790_000_000_000, key_id=KEY_ID, method="GET", route="/me", status=429, calls=7)
+    hour = usage_pb2.UsageHour(
+        hour=from_milliseconds(1_790_000_000_000), key_id=KEY_ID, method="GET", route="/me", status=429, calls=7
+    )
     backend.answers["ListUsageHours"] = [usage_pb2.ListUsageHoursResponse(items=[hour])] * 2
 
     shown = command("keys", "usage", KEY_ID, "--by-hour", "--limit", "5", "--grpc", backend.address)
     as_json = command("keys", "usage", KEY_ID, "--by-hour", "--grpc", backend.address, "--json")
 
-    assert backend.requests[0][1] == usage_pb2.ListUsageHoursRequest(key_id=KEY_ID, limit=5)
+    assert backend.requests[0][1] == usage_pb2.ListUsageHoursRequest(key_id=KEY_ID, page_size=5)
     assert "2026-09-21T14:13:20.000+00:00" in shown.out
     assert as_json.json["items"][0]["calls"] == 7

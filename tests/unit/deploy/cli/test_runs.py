@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.errors import ApiError
 from deploy.cli import runs
@@ -30,7 +31,7 @@ def page(
 
 def test_list_sends_every_filter(backend: FakeBackend) -> None:
     summary = run_in(runs_pb2.RUN_STATUS_RUNNING).summary
-    backend.answers["ListRuns"] = runs_pb2.ListRunsResponse(items=[summary], next_cursor="more")
+    backend.answers["ListRuns"] = runs_pb2.ListRunsResponse(items=[summary], next_page_token="more")
 
     listed = command(
         *(
@@ -49,14 +50,28 @@ def test_list_sends_every_filter(backend: FakeBackend) -> None:
 
     assert listed.out.splitlines()[-1] == "More with --cursor more"
     assert backend.request("ListRuns") == runs_pb2.ListRunsRequest(
-        status="running,failed",
+        status=[runs_pb2.RUN_STATUS_RUNNING, runs_pb2.RUN_STATUS_FAILED],
         workflow_id="wf_1",
-        created_after="2026-01-01T00:00:00Z",
-        created_before="2027-01-01T00:00:00Z",
+        created_after=Timestamp(seconds=1_767_225_600),
+        created_before=Timestamp(seconds=1_798_761_600),
         client_reference="r",
-        limit=1,
-        cursor="c",
+        page_size=1,
+        page_token="c",
     )
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "reason"),
+    [
+        ("--status", "done", "must be a comma-separated list of queued, running"),
+        ("--created-after", "yesterday", "must be an ISO 8601 date-time"),
+    ],
+)
+def test_a_filter_that_cannot_be_read_is_refused(backend: FakeBackend, option: str, text: str, reason: str) -> None:
+    refused = command("runs", "list", option, text, "--grpc", backend.address)
+    assert refused.code == 2
+    assert reason in " ".join(refused.err.replace("│", " ").split())
+    assert not backend.requests
 
 
 def test_show_without_json_prints_the_steps(backend: FakeBackend) -> None:

@@ -1,6 +1,7 @@
 import pytest
 
 from deploy.cli.users import ROLES
+from edge.codec.timestamps import from_milliseconds
 from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import users_pb2
 
@@ -10,7 +11,10 @@ PASSWORD = "k7mqd-3vx9a-00000-zzzzz-23456"
 @pytest.fixture
 def user() -> users_pb2.User:
     return users_pb2.User(
-        name="ana", role=users_pb2.ROLE_APPROVER, created_at_ms=1_790_000_000_000, password_is_temporary=True
+        name="ana",
+        role=users_pb2.ROLE_APPROVER,
+        created_at=from_milliseconds(1_790_000_000_000),
+        password_is_temporary=True,
     )
 
 

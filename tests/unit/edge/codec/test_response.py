@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import pytest
 from google.protobuf.descriptor import Descriptor
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given, settings
@@ -11,7 +12,16 @@ from hypothesis import strategies as st
 
 from edge.codec.response import ResponseCodec
 from edge.codec.timestamps import timestamp_text
-from workflow_api.v1 import deployment_pb2, edge_pb2, keys_pb2, options_pb2, outputs_pb2, runs_pb2, workflows_pb2
+from workflow_api.v1 import (
+    caller_pb2,
+    deployment_pb2,
+    edge_pb2,
+    keys_pb2,
+    options_pb2,
+    outputs_pb2,
+    runs_pb2,
+    workflows_pb2,
+)
 from workflow_api.v1.deployment_pb2 import Health
 from workflow_api.v1.options_pb2 import SCOPE_OUTPUTS_READ, SCOPE_RUNS_CREATE
 
@@ -82,7 +92,9 @@ def test_error_of_a_run_is_present_only_when_it_failed() -> None:
 
 
 def test_a_set_optional_field_is_shown_even_if_it_is_zero_or_empty() -> None:
-    run = runs_pb2.Run(summary=runs_pb2.RunSummary(duration_ms=0, client_reference=""), input_text="", max_run_hours=0)
+    run = runs_pb2.Run(
+        summary=runs_pb2.RunSummary(duration=Duration(), client_reference=""), input_text="", max_run_hours=0
+    )
     shown = encoded(run)
     assert (shown["duration_ms"], shown["client_reference"], shown["input_text"], shown["max_run_hours"]) == (
         0,
@@ -199,7 +211,7 @@ def test_maps_are_objects_in_order_of_their_names() -> None:
 
 def test_numbers_are_numbers() -> None:
     largest = 2**63 - 1
-    assert encoded(runs_pb2.RunSummary(version=largest, duration_ms=-1))["version"] == largest
+    assert encoded(runs_pb2.RunSummary(version=largest, duration=Duration()))["version"] == largest
     assert encoded(runs_pb2.Run(max_run_hours=0.25))["max_run_hours"] == 0.25
 
 
@@ -260,7 +272,7 @@ def test_what_is_remembered_is_never_another_messages() -> None:
 def test_no_answer_with_what_may_be_erased_is_remembered() -> None:
     remembered = {
         f"{service.name}/{method.name}"
-        for file in (keys_pb2, outputs_pb2, runs_pb2, workflows_pb2, deployment_pb2)
+        for file in (caller_pb2, keys_pb2, outputs_pb2, runs_pb2, workflows_pb2, deployment_pb2)
         for service in file.DESCRIPTOR.services_by_name.values()
         for method in service.methods
         if method.GetOptions().Extensions[options_pb2.method_rules].remembered

@@ -3,6 +3,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from edge.codec.timestamps import from_milliseconds
 from edge.console.pages import audit, deployment, people, usage
 from edge.console.times import DAY_MS, HOUR_MS, now_ms
 from edge.console.visit import ADMINISTRATORS, Page, Redirect
@@ -48,11 +49,15 @@ def usage_services(*calls: tuple[int, str], now: int) -> RecordedServices:
             "KeysService/GetKey": key_record(),
             "UsageService/ListUsageHours": ListUsageHoursResponse(
                 items=[
-                    UsageHour(hour_ms=hour, method="GET", route="/me", status=status, calls=1) for status, _ in calls
+                    UsageHour(hour=from_milliseconds(hour), method="GET", route="/me", status=status, calls=1)
+                    for status, _ in calls
                 ]
             ),
             "UsageService/ListUsageRecords": ListUsageRecordsResponse(
-                items=[UsageRecord(at_ms=now, key_id=KEY_ID, method="GET", status=s, reason=why) for s, why in calls]
+                items=[
+                    UsageRecord(at=from_milliseconds(now), key_id=KEY_ID, method="GET", status=s, reason=why)
+                    for s, why in calls
+                ]
             ),
         }
     )
@@ -72,7 +77,7 @@ def test_usage_shows_the_calls_as_a_chart_and_as_a_table() -> None:
 def test_what_is_too_much_to_count_is_said_to_be_more() -> None:
     now = now_ms()
     services = usage_services(now=now)
-    count = UsageHour(hour_ms=now - now % HOUR_MS, method="GET", route="/me", status=200, calls=3)
+    count = UsageHour(hour=from_milliseconds(now - now % HOUR_MS), method="GET", route="/me", status=200, calls=3)
     services.answers["UsageService/ListUsageHours"] = ListUsageHoursResponse(items=[count] * 10_000)
     page = page_of(viewed(usage.PAGES, "GET", "/usage", services))
     assert "At least 30,000 calls in the last 24 hours." in page
@@ -93,7 +98,14 @@ def test_what_callers_send_cannot_bring_a_script_into_usage() -> None:
     services = usage_services((404, HOSTILE), now=now)
     services.answers["UsageService/ListUsageRecords"] = ListUsageRecordsResponse(
         items=[
-            UsageRecord(at_ms=now, key_id=HOSTILE, method=HOSTILE, route=HOSTILE, address=HOSTILE, request_id=HOSTILE)
+            UsageRecord(
+                at=from_milliseconds(now),
+                key_id=HOSTILE,
+                method=HOSTILE,
+                route=HOSTILE,
+                address=HOSTILE,
+                request_id=HOSTILE,
+            )
         ]
     )
     assert "<script>alert" not in page_of(viewed(usage.PAGES, "GET", "/usage", services))
@@ -197,7 +209,9 @@ def audit_view(query: dict[str, str], answer: Any = None) -> tuple[Any, Recorded
 def test_a_window_of_the_audit_holds_its_last_day() -> None:
     _, services = audit_view({"from": "1970-01-02", "to": "1970-01-02", "target": KEY_ID, "size": "200"})
     assert services.asked_for("AuditService/ListAuditRecords") == [
-        ListAuditRecordsRequest(since_ms=DAY_MS, until_ms=2 * DAY_MS, target=KEY_ID, limit=200)
+        ListAuditRecordsRequest(
+            since=from_milliseconds(DAY_MS), until=from_milliseconds(2 * DAY_MS), target=KEY_ID, page_size=200
+        )
     ]
 
 
@@ -207,9 +221,11 @@ def test_without_a_window_the_newest_records_are_shown() -> None:
 
 
 def test_the_next_page_of_the_audit_keeps_what_was_asked_for() -> None:
-    record = AuditRecord(at_ms=1, actor="ada", action="key.edited", target=HOSTILE, details='{"n": 1, "s": "<b>"}')
+    record = AuditRecord(
+        at=from_milliseconds(1), actor="ada", action="key.edited", target=HOSTILE, details='{"n": 1, "s": "<b>"}'
+    )
     view, _ = audit_view(
-        {"target": "a&b", "from": "2026-01-01"}, ListAuditRecordsResponse(items=[record], next_cursor="c+/")
+        {"target": "a&b", "from": "2026-01-01"}, ListAuditRecordsResponse(items=[record], next_page_token="c+/")
     )
     assert parse_qs(urlsplit(view.shown["older"]).query) == {
         "target": ["a&b"],
@@ -222,7 +238,7 @@ def test_the_next_page_of_the_audit_keeps_what_was_asked_for() -> None:
 
 
 def test_what_is_wrong_with_a_window_stands_at_its_date() -> None:
-    refused, _ = audit_view({"from": "2020-01-01"}, invalid(("since_ms", "must be before until_ms")))
+    refused, _ = audit_view({"from": "2020-01-01"}, invalid(("since", "must be before until")))
     unread, services = audit_view({"to": "20260101"})
     assert Fields(page_of(refused)).errors["from"].startswith("must be less than 90 days before")
     assert Fields(page_of(unread)).errors == {"to": "must be a day such as 2026-09-24"}

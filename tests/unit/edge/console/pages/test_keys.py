@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from edge.codec.timestamps import from_milliseconds
 from edge.console.pages.keys import PAGES
 from edge.console.visit import ADMINISTRATORS, Redirect
 from edge.errors import Refusal
@@ -51,7 +52,7 @@ def test_the_list_shows_every_key_with_its_last_use() -> None:
         {
             "KeysService/ListKeys": ListKeysResponse(items=[key_record()]),
             "UsageService/ListUsageRecords": ListUsageRecordsResponse(
-                items=[UsageRecord(at_ms=1_000_000_000_000, key_id=KEY_ID)]
+                items=[UsageRecord(at=from_milliseconds(1_000_000_000_000), key_id=KEY_ID)]
             ),
         }
     )
@@ -86,7 +87,7 @@ def test_a_key_may_be_given_drafts_too_from_every_page_of_the_workflows() -> Non
             if rpc == "WorkflowsService/ListWorkflows" and not request.cursor:
                 assert request.include_inactive
                 first = Workflow(workflow_id="wf_0", name="Draft", status=WORKFLOW_STATUS_DRAFT)
-                return ListWorkflowsResponse(items=[first], next_cursor="second")
+                return ListWorkflowsResponse(items=[first], next_page_token="second")
             return await super().call(rpc, request)
 
     view = viewed(PAGES, "GET", "/keys/new", Paged({}))

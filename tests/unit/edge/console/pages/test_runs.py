@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.console import run_events
@@ -74,10 +75,10 @@ def services(run: Run | None = None, **answers: Any) -> MemoryServices:
 
 
 def test_filters_go_to_the_service_and_on_to_the_next_page() -> None:
-    backend = services(ListRuns=ListRunsResponse(items=[summary()], next_cursor="c/2"))
+    backend = services(ListRuns=ListRunsResponse(items=[summary()], next_page_token="c/2"))
     answer = answered(backend, "GET", "/runs", query={"status": "running", "workflow_id": "wf_1", "cursor": "c1"})
     (asked,) = backend.asked("RunsService/ListRuns")
-    assert (asked.status, asked.workflow_id, asked.cursor) == ("running", "wf_1", "c1")
+    assert (asked.status, asked.workflow_id, asked.page_token) == ([runs_pb2.RUN_STATUS_RUNNING], "wf_1", "c1")
     assert not asked.HasField("client_reference")
     assert 'href="/runs?status=running&amp;workflow_id=wf_1&amp;cursor=c%2F2"' in html(answer)
     assert '<option value="running" selected>' in html(answer)
@@ -85,15 +86,29 @@ def test_filters_go_to_the_service_and_on_to_the_next_page() -> None:
 
 @pytest.mark.parametrize("code", ["invalid_filter", "invalid_cursor"])
 def test_a_filter_that_is_refused_is_told_beside_the_filters(code: str) -> None:
-    answer = answered(services(ListRuns=Refusal(code, "status must be …")), "GET", "/runs", query={"status": "x"})
+    answer = answered(services(ListRuns=Refusal(code, "status must be …")), "GET", "/runs", query={"status": "failed"})
     assert isinstance(answer, View)
     assert answer.status == 400
     assert "status must be …" in html(answer)
 
 
+def test_a_status_that_there_is_not_is_told_without_asking_a_service() -> None:
+    backend = services()
+    answer = answered(backend, "GET", "/runs", query={"status": "x"})
+    assert isinstance(answer, View)
+    assert answer.status == 400
+    assert "status must be a comma-separated list of queued, " in html(answer)
+    assert not backend.asked("RunsService/ListRuns")
+
+
 def test_a_run_shows_its_board_as_a_drawing_and_as_a_table() -> None:
     steps = [
-        Step(step="count", name="Count", status=runs_pb2.STEP_STATUS_COMPLETED, duration_ms=3200),
+        Step(
+            step="count",
+            name="Count",
+            status=runs_pb2.STEP_STATUS_COMPLETED,
+            duration=Duration(seconds=3, nanos=200_000_000),
+        ),
         Step(step="check", name="Check", kind=runs_pb2.STEP_KIND_APPROVAL, needs=["count"]),
     ]
     page = html(answered(services(ListRunSteps=ListRunStepsResponse(items=steps)), "GET", ONE, HERE))
@@ -182,7 +197,7 @@ def test_outputs_that_are_withheld_are_told_with_the_reason() -> None:
 def test_the_last_page_of_a_long_segment_is_shown_first() -> None:
     def read(request: runs_pb2.ListRunEventsRequest) -> ListRunEventsResponse:
         page = events(450)
-        page.next_after_seq = min(450, request.after_seq + request.limit)
+        page.next_after_seq = min(450, request.after_seq + request.page_size)
         return page
 
     backend = services(ListRunEvents=read)

@@ -53,8 +53,8 @@ def services(found: Any = None, resources: Sequence[VersionResource] = (), **def
 def test_the_list_holds_every_workflow_whatever_its_status_and_however_many_pages_it_takes() -> None:
     def page(request: ListWorkflowsRequest) -> ListWorkflowsResponse:
         assert request.include_inactive
-        if not request.cursor:
-            return ListWorkflowsResponse(items=[workflow()], next_cursor="c1")
+        if not request.page_token:
+            return ListWorkflowsResponse(items=[workflow()], next_page_token="c1")
         draft = workflow(name="Second", status=WORKFLOW_STATUS_DRAFT, readiness=Readiness())
         return ListWorkflowsResponse(items=[draft])
 
