@@ -1,4 +1,4 @@
-"""The processes that sweep and the model that they ask: a failure of one sweep affects no other."""
+"""The processes that sweep, and the model that they ask: what fails for one sweep fails for no other."""
 
 import os
 import signal
@@ -51,7 +51,7 @@ def _server(listening: OpenAIServer) -> OpenAIServer:
 def _asking(listening: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redactor]:
     models = Models(Secrets(), {"openai-chat": ModelProvider(base_url=listening.base_url)})
     scratch = tmp_path_factory.mktemp("scratch") / "redaction"
-    # One process for all tests, because importing the library for models takes long.
+    # What is loaded to ask a model takes long, so that one process serves every test.
     redactor = Redactor(models, retry_delays=(0.0, 0.0), scratch=scratch, limits=RedactionLimits(processes=1))
     yield redactor
     redactor.close()
@@ -65,7 +65,7 @@ def kill(redactor: Redactor) -> None:
 
 
 def long_file(folder: Path) -> Path:
-    """Returns a file that takes many seconds to sweep."""
+    """A file that takes many seconds to sweep."""
     source = folder / "long.txt"
     source.write_text(f"from {MAIL} at 10.0.0.1 on 2024-01-02, call 202-555-0143\n" * 200_000)
     return source
