@@ -1,4 +1,4 @@
-# Everything a developer or CI does here. ARGS is passed on: make test ARGS="-k cursor", make run ARGS="--http 127.0.0.1:9000".
+# Every task of developers and CI. ARGS is passed on: make test ARGS="-k cursor", make run ARGS="--http 127.0.0.1:9000".
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -14,7 +14,7 @@ SECONDS ?= 600
 PYTEST = $(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips)
 STORES = $(addprefix tests/services/,deployment keys outputs runs users workflows)
 CODE := $(wildcard backend edge telemetry deploy generated examples scripts tests benchmarks)
-# The contract that callers have: the newest release, before there is one what main holds.
+# The published contract: the newest release, or main before the first one.
 BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse --verify --quiet origin/main \
 	|| git rev-parse --verify --quiet main)
 
@@ -22,7 +22,7 @@ BASELINE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || git rev-parse 
 .PHONY: help venv run test test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate bench fuzz faults \
 	lock clean
 
-help: ## Say what there is to make
+help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 venv: $(DEV) $(GENERATOR) ## Set up .venv with everything for development
@@ -30,14 +30,14 @@ venv: $(DEV) $(GENERATOR) ## Set up .venv with everything for development
 run: $(RUN) ## Start the whole service with example workflows and print calls to paste
 	@exec $(BIN)/workflow-api serve --demo $(ARGS)
 
-test: $(DEV) $(GENERATOR) ## Run every test; under CI none may be left out
+test: $(DEV) $(GENERATOR) ## Run every test; under CI none may be skipped
 	$(PYTEST) $(ARGS)
 	$(if $(ARGS),,$(PYTEST) --database postgresql $(STORES))
 
-test-postgresql: $(DEV) $(GENERATOR) ## Run what keeps data on PostgreSQL instead of the embedded database
+test-postgresql: $(DEV) $(GENERATOR) ## Run the tests that store data on PostgreSQL instead of the embedded database
 	$(PYTEST) --database postgresql $(or $(ARGS),tests/services tests/contract)
 
-lint: lint-python lint-protos lint-breaking lint-generated ## Run every check that executes nothing of ours
+lint: lint-python lint-protos lint-breaking lint-generated ## Run the static checks
 
 lint-python: $(DEV)
 	$(BIN)/python -m pip check
@@ -62,7 +62,7 @@ lint-breaking: $(DEV)
 lint-generated: $(DEV)
 	$(BIN)/python scripts/generate.py --check
 
-format: $(DEV) ## Rewrite Python and protos in the one layout
+format: $(DEV) ## Format Python and protos
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 	$(BIN)/buf format --write --exclude-path protos/google
@@ -73,7 +73,7 @@ generate: $(DEV) ## Write generated/ from protos/
 bench: $(DEV) ## Compare the service with a bare server on this machine
 	$(BIN)/python -m benchmarks $(ARGS)
 
-fuzz: $(FUZZ) ## Look for bugs with made-up inputs, SECONDS=600 a target; ARGS names targets
+fuzz: $(FUZZ) ## Look for bugs with generated inputs, SECONDS=600 a target; ARGS names targets
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
 
 faults: $(DEV) ## Run the fault campaign at length: ARGS="--seed 7 --operations 10000 --faults 100"
@@ -86,7 +86,7 @@ lock: $(DEV) ## Pin dependencies again after a change of pyproject.toml; ARGS=--
 	$(COMPILE) $(ARGS) --group fuzz -o requirements/fuzz.txt
 	$(COMPILE) $(ARGS) --group generator -o requirements/generator.txt
 
-clean: ## Remove .venv and what tools cached, not your data
+clean: ## Remove .venv and the tools' caches, not your data
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

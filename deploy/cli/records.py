@@ -19,7 +19,7 @@ def _object_of(descriptor: Descriptor) -> Callable[[Message], dict[str, Any]]:
 
 
 def with_timestamps(record: dict[str, Any]) -> dict[str, Any]:
-    """Return an internal record in the API's form: `<name>_ms` as the timestamp `<name>`, empty text as null."""
+    """Returns an internal record in the API's form: `<name>_ms` as the timestamp `<name>`, empty text as null."""
     return {
         name.removesuffix("_ms"): None if value in (None, "") else to_text(value) if name.endswith("_ms") else value
         for name, value in record.items()
@@ -27,5 +27,5 @@ def with_timestamps(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def record_of(message: Message) -> dict[str, Any]:
-    """Return a message as the API's JSON object; JSON values of callers and agents are RawJson."""
+    """Returns a message as the API's JSON object; JSON values of callers and agents are RawJson."""
     return _object_of(message.DESCRIPTOR)(message)

@@ -73,12 +73,12 @@ def reset_password(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False)
 
 
 def user_record(user: users_pb2.User) -> dict[str, Any]:
-    """Return a user as the JSON object of the command."""
+    """Returns a user as the JSON object of the command."""
     return with_timestamps(record_of(user))
 
 
 def show_password(made: users_pb2.UserPassword, *, as_json: bool) -> None:
-    """Print a user and their new password."""
+    """Prints a user and their new password."""
     record = user_record(made.user)
     record = {"name": record.pop("name"), "password": made.password, **record}
     if as_json:

@@ -11,7 +11,7 @@ NEEDS_TLS: Final = "must be on this machine (127.0.0.1:9090, unix:/path) where n
 
 
 def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the name of each setting that contradicts the others, and what it must be."""
+    """Yields the name of each setting that contradicts the others, and what it must be."""
     for provider, model in settings.models.items():
         if model.api_key is not None and model.api_key not in settings.secrets:
             # The value is not quoted: it may be the key itself.

@@ -63,9 +63,9 @@ class Screen:
         self.page.get_by_role("button", name="Sign in").click()
 
     def change_password(self, password: str, new: str) -> None:
-        self.page.get_by_label("Password until now").fill(password)
+        self.page.get_by_label("Current password").fill(password)
         self.page.get_by_label("New password", exact=True).fill(new)
-        self.page.get_by_label("The new password again").fill(new)
+        self.page.get_by_label("Repeat the new password").fill(new)
         self.page.get_by_role("button", name="Change password").click()
 
 

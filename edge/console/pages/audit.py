@@ -1,4 +1,4 @@
-"""The page of the audit trail: who changed what, and when."""
+"""The page of the audit trail."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ _TOO_LONG: Final = "must be less than 90 days before the end of the last day, or
 
 
 class AuditRow(NamedTuple):
-    """One record; `details` are its particulars in words."""
+    """One audit record, with its details as text."""
 
     at_ms: int
     actor: str
@@ -29,14 +29,14 @@ class AuditRow(NamedTuple):
 
 
 async def show(visit: Visit) -> Answered:
-    """A page of the trail, newest first."""
+    """Shows a page of audit records, newest first."""
     asked = {name: visit.query.get(name, "").strip() for name in _FIELDS}
     try:
         request = _request(asked, visit.query.get("cursor", ""))
         answer = await visit.services.call("DeploymentService/ListAuditRecords", request)
     except Refusal as refusal:
         found = problems_of(refusal)
-        # What the service says of a window speaks of milliseconds and of other names.
+        # The service's message about the window names other fields, in milliseconds.
         problems = {"from": _TOO_LONG} if "since_ms" in found else found
         return _view(asked, [], problems=problems)
     following = {name: value for name, value in asked.items() if value} | {"cursor": answer.next_cursor}
@@ -58,7 +58,7 @@ def _request(asked: Mapping[str, str], cursor: str) -> ListAuditRecordsRequest:
     return ListAuditRecordsRequest(
         target=asked["target"] or None,
         since_ms=days.get("from"),
-        # The last day belongs to the window.
+        # The window includes the last day.
         until_ms=days["to"] + DAY_MS if "to" in days else None,
         limit=int(asked["size"]) if asked["size"] in SIZES else None,
         cursor=cursor or None,
@@ -66,7 +66,7 @@ def _request(asked: Mapping[str, str], cursor: str) -> ListAuditRecordsRequest:
 
 
 def _view(asked: Mapping[str, str], rows: list[AuditRow], *, older: str = "", problems: Problems | None = None) -> View:
-    shown = {
+    context = {
         "asked": asked,
         "sizes": [(size, f"{size} a page") for size in SIZES],
         "rows": rows,
@@ -74,15 +74,15 @@ def _view(asked: Mapping[str, str], rows: list[AuditRow], *, older: str = "", pr
         "problems": problems or {},
         "elsewhere": {name: why for name, why in (problems or {}).items() if name not in _FIELDS},
     }
-    return View("audit/list.html", shown, status=400 if problems else 200)
+    return View("audit/list.html", context, status=400 if problems else 200)
 
 
 def _row(record: AuditRecord) -> AuditRow:
-    return AuditRow(record.at_ms, record.actor, record.action, record.target, _particulars(record.details))
+    return AuditRow(record.at_ms, record.actor, record.action, record.target, _details(record.details))
 
 
-def _particulars(details: str) -> Mapping[str, str]:
-    """Return the particulars of a record, each as text; JSON that is no object stands for itself."""
+def _details(details: str) -> Mapping[str, str]:
+    """Returns the details of a record by name, each as text; JSON that is no object is returned under an empty name."""
     read: Any = orjson.loads(details) if details else {}
     if not isinstance(read, dict):
         return {"": details}

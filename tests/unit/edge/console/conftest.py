@@ -7,7 +7,7 @@ import pytest
 
 from edge.console.app import Console
 from edge.console.settings import ConsoleSettings
-from edge.console.visit import ADMINISTRATORS, ANYBODY, Answered, EventStream, Page, Redirect, View, Visit
+from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from tests.support.browsing import Browser
 from tests.unit.edge.console.people import PeopleChannel
@@ -45,13 +45,13 @@ class Desk:
         self.thread.loop.call_soon_threadsafe(self.ticks.put_nowait, None)
 
     def _pages(self) -> Iterator[Page]:
-        yield Page("GET", "/runs", ANYBODY, self._seen)
+        yield Page("GET", "/runs", ALL_ROLES, self._seen)
         yield Page("GET", "/keys", ADMINISTRATORS, self._seen)
         yield Page("GET", "/keys/{key_id}", ADMINISTRATORS, self._seen)
         yield Page("POST", "/keys/{key_id}/rename", ADMINISTRATORS, self._renamed)
-        yield Page("GET", "/refused", ANYBODY, self._refused)
-        yield Page("GET", "/broken", ANYBODY, self._broken)
-        yield Page("GET", "/live", ANYBODY, self._live)
+        yield Page("GET", "/refused", ALL_ROLES, self._refused)
+        yield Page("GET", "/broken", ALL_ROLES, self._broken)
+        yield Page("GET", "/live", ALL_ROLES, self._live)
 
     async def _seen(self, visit: Visit) -> Answered:
         self.visits.append(visit)

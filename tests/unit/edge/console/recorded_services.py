@@ -20,7 +20,7 @@ ADMINISTRATOR = User(name="ada", role=ROLE_ADMINISTRATOR)
 
 
 class RecordedServices:
-    """Answers by the name of the RPC, a refusal by raising it; what was asked can be read afterwards."""
+    """Responses by the name of the RPC, a refusal by raising it; what was asked can be read afterwards."""
 
     def __init__(self, answers: Mapping[str, Message | Refusal]) -> None:
         self.answers = {

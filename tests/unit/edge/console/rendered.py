@@ -60,4 +60,4 @@ def page_of(view: View) -> str:
         "notice": "",
         "navigation": [],
     }
-    return RENDERING.page(view.template, {**view.shown, **told})
+    return RENDERING.page(view.template, {**view.context, **told})

@@ -22,7 +22,7 @@ Answer = Message | Refusal | Callable[[Any], Message]
 
 
 class MemoryServices:
-    """Answers RPCs by name, and remembers what was asked."""
+    """Responses RPCs by name, and remembers what was asked."""
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:
         self.answers = dict(answers)
@@ -65,7 +65,7 @@ def answered(
 def html(answer: Answered, user: User = ADMINISTRATOR) -> str:
     assert isinstance(answer, View), answer
     told = {"user": user, "csrf": "token", "path": "/", "navigation": [], "notice": ""}
-    return _RENDERING.page(answer.template, {**answer.shown, **told})
+    return _RENDERING.page(answer.template, {**answer.context, **told})
 
 
 def roles_of(method: str, path: str) -> frozenset[Role.ValueType]:
