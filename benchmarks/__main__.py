@@ -126,7 +126,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seconds", type=float, help="length of one round of load (3)")
     arguments.add_argument("--quick", action="store_true", help="a short trial, whose figures mean nothing")
-    arguments.add_argument("--runs", type=int, help="instead, compare a key with so many runs with one that has few")
+    arguments.add_argument("--runs", type=int, help="instead, compare a key with that many runs with one that has few")
     arguments.add_argument("--database", help="with --runs: PostgreSQL's URL of an empty database in place of SQLite")
     given = arguments.parse_args()
     if given.runs is not None:

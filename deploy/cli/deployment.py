@@ -38,7 +38,7 @@ def set_fields(
 
 @command.command("upkeep")
 def upkeep(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """Erase and delete now what is past its time, as happens every hour."""
+    """Erase and delete expired data now, as happens every hour."""
     with connected(grpc) as backend:
         record = record_of(backend.call(backend.runs.RunUpkeep, runs_pb2.RunUpkeepRequest()))
     if as_json:

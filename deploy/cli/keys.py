@@ -64,7 +64,7 @@ def create(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Make a key; show its secret and external id this once."""
+    """Create a key; show its secret and external id once."""
     request = keys_pb2.CreateKeyRequest(
         name=name,
         description=description or "",
@@ -116,7 +116,7 @@ def edit(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Change what is given; all else stays, credentials too."""
+    """Change the given properties; all others and the credentials stay."""
     request = keys_pb2.EditKeyRequest(
         key_id=key_id,
         name=name,

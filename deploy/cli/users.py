@@ -33,7 +33,7 @@ def add(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Add a person, or take back a disabled one; show the password this once."""
+    """Add a user, or enable a disabled one; show the password once."""
     if role not in ROLES:
         raise typer.BadParameter(f"{role!r} is no role; allowed are {', '.join(ROLES)}", param_hint="--role")
     request = users_pb2.AddUserRequest(name=name, role=ROLES[role])
@@ -43,19 +43,19 @@ def add(
 
 @command.command("list")
 def list_users(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """List everybody who was ever added, by name."""
+    """List all users by name, disabled ones included."""
     with connected(grpc) as backend:
         answer = backend.call(backend.users.ListUsers, users_pb2.ListUsersRequest())
     items = [user_record(user) for user in answer.items]
     if as_json:
         print_json({"items": items})
     else:
-        print_table(items, USER_COLUMNS, none="Nobody yet: add somebody with `workflow-api users add`.")
+        print_table(items, USER_COLUMNS, none="No user yet: add one with `workflow-api users add`.")
 
 
 @command.command("disable")
 def disable(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """End a person's sessions; nobody signs in by that name any more."""
+    """Disable a user and end their sessions."""
     with connected(grpc) as backend:
         user = backend.call(backend.users.DisableUser, users_pb2.DisableUserRequest(name=name))
     if as_json:
@@ -66,7 +66,7 @@ def disable(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> Non
 
 @command.command("reset-password")
 def reset_password(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """Make a new password, show it this once, and end the person's sessions."""
+    """Create a new password, show it once, and end the user's sessions."""
     with connected(grpc) as backend:
         request = users_pb2.ResetPasswordRequest(name=name)
         show_password(backend.call(backend.users.ResetPassword, request), as_json=as_json)
