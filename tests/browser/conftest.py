@@ -26,7 +26,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser; no longer than for a module, since until it closes an event loop runs in this thread."""
+    """A browser for one module: until it closes, an event loop runs in this thread."""
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("needs Debian's chromium")
@@ -39,7 +39,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Screen:
-    """A page in a window of its own, and what the browser complained of meanwhile."""
+    """A page in a window of its own, and the errors that the browser reported."""
 
     def __init__(self, page: Page, address: str) -> None:
         self.page = page
@@ -82,7 +82,7 @@ NewPerson = Callable[[str, Role.ValueType], Screen]
 
 @pytest.fixture
 def signed_in(screen: Screen, console: Service) -> NewPerson:
-    """Has a new person sign in, with a password of their own."""
+    """Signs in a new user, who chooses a password."""
 
     def sign_in(name: str, role: Role.ValueType) -> Screen:
         password = console.admin.add_user(name, role)

@@ -1,4 +1,4 @@
-"""The console in a real browser: the way in, the way out, and nothing that the policy of the pages forbids."""
+"""Sign-in and sign-out in a real browser, and the Content-Security-Policy of the pages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What administrators do with the deployment and its people in a real browser."""
+"""Administration of the deployment and its users in a real browser."""
 
 from urllib.parse import urlsplit
 

@@ -25,7 +25,7 @@ def workflows(console: Service) -> dict[str, str]:
 
 
 def mark(screen: Screen) -> None:
-    """Leaves a mark that a page which is loaded anew has not."""
+    """Sets a mark that is lost when the page is loaded again."""
     screen.page.evaluate("window.stayed = true")
 
 

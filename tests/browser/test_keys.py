@@ -1,4 +1,4 @@
-"""What administrators do with keys in a real browser, and what callers see of it."""
+"""Administration of keys in a real browser, and its effect on callers."""
 
 import re
 

@@ -17,7 +17,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 class Desk:
-    """A started console with pages of the tests' own, and the people behind it."""
+    """A started console with test pages, and its users."""
 
     def __init__(self, thread: LoopThread, settings: ConsoleSettings) -> None:
         self.channel = PeopleChannel()
@@ -32,7 +32,7 @@ class Desk:
         self.thread.run(self.console.stop())
 
     def browser(self, name: str | None = None) -> Browser:
-        """A browser, of somebody who has signed in if they are named."""
+        """Returns a browser; with a name, of a user who has signed in."""
         browser = Browser(("127.0.0.1", self.console.port))
         if name is not None:
             browser.cookies["session"] = self.channel.begin(name)
@@ -85,7 +85,7 @@ def _view(message: str) -> View:
 
 @pytest.fixture(name="start", scope="module")
 def _start() -> Iterator[Callable[..., Desk]]:
-    """Starts consoles that live until the module's tests are done."""
+    """Starts consoles that run until the end of the module's tests."""
     with ExitStack() as stack:
         thread = stack.enter_context(LoopThread())
 

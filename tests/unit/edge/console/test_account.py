@@ -1,4 +1,4 @@
-"""Sign-in, sign-out and the password, as a browser sees them."""
+"""Sign-in, sign-out and the change of the password, over HTTP."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -94,7 +94,7 @@ def test_a_sign_in_redirects_to_the_requested_page(desk: Desk) -> None:
 
 
 def test_a_link_from_another_site_works_for_signed_in_users(desk: Desk) -> None:
-    """The browser keeps a strict cookie back on the way from elsewhere, and sends it with the reload."""
+    """A browser withholds a strict cookie on navigation from another site, and sends it with the reload."""
     answer = desk.browser().get("/runs", Sec_Fetch_Site="cross-site")
 
     assert answer.status == 200

@@ -1,4 +1,4 @@
-"""Live updates: what a browser gets, how many there may be, and when they end."""
+"""Live updates: format, limits and end."""
 
 import socket
 from collections.abc import Callable
@@ -14,7 +14,7 @@ def follow(desk: Desk, token: str) -> socket.socket:
 
 
 def heard(caller: socket.socket, words: bytes) -> bytes:
-    """What arrives until the words have; raises where it ends before."""
+    """Reads until the given text has arrived; raises where the stream ends before."""
     got = b""
     while words not in got:
         chunk = caller.recv(65536)

@@ -1,4 +1,4 @@
-"""Who may send a form, and what of it reaches a page."""
+"""Checks of submitted forms."""
 
 import socket
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What every page of the console has, and who sees it."""
+"""Behaviour common to all pages of the console."""
 
 from tests.support.browsing import Browser
 from tests.unit.edge.console.conftest import Desk

@@ -53,13 +53,13 @@ def summary(**other: Any) -> RunSummary:
 
 
 def events(last_seq: int, *segments: str) -> ListRunEventsResponse:
-    """What a service that holds `last_seq` events of the latest segment says of it, without the events."""
+    """Returns the answer for a run with `last_seq` events in its latest segment, without the events."""
     begun = [Segment(segment_id=each, ordinal=n, last_seq=last_seq) for n, each in enumerate(segments or ("seg_1",), 1)]
     return ListRunEventsResponse(run_id="run_1", segment_id=begun[-1].segment_id, segments=begun)
 
 
 def services(run: Run | None = None, **answers: Any) -> MemoryServices:
-    """Services that know one run, and what else `answers` say by the RPC's own name."""
+    """Returns services that know one run; `answers` adds answers by the name of the RPC."""
     known: dict[str, Answer] = {
         "RunsService/GetRun": run or Run(summary=summary()),
         "RunsService/ListRunSteps": ListRunStepsResponse(items=[Step(step="count", name="Count")]),

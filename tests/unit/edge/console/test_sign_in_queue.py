@@ -11,7 +11,7 @@ CROWD, PERSON = "203.0.113.7", "198.51.100.1"
 
 
 class Backend:
-    """Verifies when it is told to, and remembers in which order it was asked."""
+    """Verifies on demand, and records the order of calls."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -27,7 +27,7 @@ class Backend:
         return call
 
     async def answer(self, refusal: Refusal | None = None) -> None:
-        """Responses the call that waits for longest."""
+        """Answers the call that has waited longest."""
         gate = self._gates.pop(0)
         gate.set_result("done") if refusal is None else gate.set_exception(refusal)
         await settled()
