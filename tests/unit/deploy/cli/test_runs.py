@@ -150,7 +150,7 @@ HOSTILE_JSON = (
 
 
 def is_harmless(text: str) -> bool:
-    """Whether a terminal only shows it."""
+    """Returns whether a terminal prints the text without interpreting it."""
     return all(char.isprintable() or char == "\n" for char in text)
 
 
