@@ -1,21 +1,16 @@
 """`workflow-api keys`: API keys of the deployment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
+from contract.spellings import SCOPES
 from deploy.cli.options import ANY, DEFAULT_GRPC, Grpc, Json, KeyId, comma_separated, hours_window, overlap_in_hours
 from deploy.cli.printing import Column, Record, print_details, print_json, print_table
 from deploy.cli.records import record_of, with_nulls
 from deploy.client.backend import connected
 from workflow_api.v1 import keys_pb2, options_pb2, usage_pb2
-
-SCOPES: Final[Mapping[str, options_pb2.Scope.ValueType]] = {
-    spelling: options_pb2.Scope.Value(value.name)
-    for value in options_pb2.Scope.DESCRIPTOR.values
-    if (spelling := value.GetOptions().Extensions[options_pb2.enum_spelling])
-}
 
 SCOPES_HELP: Final = f"Comma-separated: {', '.join(SCOPES)}. runs:create brings workflows:read with it."
 

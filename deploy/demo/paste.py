@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.cli.keys import SCOPES
+from contract.spellings import SCOPES
 from deploy.demo.setup import KEY_NAME, Demonstration
 
 BEGIN: Final = "# --- paste from here ---"

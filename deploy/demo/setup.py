@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.cli.keys import SCOPES
+from contract.spellings import SCOPES
 from deploy.client.backend import Backend, connected
 from deploy.client.manifests import read_manifests
 from deploy.config.settings import ClientTls
