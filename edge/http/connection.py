@@ -124,6 +124,8 @@ class Connection(BoundedConnection, asyncio.Protocol):
             return
         parser.feed(data)
         if parser.messages:
+            if self._request is None:
+                self.end_wait()
             _wake(self._message_arrived)
         elif parser.in_head:
             if self.awaited is Awaited.REQUEST:
