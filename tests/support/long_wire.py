@@ -1,4 +1,4 @@
-"""A wire to a database that is as long as one wants: passes bytes on, counts round trips and takes its time.
+"""TCP proxy in front of a PostgreSQL server that counts round trips, delays them and can break one.
 
 `python -m tests.support.long_wire HOST PORT` prints the port at which it listens. Each line of standard input sets the
 milliseconds that a round trip then takes at least, and is answered with the round trips since the line before.
@@ -13,10 +13,10 @@ from itertools import count
 
 
 class LongWire:
-    """Threads between two sockets: what goes there after something came back begins a round trip."""
+    """TCP proxy; a request that follows an answer begins a round trip."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Take what libpq calls host and port: a host that is a folder holds the server's socket."""
+        """Takes libpq's host and port; a host that is a folder holds the server's Unix socket."""
         self._host, self._port = host, port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._trips = count()
@@ -26,7 +26,7 @@ class LongWire:
         self.port: int = self._listener.getsockname()[1]
 
     def serve(self) -> None:
-        """Takes connections for ever."""
+        """Accepts connections until the process ends."""
         while True:
             near, _ = self._listener.accept()
             far = self._connected()
@@ -37,13 +37,13 @@ class LongWire:
             threading.Thread(target=self._back, args=(far, near, answered), daemon=True).start()
 
     def taken(self) -> int:
-        """Round trips since this was asked last."""
+        """Returns the number of round trips since the last call."""
         now = next(self._trips)
         since, self._counted = now - self._counted, now + 1
         return since
 
     def break_next_answer(self) -> None:
-        """Loses the next thing that comes back, and the connection with it."""
+        """Drops the next answer and closes its connection."""
         self._breaks.set()
 
     def _connected(self) -> socket.socket:
