@@ -1,4 +1,4 @@
-"""TCP proxy to a database that delays traffic and counts round trips.
+"""TCP proxy in front of a PostgreSQL server that counts round trips, delays them and can break one.
 
 `python -m tests.support.long_wire HOST PORT` prints the port at which it listens. Each line of standard input sets the
 delay of a round trip in milliseconds, and is answered with the number of round trips since the previous line.
@@ -37,13 +37,13 @@ class LongWire:
             threading.Thread(target=self._back, args=(far, near, answered), daemon=True).start()
 
     def taken(self) -> int:
-        """Returns the number of round trips since the previous call."""
+        """Returns the number of round trips since the last call."""
         now = next(self._trips)
         since, self._counted = now - self._counted, now + 1
         return since
 
     def break_next_answer(self) -> None:
-        """Drops the next answer, and its connection."""
+        """Drops the next answer and closes its connection."""
         self._breaks.set()
 
     def _connected(self) -> socket.socket:
