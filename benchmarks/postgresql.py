@@ -18,12 +18,12 @@ from pathlib import Path
 
 import psycopg
 
+from backend.caller import Caller
 from backend.clock import system_clock
 from backend.cursors import Cursors
 from backend.deployment import sql as deployment_sql
 from backend.key_changes import KeyChanges
 from backend.keys.service import KeyAdministration
-from backend.rpc.interceptors import Caller
 from backend.runs.start.service import Starts
 from backend.schemas.rules import schema_problem
 from backend.services import Services
