@@ -1,4 +1,4 @@
-"""What every service is given: the database, the clock, secrets, and the deployment that they belong to."""
+"""Dependencies that all domain services share: the database, the clock, secrets, and the deployment."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ from backend.storage.database import Database
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Shared means of the domain services, made once by `backend.bootstrap`.
+    """Shared dependencies of the domain services, made once by `backend.bootstrap`.
 
     `release` is the deployment's; `model_providers` are those whose models a PII policy may name.
     """

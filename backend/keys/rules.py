@@ -1,4 +1,4 @@
-"""The bounds of a key's properties that a proto cannot state (SPEC.md, Key properties)."""
+"""Bounds of a key's properties that a proto cannot state (SPEC.md, Key properties)."""
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ _SCOPE_NUMBERS: Final = {spelling: number for number, spelling in _SCOPES.items(
 
 
 def granted_scopes(scopes: Iterable[int]) -> list[str]:
-    """Spellings of the scopes that a key gets who is given these, each once, in the order of SPEC.md's list.
+    """Returns the spellings of the scopes granted by these, each once, in the order of SPEC.md's list.
 
     `runs:create` includes `workflows:read` (SPEC.md, Key properties).
     """
@@ -33,12 +33,12 @@ def granted_scopes(scopes: Iterable[int]) -> list[str]:
 
 
 def scope_numbers(spellings: Iterable[str]) -> list[options_pb2.Scope.ValueType]:
-    """Scopes as the protos number them."""
+    """Returns the numbers of scopes in the protos."""
     return [options_pb2.Scope.ValueType(_SCOPE_NUMBERS[spelling]) for spelling in spellings]
 
 
 def scope_problems(scopes: Sequence[int]) -> Iterator[Problem]:
-    """What is wrong with a key's scopes."""
+    """Yields what is wrong with a key's scopes."""
     allowed = ", ".join(_SCOPES.values())
     if not scopes:
         yield "scopes", f"must name at least one of: {allowed}"
@@ -47,7 +47,7 @@ def scope_problems(scopes: Sequence[int]) -> Iterator[Problem]:
 
 
 def access_problems(access: keys_pb2.WorkflowAccess) -> Iterator[Problem]:
-    """What is wrong with a key's choice of workflows."""
+    """Yields what is wrong with a key's choice of workflows."""
     if access.mode == keys_pb2.WorkflowAccess.MODE_UNSPECIFIED:
         yield "workflow_access.mode", "must be all_active or explicit"
     if access.mode == keys_pb2.WorkflowAccess.MODE_EXPLICIT and not access.workflow_ids:
@@ -59,7 +59,7 @@ def access_problems(access: keys_pb2.WorkflowAccess) -> Iterator[Problem]:
 
 
 def allow_list_problems(ranges: Iterable[str]) -> Iterator[Problem]:
-    """What is wrong with a source allow-list: each entry is a CIDR range without host bits."""
+    """Yields what is wrong with a source allow-list: each entry is a CIDR range without host bits."""
     for entry in ranges:
         try:
             ipaddress.ip_network(entry, strict=True)
@@ -68,25 +68,25 @@ def allow_list_problems(ranges: Iterable[str]) -> Iterator[Problem]:
 
 
 def hours_problems(hours: keys_pb2.AllowedHours) -> Iterator[Problem]:
-    """What is wrong with allowed hours."""
+    """Yields what is wrong with allowed hours."""
     if hours.start_hour == hours.end_hour:
         yield "allowed_hours", "start and end must differ"
 
 
 def expiry_problems(days: int) -> Iterator[Problem]:
-    """What is wrong with an expiry in days."""
+    """Yields what is wrong with an expiry in days."""
     if days not in EXPIRY_DAYS:
         yield "expires_days", "must be 30, 90, 180 or 365"
 
 
 def release_problems(release: str) -> Iterator[Problem]:
-    """What keeps a deployment of this release from having keys (SPEC.md, Credentials)."""
+    """Yields what keeps a deployment of this release from having keys (SPEC.md, Credentials)."""
     if _numbers(release) < _numbers(FIRST_RELEASE_WITH_API):
         yield "deployment_id", f"must be of release {FIRST_RELEASE_WITH_API} or later; this one is of {release}"
 
 
 def overlap_problems(hours: int) -> Iterator[Problem]:
-    """What is wrong with a rotation overlap in hours."""
+    """Yields what is wrong with a rotation overlap in hours."""
     if hours not in OVERLAP_HOURS:
         yield "overlap_hours", "must be 1, 24, 72 or 168"
 
@@ -99,7 +99,7 @@ def refuse(problems: Iterable[Problem]) -> None:
 
 
 def state_of(*, revoked_at: int | None, expires_at: int, previous_secret_expires_at: int | None, now: int) -> str:
-    """Where a key stands in its life, as the administrator sees it (SPEC.md, API key lifecycle)."""
+    """Returns the state of a key as the administrator sees it (SPEC.md, API key lifecycle)."""
     if revoked_at is not None:
         return "revoked"
     if now >= expires_at:

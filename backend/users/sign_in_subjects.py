@@ -1,27 +1,27 @@
-"""What failed sign-ins are counted by: a name from an address, an address, and a name for the audit trail."""
+"""Keys under which failed sign-ins are counted: a name from an address, an address, and a name for the audit trail."""
 
 import hashlib
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
 
-NOBODY: Final = ""
-"""In place of a digest: all names that nobody bears, counted together for the audit trail."""
+UNKNOWN_NAMES: Final = ""
+"""Key of all names that no user has, counted together for the audit trail."""
 
 _NETWORK_BITS: Final = 64
 
 
 def name_and_address(name: str, address: str) -> str:
-    """Digest of a name tried from an address."""
+    """Returns the key of a name tried from an address."""
     return _digest("name and address", _network(address), name)
 
 
 def address_alone(address: str) -> str:
-    """Digest of an address, whatever the names tried from it."""
+    """Returns the key of an address, for all names tried from it."""
     return _digest("address", _network(address))
 
 
 def name_alone(name: str) -> str:
-    """Digest of a name, wherever it was tried from."""
+    """Returns the key of a name, for all addresses that it was tried from."""
     return _digest("name", name)
 
 
@@ -31,7 +31,7 @@ def _digest(*parts: str) -> str:
 
 
 def _network(address: str) -> str:
-    """The address, of IPv6 its /64: one subscriber has all the addresses of that."""
+    """Returns the address, or the /64 of an IPv6 address: one subscriber has all addresses of it."""
     try:
         parsed = ip_address(address)
     except ValueError:

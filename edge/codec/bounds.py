@@ -1,4 +1,4 @@
-"""The bounds of FieldRules as checks, and as words for a person."""
+"""Bounds of FieldRules as checks, and as text for a person."""
 
 import re
 from typing import Final
@@ -49,7 +49,7 @@ class NumberBounds:
         return (self._least is None or number >= self._least) and (self._most is None or number <= self._most)
 
     def carried(self, number: int) -> int:
-        """Return the number that the wire carries for it: the nearest its type has."""
+        """Return the nearest number that the field's type can hold."""
         least, most = self._range
         return min(max(number, least), most)
 

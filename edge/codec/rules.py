@@ -1,4 +1,4 @@
-"""What the options of the protos say about a field, a method and an enum value."""
+"""Accessors of the options that protos state of fields, methods and enum values."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -67,7 +67,7 @@ def is_map(descriptor: FieldDescriptor) -> bool:
 
 
 def is_links(message: Descriptor) -> bool:
-    """Tell whether a message is nothing but links, which the edge makes whatever the backend sent."""
+    """Tell whether a message holds links only, which the edge makes itself."""
     return bool(message.fields) and all(rules_of(descriptor).link for descriptor in message.fields)
 
 
