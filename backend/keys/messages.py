@@ -15,7 +15,7 @@ MODE_NAMES = {number: name for name, number in _MODES.items()}
 
 
 def api_key(row: Any) -> keys_pb2.ApiKey:
-    """The key as its caller sees it (SPEC.md, API key)."""
+    """Returns the key as its caller sees it (SPEC.md, API key)."""
     return keys_pb2.ApiKey(
         key_id=row.key_id,
         name=row.name,
@@ -34,7 +34,7 @@ def api_key(row: Any) -> keys_pb2.ApiKey:
 
 
 def key_record(row: Any, now: int) -> keys_pb2.KeyRecord:
-    """The key as the administrator sees it."""
+    """Returns the key as the administrator sees it."""
     state = state_of(
         revoked_at=row.revoked_at,
         expires_at=row.expires_at,
@@ -54,7 +54,7 @@ def key_record(row: Any, now: int) -> keys_pb2.KeyRecord:
 
 
 def mirrored_key(row: Any) -> edge_pb2.MirroredKey:
-    """The key as an edge mirrors it: hashes and rules."""
+    """Returns the key as an edge mirrors it: hashes and rules."""
     previous = row.previous_secret_sha256 is not None
     return edge_pb2.MirroredKey(
         key_id=row.key_id,

@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.clock import to_duration, to_timestamp
 from backend.run_status import RunStatus
+from backend.workflows.messages import stored_policy_message
 from workflow_api.v1 import runs_pb2
 
 _STATUS: Final = {name.removeprefix("RUN_STATUS_").lower(): number for name, number in runs_pb2.RunStatus.items()}
@@ -75,7 +76,7 @@ def detail(row: Any) -> runs_pb2.Run:
         result_schema_version=row.result_schema_version,
         data_purged_at=_time(row.data_purged_at),
         pii_redaction=row.pii_redaction,
-        pii_policy=row.pii_policy,
+        pii_policy=stored_policy_message(row.pii_policy),
     )
     swept = row.redaction_state != "pending"
     if row.status == RunStatus.FAILED:

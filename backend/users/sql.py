@@ -59,7 +59,7 @@ def get(tx: Tx, name: str) -> Any:
     return tx.one(_GET, name=name)
 
 
-def everybody(tx: Tx) -> list[Any]:
+def all_users(tx: Tx) -> list[Any]:
     """Everybody who was ever added, by name."""
     return tx.all(_LIST)
 

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+import orjson
+
 from contract.fields import rules_of
 from edge.codec.enum_lists import parse_enum_list
+from edge.codec.response import object_of
 from edge.codec.timestamps import to_milliseconds
 from edge.console import dag, formatting
 from edge.console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
@@ -16,6 +19,7 @@ from edge.console.run_events import RunProgress, events_page, watch
 from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
+from workflow_api.v1.pii_policy_pb2 import PiiPolicy
 from workflow_api.v1.runs_pb2 import (
     STEP_STATUS_PENDING,
     CancelRunRequest,
@@ -30,6 +34,7 @@ from workflow_api.v1.runs_pb2 import (
 MAX_REASON_CHARS: Final = rules_of(CancelRunRequest.DESCRIPTOR.fields_by_name["reason"]).max_length
 
 _PAGE: Final = 50
+_POLICY_OBJECT: Final = object_of(PiiPolicy.DESCRIPTOR, raw=orjson.Fragment, links=orjson.Fragment)
 _FILTERS: Final = ("status", "workflow_id", "client_reference")
 _SEQ: Final = re.compile(r"[0-9]{1,18}")
 _GONE: Final = frozenset({"run_not_found", "not_found", "segment_not_found"})
@@ -209,10 +214,14 @@ def _json_texts(run: Run) -> Sequence[tuple[str, str]]:
     texts = (
         ("Parameters", run.parameters),
         ("Copied inputs", run.inputs_manifest),
-        ("PII policy", run.pii_policy),
+        ("PII policy", _policy_text(run.pii_policy) if run.HasField("pii_policy") else ""),
         ("Redaction", run.pii_redaction),
     )
     return [(name, formatting.json_lines(text)) for name, text in texts if text]
+
+
+def _policy_text(policy: PiiPolicy) -> str:
+    return orjson.dumps(_POLICY_OBJECT(policy)).decode()
 
 
 PAGES: Final[tuple[Page, ...]] = (

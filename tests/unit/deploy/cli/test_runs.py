@@ -11,7 +11,7 @@ from workflow_api.v1 import errors_pb2, runs_pb2
 
 def run_in(status: runs_pb2.RunStatus.ValueType) -> runs_pb2.Run:
     summary = runs_pb2.RunSummary(run_id="run_1", workflow_id="wf_1", workflow_name="Digest", status=status)
-    return runs_pb2.Run(summary=summary, pii_policy="{}")
+    return runs_pb2.Run(summary=summary)
 
 
 def page(
