@@ -34,9 +34,9 @@ from backend.schemas.judge import SchemaJudge
 from backend.services import Services
 from backend.settings import BackendSettings
 from backend.storage.database import Database
+from backend.storage.dialects.postgresql.shared_clock import SharedClock
 from backend.storage.factory import DataFolder, open_postgresql
 from backend.storage.objects import open_objects
-from backend.storage.shared_clock import SharedClock
 from backend.users.servicer import UsersServicer
 from backend.workflows.servicer import WorkflowsServicer
 from telemetry import Family

@@ -2,18 +2,17 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
-from sqlalchemy import bindparam, insert, or_, select
+from sqlalchemy import bindparam, insert, or_
 
 from backend.ids import new_id
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
-from backend.storage.tables.audit import audit_records
+from backend.storage.statements import Command, Query, select_row
+from backend.storage.tables.audit import AuditRow, audit_records
 
-_INSERT = prepare(insert(audit_records), [column.name for column in audit_records.columns])
+_INSERT = Command(insert(audit_records), [column.name for column in audit_records.columns])
 _TRAIL = (
-    select(audit_records)
+    select_row(AuditRow, audit_records)
     .where(
         audit_records.c.at >= bindparam("since"),
         # The first of the two conditions is the one that the index serves.
@@ -23,8 +22,8 @@ _TRAIL = (
     .order_by(audit_records.c.at.desc(), audit_records.c.audit_id.desc())
     .limit(bindparam("limit"))
 )
-_OF_ALL = prepare(_TRAIL)
-_OF_TARGET = prepare(_TRAIL.where(audit_records.c.target == bindparam("target")))
+_OF_ALL = Query(AuditRow, _TRAIL)
+_OF_TARGET = Query(AuditRow, _TRAIL.where(audit_records.c.target == bindparam("target")))
 
 
 def record(
@@ -45,7 +44,7 @@ def record(
     )
 
 
-def trail(tx: Tx, *, since: int, before: int, before_id: str, target: str | None, limit: int) -> list[Any]:
-    """Audit records, newest first, that come after the record `before_id` written at `before`."""
+def trail(tx: Tx, *, since: int, before: int, before_id: str, target: str | None, limit: int) -> list[AuditRow]:
+    """Returns audit records, newest first, that come after the record `before_id` written at `before`."""
     asked = {"since": since, "before": before, "before_id": before_id, "limit": limit}
     return tx.all(_OF_ALL, **asked) if target is None else tx.all(_OF_TARGET, target=target, **asked)

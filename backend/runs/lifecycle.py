@@ -13,6 +13,7 @@ from backend.ids import new_id
 from backend.run_status import CANCELLED, COMPLETED, FAILED, TERMINAL
 from backend.runs import lifecycle_sql, promotion_sql
 from backend.storage.database import Tx
+from backend.storage.tables.segments import ApprovalRow
 
 EVENT_OF_STATUS: Final = {COMPLETED: "run.completed", FAILED: "run.failed", CANCELLED: "run.cancelled"}
 
@@ -100,7 +101,7 @@ def begin_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
     return True
 
 
-def decision_event(approval: Any, **said: str | None) -> NewEvent:
+def decision_event(approval: ApprovalRow, **said: str | None) -> NewEvent:
     """What tells a decided approval, with what was said of it."""
     return NewEvent(
         "approval.decided",
@@ -114,7 +115,7 @@ def decision_value(decision: str, comment: str | None) -> str:
     return json_text.write({"decision": decision, "comment": comment})
 
 
-def untold_decisions(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
+def untold_decisions(tx: Tx, run_id: str, segment_id: str) -> list[ApprovalRow]:
     """The decided approvals that a running segment goes on from and that none of its events tells."""
     return lifecycle_sql.untold_decisions(tx, run_id, segment_id)
 
@@ -128,6 +129,8 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
         SegmentEndedError: the segment does not run.
     """
     run = lifecycle_sql.run_of_segment(tx, segment_id)
+    if run is None:
+        raise SegmentEndedError(segment_id)
     if run.cancel_requested_at is not None:
         close_run(tx, run.run_id, CANCELLED, at)
         return
@@ -268,13 +271,13 @@ def _closing_segment(tx: Tx, run_id: str, at: int) -> str | None:
     segments = lifecycle_sql.open_segments(tx, run_id)
     for segment in segments:
         if segment.state == "running":
-            return str(segment.segment_id)
+            return segment.segment_id
     if not lifecycle_sql.has_begun(tx, run_id):
         return None
     segment_id = segments[0].segment_id if segments else queue_segment(tx, run_id, at)
     lifecycle_sql.start_closing_segment(tx, segment_id, at)
     _record_start(tx, segment_id, at)
-    return str(segment_id)
+    return segment_id
 
 
 def _record_start(tx: Tx, segment_id: str, at: int) -> None:

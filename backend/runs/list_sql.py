@@ -8,13 +8,12 @@ and the workflow beside a client reference, its distinct values are looked up fi
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
     Column,
     ColumnElement,
-    Select,
     Text,
     Tuple,
     and_,
@@ -28,28 +27,38 @@ from sqlalchemy import (
 from backend.run_status import FINISHED, IN_FLIGHT, TRANSITIONS
 from backend.runs.filters import RunFilters
 from backend.storage.database import Tx
-from backend.storage.statements import Statement, prepare
+from backend.storage.statements import Query, RowSelect, select_row
 from backend.storage.tables.runs import runs, status_in
 
-_SUMMARY: Final = (
-    runs.c.run_id,
-    runs.c.workflow_id,
-    runs.c.workflow_name,
-    runs.c.version,
-    runs.c.status,
-    runs.c.created_at,
-    runs.c.started_at,
-    runs.c.finished_at,
-    runs.c.client_reference,
-    runs.c.labels,
-    runs.c.steps_total,
-    runs.c.steps_completed,
-    runs.c.steps_failed,
-    runs.c.steps_skipped,
-    runs.c.approvals_pending,
-    runs.c.outputs_count,
-    runs.c.warnings,
-)
+
+class RunSummaryRow(NamedTuple):
+    """A run as the list shows it."""
+
+    run_id: str
+    workflow_id: str
+    workflow_name: str
+    version: int
+    status: str
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    client_reference: str | None
+    labels: str
+    steps_total: int
+    steps_completed: int
+    steps_failed: int
+    steps_skipped: int
+    approvals_pending: int
+    outputs_count: int
+    warnings: str
+
+
+class ValueRow(NamedTuple):
+    """A distinct value of a column."""
+
+    value: str
+
+
 _ORDER: Final = ("created_at", "run_id")
 
 
@@ -77,13 +86,15 @@ _BY_REFERENCE: Final = _RunIndex(
 )
 
 
-def page(tx: Tx, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int) -> list[Any]:
-    """Summaries of up to `limit` runs, newest first, after a position of created_at and run id."""
+def page(
+    tx: Tx, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int
+) -> list[RunSummaryRow]:
+    """Returns summaries of up to `limit` runs, newest first, after a position of created_at and run id."""
     equal = filters.equalities() | ({} if key_id is None else {"key_id": key_id})
     common: dict[str, int | str] = filters.bounds(after) | {"limit": limit}
     if not filters.statuses and equal.keys() <= {"key_id"}:
         return tx.all(_newest(frozenset(equal), (), limit == _USUAL_LIMIT), **common, **equal)
-    found: dict[str, Any] = {}
+    found: dict[str, RunSummaryRow] = {}
     for statuses, groups in _ranges(tx, filters.statuses or tuple(TRANSITIONS), equal):
         if groups:
             statement = _newest(frozenset(groups[0]), statuses, limit == _USUAL_LIMIT)
@@ -123,19 +134,21 @@ def _completed(tx: Tx, equal: dict[str, str], leading: Sequence[str], *, in_flig
 
 
 @cache
-def _newest(equal: frozenset[str], statuses: tuple[str, ...] = (), usual: bool = False) -> Statement:
+def _newest(equal: frozenset[str], statuses: tuple[str, ...] = (), usual: bool = False) -> Query[RunSummaryRow]:
     """The newest runs with these columns given: of any status, or as many of each of some."""
     limit: ColumnElement[int] = literal_column(str(_USUAL_LIMIT)) if usual else bindparam("limit")
     if not statuses:
         columns = (*sorted(equal), *_ORDER)
         found = tuple_(*_columns(columns))
         within = [found < _position("upper", sorted(equal)), found >= _position("lower", sorted(equal))]
-        return prepare(_newest_first(select(*_SUMMARY).where(*within), columns).limit(limit))
+        return Query(RunSummaryRow, _newest_first(select_row(RunSummaryRow, runs).where(*within), columns).limit(limit))
     ranges = [_range(equal, status).limit(limit) for status in statuses]
-    return prepare(ranges[0] if len(ranges) == 1 else union_all(*(select(each.subquery()) for each in ranges)))
+    return Query(
+        RunSummaryRow, ranges[0] if len(ranges) == 1 else union_all(*(select(each.subquery()) for each in ranges))
+    )
 
 
-def _range(equal: frozenset[str], status: str) -> Select[Any]:
+def _range(equal: frozenset[str], status: str) -> RowSelect:
     """The newest runs of one status, as a range of one index.
 
     The range is between two positions in that index and in all of its order, so that PostgreSQL cannot take another
@@ -145,7 +158,7 @@ def _range(equal: frozenset[str], status: str) -> Select[Any]:
     index = _index(equal, status)
     columns = (*index.leading, *_ORDER)
     found = tuple_(*_columns(columns))
-    query = select(*_SUMMARY).where(
+    query = select_row(RunSummaryRow, runs).where(
         found < _position("upper", index.leading, status),
         found >= _position("lower", index.leading, status),
         index.condition(),
@@ -162,31 +175,31 @@ def _index(equal: frozenset[str], status: str) -> _RunIndex:
     return _BY_WORKFLOW if "workflow_id" in equal else _BY_STATUS
 
 
-def _columns(names: Iterable[str]) -> list[Column[Any]]:
+def _columns(names: Iterable[str]) -> list[Column[object]]:
     return [runs.c[name] for name in names]
 
 
 def _position(which: str, leading: Sequence[str] = (), status: str = "") -> Tuple:
     """A position in an index as parameters, but for the status, which stands in the text."""
-    values: list[ColumnElement[Any]] = [
+    values: list[ColumnElement[object]] = [
         literal_column(f"'{status}'") if name == "status" else bindparam(name, type_=Text) for name in leading
     ]
     created_at = bindparam(f"{which}_created_at", type_=BigInteger)
     return tuple_(*values, created_at, bindparam(f"{which}_run_id", type_=Text))
 
 
-def _newest_first(query: Select[Any], columns: Sequence[str]) -> Select[Any]:
+def _newest_first(query: RowSelect, columns: Sequence[str]) -> RowSelect:
     return query.order_by(*(column.desc() for column in _columns(columns)))
 
 
 @cache
-def _distinct(column: str, known: tuple[str, ...], in_flight: bool) -> Statement:
+def _distinct(column: str, known: tuple[str, ...], in_flight: bool) -> Query[ValueRow]:
     """A skip scan: the distinct values of the column that follows the known ones in an index, one probe for each."""
     index = _IN_FLIGHT if in_flight else _BY_REFERENCE if known else None
     columns = (*known, column)
     known_values = [bindparam(name, type_=Text) for name in known]
 
-    def next_value(*above: ColumnElement[bool]) -> Select[Any]:
+    def next_value(*above: ColumnElement[bool]) -> RowSelect:
         query = select(runs.c[column].label("value")).where(*above)
         if known:
             query = query.where(tuple_(*_columns(known)) <= tuple_(*known_values))
@@ -203,4 +216,4 @@ def _distinct(column: str, known: tuple[str, ...], in_flight: bool) -> Statement
     above = (position > tuple_(*known_values, values.c.value), runs.c[column] > values.c.value)
     following = next_value(*above[0 if known else 1 :]).scalar_subquery()
     values = values.union_all(select(following).where(values.c.value.is_not(None)))
-    return prepare(select(values.c.value).where(values.c.value.is_not(None)))
+    return Query(ValueRow, select(values.c.value).where(values.c.value.is_not(None)))

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from backend.clock import seconds_to_next_utc_day
 from backend.errors import ApiError
 from backend.runs.start.parsed_start import ParsedStart
+from backend.runs.start.sql import FactsRow
 from backend.workflows.access import read_access
 from backend.workflows.parameters import effective_parameters
 from backend.workflows.pii_policy import Policy, apply_override
@@ -28,10 +29,10 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class StartContext:
-    """All that a start is judged by; `facts` is the row of `start_store.facts`."""
+    """All that a start is judged by; `facts` is the row of `sql.facts`."""
 
     parsed_start: ParsedStart
-    facts: Any
+    facts: FactsRow
     terms: WorkflowTerms | None
     inputs: Inputs | None
 
@@ -54,11 +55,13 @@ def first_refusal(start_context: StartContext) -> ApiError | None:
     return None
 
 
-def with_one_left(facts: Any) -> Any:
+def with_one_left(facts: FactsRow) -> FactsRow:
     """The facts of a key with its last slot and the last unit of its quota free.
 
     Who is admitted under these is admitted with more of either left.
     """
+    assert facts.max_concurrent_runs is not None
+    assert facts.daily_run_quota is not None
     return facts._replace(active_runs=facts.max_concurrent_runs - 1, runs_started=facts.daily_run_quota - 1)
 
 

@@ -2,9 +2,10 @@
 
 import threading
 from collections import OrderedDict
-from typing import Any, Final
+from typing import Final
 
 from backend.runs.start.admission import with_one_left
+from backend.runs.start.sql import FactsRow
 
 _MOST: Final = 10_000
 
@@ -15,21 +16,21 @@ class OptimisticStart:
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._met: OrderedDict[str, Any] = OrderedDict()
+        self._met: OrderedDict[str, FactsRow] = OrderedDict()
 
-    def met(self, key_id: str, facts: Any) -> None:
-        """Keeps the row of `start_store.facts` that a start of the key met."""
+    def met(self, key_id: str, facts: FactsRow) -> None:
+        """Keeps the row of `sql.facts` that a start of the key met."""
         with self._lock:
             self._met.pop(key_id, None)
             self._met[key_id] = facts
             if len(self._met) > self._most:
                 self._met.popitem(last=False)
 
-    def of(self, key_id: str) -> Any:
+    def of(self, key_id: str) -> FactsRow | None:
         """The facts under which the next start may just be admitted; None where that is not to be expected."""
         met = self._met.get(key_id)
         if met is None or met.key_id is None:
             return None
         facts = with_one_left(met)
-        full = met.active_runs > facts.active_runs or (met.runs_started or 0) > facts.runs_started
+        full = met.active_runs > facts.active_runs or (met.runs_started or 0) > (facts.runs_started or 0)
         return None if full else facts

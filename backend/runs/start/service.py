@@ -1,8 +1,7 @@
 """Starting a run: every check and everything it leaves in one transaction. (DECISIONS.md, 4)."""
 
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, Final
+from typing import Final
 
 from backend import metrics
 from backend.clock import DAY_MS, utc_day
@@ -18,6 +17,7 @@ from backend.runs.start.optimistic_start import OptimisticStart
 from backend.runs.start.parsed_start import ParsedStart, parse_start
 from backend.services import Services
 from backend.storage.database import ClaimedError, Tx, key_of
+from backend.storage.tables.runs import RunRow
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import cached_terms, load_terms
 from workflow_api.v1 import errors_pb2, runs_pb2
@@ -61,9 +61,11 @@ class Starts:
             )
         except ClaimedError:
             return self._while_being_decided(parsed_start)
+        if isinstance(decided, ApiError):
+            raise decided
         if decided.new is None:
             return self._replay(decided.run_id)
-        return runs_pb2.StartRunResponse(run=messages.detail(SimpleNamespace(**decided.new)))
+        return runs_pb2.StartRunResponse(run=messages.detail(RunRow(**decided.new)))
 
     def _inputs(self, parsed_start: ParsedStart) -> Inputs | None:
         """Judges the inputs before the transaction, which judges anew only where the terms changed meanwhile."""
@@ -91,7 +93,7 @@ class Starts:
         if known is not inputs.terms or first_refusal(StartContext(parsed_start, facts, known, inputs)) is not None:
             return None
         new = new_run(parsed_start, inputs)
-        facts = optimistic_start_sql.start(
+        facts, started = optimistic_start_sql.start(
             single_round_trip,
             facts,
             new,
@@ -102,7 +104,7 @@ class Starts:
         )
         self._optimistic_start.met(parsed_start.key_id, facts)
         # Its own run it meets where the connection was lost after it was started.
-        if not facts.fits and facts.run_id != new.run_id:
+        if not started and facts.run_id != new.run_id:
             return None
         metrics.RUNS_STARTED.add()
         self._runtime.wake()
@@ -128,7 +130,7 @@ class Starts:
         if terms is not None and terms.refusal() is None and (inputs is None or inputs.terms is not terms):
             inputs = judge_inputs(parsed_start, terms, self._providers)
         refusal = first_refusal(StartContext(parsed_start, facts, terms, inputs))
-        first_used_at = facts.first_used_at if bound else parsed_start.at
+        first_used_at = (facts.first_used_at if bound else None) or parsed_start.at
         exists = facts.fingerprint is not None
         if refusal is not None:
             if not bound:
@@ -167,6 +169,6 @@ def claim_of(key_id: str, idempotency_key: str) -> str:
     return f"start {key_id} {idempotency_key}"
 
 
-def _is_bound(record: Any, at: int) -> bool:
+def _is_bound(record: sql.FactsRow | sql.RecordRow, at: int) -> bool:
     """Whether an idempotency record still holds: for 24 h from its first use."""
-    return record.fingerprint is not None and at - record.first_used_at < RECORD_LIFE_MS
+    return record.first_used_at is not None and at - record.first_used_at < RECORD_LIFE_MS

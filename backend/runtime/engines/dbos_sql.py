@@ -17,8 +17,8 @@ from sqlalchemy import (
 )
 
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
-from backend.storage.tables.runs import segments
+from backend.storage.statements import Command, ScalarQuery
+from backend.storage.tables.segments import segments
 
 # Not of our schema: only what is needed of it.
 _WORKFLOWS: Final = Table(
@@ -37,13 +37,15 @@ _ENDED: Final = (
     )
     .limit(bindparam("most"))
 )
-_IS_THERE = prepare(select(func.to_regclass(literal_column("'dbos.workflow_status'")).is_not(None).label("yes")))
-_PURGE = prepare(delete(_WORKFLOWS).where(_WORKFLOWS.c.workflow_uuid.in_(_ENDED)))
+_IS_THERE = ScalarQuery[bool](
+    select(func.to_regclass(literal_column("'dbos.workflow_status'")).is_not(None).label("yes"))
+)
+_PURGE = Command(delete(_WORKFLOWS).where(_WORKFLOWS.c.workflow_uuid.in_(_ENDED)))
 
 
 def is_there(tx: Tx) -> bool:
     """Whether DBOS has made its tables, as the first worker has it do."""
-    return bool(tx.one(_IS_THERE).yes)
+    return tx.scalar_one(_IS_THERE)
 
 
 def purge(tx: Tx, before: int, most: int) -> int:

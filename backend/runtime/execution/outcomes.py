@@ -1,12 +1,14 @@
 """Why a run ends other than by its own steps, worded for the person who reads it. (SPEC.md, Failure codes)."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from backend.clock import HOUR_MS
 from backend.run_status import CANCELLED, FAILED
 from backend.runs import failure_codes
 from backend.runs.lifecycle import SegmentLease, close_run
+from backend.runtime.execution.sql import ExecutedRunRow
+from backend.runtime.scheduling.upkeep_sql import RunningSegmentRow
 from backend.storage.database import Tx
 
 
@@ -47,7 +49,7 @@ def time_limit(max_run_hours: float) -> Outcome:
     return Outcome(FAILED, failure_codes.WALL_CLOCK_LIMIT_REACHED, message)
 
 
-def reason_to_stop(run: Any, now: int) -> Outcome | None:
+def reason_to_stop(run: ExecutedRunRow | RunningSegmentRow, now: int) -> Outcome | None:
     """Why a run that has begun should end now, by its row; None where nothing says so."""
     if run.cancel_requested_at is not None:
         return CANCEL

@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from backend.clock import DAY_MS, Clock
-from backend.graphs.graph import GraphRefusedError, GraphUnavailableError, Statement
+from backend.graphs.graph import Graph, GraphRefusedError, GraphUnavailableError, Statement
 from backend.graphs.graphs import Graphs, graph_name
 from backend.runtime.publishing import sql
 from backend.runtime.publishing.files import Source
@@ -143,7 +143,7 @@ class Publisher:
         """Whether any process has ordered the removal of what is being published."""
         return not self._database.read(lambda tx: sql.is_pending(tx, active.run_id, active.graph_id))
 
-    def _begin(self, waiting: list[Any]) -> None:
+    def _begin(self, waiting: list[sql.WaitingPublicationRow]) -> None:
         # A run that goes on waits in its own process, which alone can tell it why nothing landed.
         ours = [row for row in waiting if row.ended or (row.run_id, row.graph_id) in self._watches]
         with self._lock:
@@ -182,7 +182,7 @@ class Publisher:
             # There may be more than fits into one round.
             self.wake()
 
-    def _remove(self, rows: list[Any]) -> None:
+    def _remove(self, rows: list[sql.PublicationRow]) -> None:
         """Removes what was ordered; it counts as removed only when nothing of it stays readable."""
         if not rows:
             return
@@ -201,7 +201,7 @@ class Publisher:
             return
         self._database.write(lambda tx: sql.removed(tx, [(row.run_id, row.graph_id) for row in removed]), lock_key=_OF)
 
-    def _publish(self, row: Any, active: Active) -> None:
+    def _publish(self, row: sql.PublicationRow, active: Active) -> None:
         try:
             landed = self._landed(row, active)
         except GraphRefusedError as error:
@@ -220,7 +220,7 @@ class Publisher:
         else:
             self._settle(row, landed)
 
-    def _landed(self, row: Any, active: Active) -> Landed:
+    def _landed(self, row: sql.PublicationRow, active: Active) -> Landed:
         graph, name = self._graph_of(row)
         files, entry = self._source(row.run_id), orjson.loads(row.entry)
         base_iri = orjson.loads(row.definition).get("base_iri")
@@ -230,7 +230,7 @@ class Publisher:
         ):
             return Landed(name, graph.replace(name, _until_halted(swept.read(), active.halt)))
 
-    def _settle(self, row: Any, outcome: Landed | NotLanded) -> None:
+    def _settle(self, row: sql.PublicationRow, outcome: Landed | NotLanded) -> None:
         state = sql.LANDED if isinstance(outcome, Landed) else sql.FAILED
         settled = self._database.write(lambda tx: sql.settle(tx, row.run_id, row.graph_id, state), lock_key=_OF)
         if isinstance(outcome, Landed) and not settled:
@@ -243,11 +243,11 @@ class Publisher:
         if watch is not None and not watch.outcome.done():
             watch.outcome.set_result(outcome)
 
-    def _postpone(self, row: Any) -> None:
+    def _postpone(self, row: sql.PublicationRow) -> None:
         pause = _FIRST_PAUSE_MS << min(row.attempts, _MOST_DOUBLINGS)
         self._database.write(lambda tx: sql.postpone(tx, row.run_id, row.graph_id, self._clock() + pause), lock_key=_OF)
 
-    def _graph_of(self, row: Any) -> tuple[Any, str]:
+    def _graph_of(self, row: sql.PublicationRow) -> tuple[Graph, str]:
         definition = orjson.loads(row.definition)
         return self._graphs.get(row.graph_id, row.graph_version, definition), graph_name(definition, row.run_id)
 

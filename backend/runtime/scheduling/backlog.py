@@ -3,11 +3,11 @@
 import logging
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 from backend import metrics
 from backend.run_status import IN_FLIGHT
-from backend.runtime.scheduling.backlog_sql import backlog
+from backend.runtime.scheduling.backlog_sql import BacklogRow, backlog
 from backend.services import Services
 from telemetry import Family
 
@@ -24,7 +24,7 @@ class Backlog:
         # One thread for all questions, as a database may keep a connection for each.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="backlog")
         self._lock = threading.Lock()
-        self._asking: Future[Any] | None = None
+        self._asking: Future[tuple[BacklogRow, int]] | None = None
 
     def measured(self) -> list[Family]:
         """What there is to do; only that the database is away where it is."""
@@ -41,19 +41,19 @@ class Backlog:
         """Asks nothing any more."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _asked(self) -> Future[Any]:
+    def _asked(self) -> Future[tuple[BacklogRow, int]]:
         """The question under way, or a new one: one that is still open is waited for the next time."""
         with self._lock:
             if self._asking is None or self._asking.done():
                 self._asking = self._thread.submit(self._ask)
             return self._asking
 
-    def _ask(self) -> tuple[Any, int]:
+    def _ask(self) -> tuple[BacklogRow, int]:
         now = self._services.clock()
         return self._services.database.read(lambda tx: backlog(tx, now)), now
 
 
-def _families(row: Any, now: int) -> list[Family]:
+def _families(row: BacklogRow | None, now: int) -> list[Family]:
     """Without a row, the names alone."""
     if row is None:
         gauges = (metrics.RUNS, metrics.SEGMENTS_QUEUED, metrics.OLDEST_QUEUED, metrics.APPROVALS, metrics.SWEEPS)

@@ -1,7 +1,6 @@
 """Ends what must end though nobody works on it. (DESIGN.md, 6)."""
 
 import logging
-from typing import Any
 
 from backend import metrics
 from backend.clock import Clock
@@ -11,6 +10,7 @@ from backend.runtime.engines.engine import Engine
 from backend.runtime.execution import workers_sql
 from backend.runtime.execution.outcomes import LAUNCH_FAILED, ORPHANED, Outcome, reason_to_stop, time_limit
 from backend.runtime.scheduling import upkeep_sql
+from backend.runtime.scheduling.upkeep_sql import QueuedSegmentRow, RunningSegmentRow
 from backend.storage.database import Database, Tx, run_of
 
 _LOG = logging.getLogger(__name__)
@@ -61,31 +61,29 @@ class Sweeper:
                 self._engine.cancel(segment.segment_id)
         for run in self._database.read(lambda tx: upkeep_sql.parked_past_limit(tx, now)):
             self._close(run.run_id, time_limit(run.max_run_hours), now)
-        for segment in self._database.read(lambda tx: upkeep_sql.not_launched(tx, now - self._launch_timeout_ms)):
-            self._fail_launch(segment, now)
+        for queued in self._database.read(lambda tx: upkeep_sql.not_launched(tx, now - self._launch_timeout_ms)):
+            self._fail_launch(queued, now)
         if self._owner is not None and not self._database.read(lambda tx: workers_sql.live(tx, now)):
             # Nobody executes anything: what waits to be handed over is not taken up either.
-            for segment in self._database.read(
-                lambda tx: upkeep_sql.not_handed_over(tx, now - self._launch_timeout_ms)
-            ):
-                self._fail_launch(segment, now)
+            for queued in self._database.read(lambda tx: upkeep_sql.not_handed_over(tx, now - self._launch_timeout_ms)):
+                self._fail_launch(queued, now)
 
-    def _live(self, running: list[Any], now: int) -> set[str]:
+    def _live(self, running: list[RunningSegmentRow], now: int) -> set[str]:
         """The other processes that hold a lease; their segments are theirs to end."""
         if self._owner is None or all(segment.owner == self._owner for segment in running):
             return set()
         return self._database.read(lambda tx: workers_sql.live(tx, now)) - {self._owner}
 
-    def _end(self, segment: Any, reason: Outcome | None, now: int) -> None:
+    def _end(self, segment: RunningSegmentRow, reason: Outcome | None, now: int) -> None:
         """Ends what nobody executes, unless it ended or parked since it was read."""
-        self._close(segment.run_id, reason or ORPHANED, now, SegmentLease(segment.segment_id, segment.owner))
+        self._close(segment.run_id, reason or ORPHANED, now, SegmentLease(segment.segment_id, segment.owner or ""))
 
     def _close(self, run_id: str, ending: Outcome, now: int, lease: SegmentLease | None = None) -> None:
         if self._database.write(lambda tx: ending.close(tx, run_id, now, lease), lock_key=run_of(run_id)):
             metrics.SWEEPER_CLOSED.add(ending.code or ending.status)
             _LOG.warning("Run %s was closed as %s", run_id, ending.code or ending.status)
 
-    def _fail_launch(self, segment: Any, now: int) -> None:
+    def _fail_launch(self, segment: QueuedSegmentRow, now: int) -> None:
         def work(tx: Tx) -> bool:
             return upkeep_sql.is_queued(tx, segment.segment_id) and LAUNCH_FAILED.close(tx, segment.run_id, now)
 

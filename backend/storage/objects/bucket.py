@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from backend import metrics
 from backend.settings import ObjectSettings
-from backend.storage.aws import Endpoint, s3_client
+from backend.storage.objects.aws_clients import Endpoint, s3_client
 from backend.storage.objects.interface import ObjectReader, ObjectStoreError, checked_key, folder_key
 from backend.storage.objects.ranged import Body, BucketRange
 

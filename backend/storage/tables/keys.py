@@ -1,5 +1,7 @@
 """Tables of keys and of what was done with them."""
 
+from typing import NamedTuple
+
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
 
 from backend.storage.tables.metadata import METADATA
@@ -33,6 +35,7 @@ api_keys = Table(
     Column("revoked_at", BigInteger),
 )
 
+
 daily_usage = Table(
     "daily_usage",
     METADATA,
@@ -58,6 +61,22 @@ usage_records = Table(
     Index(None, "at"),
 )
 
+
+class UsageRow(NamedTuple):
+    """One request of a key."""
+
+    batch_id: str
+    position: int
+    at: int
+    key_id: str
+    method: str
+    route: str
+    status: int
+    address: str
+    reason: str
+    request_id: str
+
+
 # Usage records counted by the hour, written with them; what an administrator's view is made from.
 usage_hours = Table(
     "usage_hours",
@@ -71,3 +90,14 @@ usage_hours = Table(
     Column("calls", BigInteger, nullable=False),
     Index(None, "key_id", "hour"),
 )
+
+
+class UsageHourRow(NamedTuple):
+    """The requests of one kind in one hour."""
+
+    hour: int
+    key_id: str
+    method: str
+    route: str
+    status: int
+    calls: int

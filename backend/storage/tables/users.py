@@ -1,5 +1,7 @@
 """Tables of the people who sign in to the console."""
 
+from typing import NamedTuple
+
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
 
 from backend.storage.tables.metadata import METADATA
@@ -18,6 +20,19 @@ users = Table(
     Column("signed_in_at", BigInteger),
     Column("disabled_at", BigInteger),
 )
+
+
+class UserRow(NamedTuple):
+    """A person who may sign in to the console."""
+
+    name: str
+    role: str
+    password_hash: str
+    password_is_temporary: int
+    created_at: int
+    signed_in_at: int | None
+    disabled_at: int | None
+
 
 sessions = Table(
     "sessions",
@@ -45,3 +60,13 @@ sign_in_tries = Table(
     Column("audited_at", BigInteger, nullable=False),
     Index(None, "last_at"),
 )
+
+
+class TriesRow(NamedTuple):
+    """The failed sign-ins of one subject."""
+
+    subject_sha256: str
+    tries: int
+    last_at: int
+    waits_until: int
+    audited_at: int

@@ -1,5 +1,7 @@
 """Tables of workflows and of the resources that their steps use."""
 
+from typing import NamedTuple
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -30,6 +32,21 @@ workflows = Table(
     Column("updated_at", BigInteger, nullable=False),
     Index(None, "name", "workflow_id"),
 )
+
+
+class WorkflowRow(NamedTuple):
+    """A workflow."""
+
+    workflow_id: str
+    name: str
+    name_folded: str
+    description: str
+    status: str
+    active_version: int | None
+    newest_version: int
+    created_at: int
+    updated_at: int
+
 
 workflow_versions = Table(
     "workflow_versions",

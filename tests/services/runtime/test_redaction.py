@@ -74,7 +74,7 @@ def stored(live: Live, run_id: str) -> bytes:
 
 
 def manifest(live: Live, run_id: str) -> Any:
-    return json.loads(live.row(run_id).pii_redaction)
+    return json.loads(live.row(run_id).pii_redaction or "{}")
 
 
 def test_everything_that_a_run_shows_is_swept(live: Live) -> None:

@@ -9,14 +9,13 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from backend.errors import ApiError
 from backend.storage.database import ClaimedError, DatabaseAwayError, OutcomeUnknownError, Tx
+from backend.storage.dialects.postgresql.connection import Timeouts
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
-from backend.storage.shared_clock import SharedClock
+from backend.storage.dialects.postgresql.shared_clock import SharedClock
 from tests.support.poll import until
 from tests.support.postgresql import end_sessions
-from tests.unit.backend.storage.notes import ADD, ADD_AT_ONCE, ALL, END_SESSION, SET, Held, add, notes, waits
-from workflow_api.v1 import errors_pb2
+from tests.unit.backend.storage.notes import ADD, ALL, END_SESSION, SET, Found, Held, add, add_once, notes, waits
 
 
 def test_work_that_raises_leaves_nothing(database: PostgresqlDatabase) -> None:
@@ -27,16 +26,6 @@ def test_work_that_raises_leaves_nothing(database: PostgresqlDatabase) -> None:
     with pytest.raises(LookupError):
         database.write(change)
     assert notes(database) == {}
-
-
-def test_work_that_returns_an_error_keeps_what_it_wrote_and_the_error_is_raised(database: PostgresqlDatabase) -> None:
-    def change(tx: Tx) -> ApiError:
-        tx.run(ADD, number=1, text="text")
-        return ApiError(errors_pb2.ERROR_REASON_QUOTA_EXCEEDED)
-
-    with pytest.raises(ApiError):
-        database.write(change)
-    assert notes(database) == {1: "text"}
 
 
 def test_actions_run_after_the_commit_and_only_for_work_that_holds(
@@ -125,7 +114,7 @@ def test_a_change_whose_session_ends_is_made_once_all_the_same(database: Postgre
         tx.run(ADD, number=1, text="text")
         tries.append(1)
         if len(tries) == 1:
-            tx.one(END_SESSION)
+            tx.scalar(END_SESSION)
 
     database.write(change)
     assert (len(tries), notes(database)) == (2, {1: "text"})
@@ -184,11 +173,11 @@ def test_what_is_changed_at_once_has_the_locks_and_sees_what_was_committed_befor
     with ThreadPoolExecutor(2) as pool:
         one = pool.submit(other.write, hold, lock_key="key 1")
         assert entered.wait(60)
-        two = pool.submit(database.single_round_trip, ADD_AT_ONCE, lock_key="key 1", claim="k", number=1)
+        two = pool.submit(add_once, database, 1)
         until(lambda: waits(url), "the second change to wait")
         release.set()
         one.result(60)
-        assert two.result(60) == (1, True)
+        assert two.result(60) == (Found(notes=1, known=1), False)
     assert notes(database) == {1: "text"}
     other.close()
 
@@ -198,10 +187,10 @@ def test_what_another_has_the_claim_of_is_not_changed_at_once(url: str, database
     one = Held(lambda work: other.write(work, lock_key="else", claim="k"))
     until(lambda: one.begun, "the first change")
     with pytest.raises(ClaimedError):
-        database.single_round_trip(ADD_AT_ONCE, lock_key="key 1", claim="k", number=1)
+        add_once(database, 1)
     one.end()
     assert notes(database) == {}
-    database.single_round_trip(ADD_AT_ONCE, lock_key="key 1", claim="k", number=1)
+    add_once(database, 1)
     assert notes(database) == {1: "text"}
     other.close()
 
@@ -241,16 +230,15 @@ def test_a_server_that_is_not_there_is_told(url: str) -> None:
     away.close()
 
 
-def test_a_connection_that_never_comes_free_is_told(
-    database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database._pool, "_timeout", 0.01)
+def test_a_pool_without_a_free_connection_is_not_waited_for(url: str) -> None:
+    database = PostgresqlDatabase(url, 4, Timeouts(pool_seconds=0.01))
     held = [Held(lambda work, number=number: database.write(work, lock_key=f"run {number}")) for number in range(4)]  # type: ignore[misc]
     until(lambda: all(one.begun for one in held), "every connection in use")
     with pytest.raises(DatabaseAwayError):
         notes(database)
     for one in held:
         one.end()
+    database.close()
 
 
 def test_a_name_is_held_by_one_process_until_it_lets_go_or_ends(url: str, database: PostgresqlDatabase) -> None:
