@@ -15,7 +15,7 @@ _TRAIL = (
     select_row(AuditRow, audit_records)
     .where(
         audit_records.c.at >= bindparam("since"),
-        # The first of the two conditions is the one that the index serves.
+        # The index serves the first of these two conditions.
         audit_records.c.at <= bindparam("before"),
         or_(audit_records.c.at < bindparam("before"), audit_records.c.audit_id < bindparam("before_id")),
     )
@@ -29,7 +29,7 @@ _OF_TARGET = Query(AuditRow, _TRAIL.where(audit_records.c.target == bindparam("t
 def record(
     tx: Tx, *, at: int, actor: str, action: str, target: str, details: Mapping[str, object] | None = None
 ) -> None:
-    """Writes one audit record with the change that it is about, in the same transaction.
+    """Writes one audit record, in the transaction of the change that it records.
 
     `action` is a noun and a past participle, as `key.rotated`; `details` never hold a secret or content of a run.
     """

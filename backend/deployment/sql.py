@@ -32,7 +32,7 @@ _FIRST_KEY = Command(update(deployments).values(any_key_ever=literal_column("1")
 
 
 def ensure(tx: Tx, deployment_id: str) -> DeploymentRow:
-    """Returns the deployment's row; a fresh one is governed, enabled and licensed (DECISIONS.md, 2)."""
+    """Returns the deployment's row; a new one is governed, enabled and licensed (DECISIONS.md, 2)."""
     row = tx.first(_SELECT)
     if row is None:
         tx.enqueue(
@@ -59,7 +59,7 @@ def get(tx: Tx) -> DeploymentRow:
 
 
 def change(tx: Tx, changes: dict[str, object]) -> DeploymentRow:
-    """Writes the given columns and returns the row as it is then."""
+    """Writes the given columns and returns the changed row."""
     values = tx.one(_SELECT)._asdict() | changes
     tx.enqueue(_UPDATE, **{f"new_{name}": values[name] for name in _CHANGEABLE})
     return tx.one(_SELECT)

@@ -1,4 +1,4 @@
-"""SQL of keys and their live counters."""
+"""SQL of keys and their current usage."""
 
 from typing import NamedTuple
 

@@ -58,7 +58,7 @@ class NewOutput:
 
 
 def add_outputs(tx: Tx, new: Iterable[NewOutput], at: int) -> None:
-    """Writes what a completed step left, with its completion; it is promoted when the run is closed."""
+    """Writes the outputs of a step with its completion; they are promoted when the run is closed."""
     tx.many(_ADD, [asdict(output) | {"created_at": at} for output in new])
 
 

@@ -1,4 +1,4 @@
-"""SQL of approvals: what waits for a person, and what a decision changes."""
+"""SQL of the approvals that wait for a person, and of decisions."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple

@@ -1,4 +1,4 @@
-"""SQL of an erasure: what it clears, and the removals of objects that it orders."""
+"""SQL of an erasure: it clears content and requests the removal of objects."""
 
 from typing import Final, NamedTuple
 
@@ -44,7 +44,7 @@ _CLEAR = Command(
             "warnings": bindparam("new_warnings"),
             "pii_redaction": bindparam("new_pii_redaction"),
             "data_purged_at": bindparam("at_ms"),
-            # There is nothing left to sweep.
+            # Nothing is left to sweep.
             "redaction_state": case((runs.c.redaction_state == "pending", "done"), else_=runs.c.redaction_state),
         }
     )
@@ -59,7 +59,7 @@ _DELETIONS: Final = (
 _FINISHED = Query(
     ErasableRow,
     select_row(ErasableRow, runs)
-    # In the words of the partial index.
+    # The condition of the partial index.
     .where(runs.c.finished_at < bindparam("before"), runs.c.data_purged_at.is_(None))
     .order_by(runs.c.finished_at)
     .limit(bindparam("most")),
@@ -80,7 +80,7 @@ _REMOVED = Command(
 
 
 def clear(tx: Tx, run_id: str, *, warnings: str, pii_redaction: str | None, at: int) -> None:
-    """Clears every content-bearing value of a run and orders the removal of its objects; nothing stays readable."""
+    """Clears all content of a run and requests the removal of its objects; nothing stays readable in the files."""
     tx.leaves_no_trace = True
     tx.enqueue(_CLEAR, of_run_id=run_id, new_warnings=warnings, new_pii_redaction=pii_redaction, at_ms=at)
     for deletion in _DELETIONS:
@@ -94,7 +94,7 @@ def finished_before(tx: Tx, before: int, most: int) -> list[ErasableRow]:
 
 
 def order_again(tx: Tx, run_id: str, at: int) -> None:
-    """Orders the removal of a run's objects once more, where the run was erased: some may have been stored since."""
+    """Requests the removal of an erased run's objects once more, as some may have been stored since."""
     if tx.exists(_IS_ERASED, of_run_id=run_id) and not tx.run(_ORDER_ANEW, of_run_id=run_id):
         tx.run(_ORDER_REMOVAL, run_id=run_id, requested_at=at)
 
@@ -105,5 +105,5 @@ def ordered_removals(tx: Tx) -> list[RemovalRow]:
 
 
 def removed(tx: Tx, run_id: str, ordered_at: int) -> None:
-    """Removes the order of that time, for the objects are gone; a later order stays."""
+    """Records that the removal requested at that time is done; a later request stays."""
     tx.enqueue(_REMOVED, of_run_id=run_id, ordered_at=ordered_at)

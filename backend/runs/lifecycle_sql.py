@@ -39,7 +39,7 @@ class RunOfSegmentRow(NamedTuple):
 
 
 def _may_become(status: str) -> ColumnElement[bool]:
-    """Condition on `runs`: the run may move to `status` from where it stands."""
+    """Returns the condition on `runs` that the run may move to `status`."""
     return status_in(*before(status))
 
 
@@ -120,7 +120,7 @@ _START_CLOSING_SEGMENT = Command(
     update(segments).where(segments.c.segment_id == _SEGMENT).values(state="running", started_at=_AT)
 )
 _END_SEGMENT = Command(update(segments).where(segments.c.segment_id == _SEGMENT).values(state="ended", ended_at=_AT))
-# A segment that never began has no end either.
+# A segment that never began has no time of its end.
 _END_SEGMENTS = Command(
     update(segments)
     .where(segments.c.run_id == _RUN, segments.c.state != "ended")
@@ -179,7 +179,7 @@ _CLOSE: Final[Mapping[str, Command]] = {
             {name: bindparam(f"new_{name}") for name in _CLOSING_COLUMNS}
             | {
                 "status": status,
-                # Null leaves those that the run has already.
+                # Null leaves the present ones.
                 "warnings": func.coalesce(bindparam("new_warnings"), runs.c.warnings),
                 "approvals_pending": _ZERO,
                 "outputs_count": OUTPUTS_COUNT,
@@ -218,12 +218,12 @@ def add_segment(tx: Tx, segment_id: str, run_id: str, at: int) -> None:
 
 
 def take_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
-    """Compare-and-set queued → running; False when it was not queued or the run cannot run."""
+    """Sets a queued segment running; False if it was not queued or its run cannot run."""
     return tx.run(_TAKE_SEGMENT, of_segment_id=segment_id, new_owner=owner, at_ms=at) == 1
 
 
 def set_running(tx: Tx, segment_id: str, at: int) -> None:
-    """Sets the segment's run running, and when it first began."""
+    """Sets the run of a segment running, and its time of start with its first segment."""
     tx.enqueue(_SET_RUNNING, of_segment_id=segment_id, at_ms=at)
 
 
@@ -283,7 +283,7 @@ def untold_decisions(tx: Tx, run_id: str, segment_id: str) -> list[ApprovalRow]:
 
 
 def warnings_of(tx: Tx, run_id: str) -> str:
-    """The warnings that a run has, as JSON text."""
+    """Returns the warnings of a run as JSON text."""
     return tx.scalar_one(_WARNINGS, of_run_id=run_id)
 
 
@@ -303,5 +303,5 @@ def cancel_steps(tx: Tx, run_id: str, at: int) -> None:
 
 
 def is_unswept(tx: Tx, run_id: str) -> bool:
-    """Whether the run's outputs are still to be swept for personal data."""
+    """Whether the final sweep of the run's outputs for personal data is still to come."""
     return tx.exists(_UNSWEPT, of_run_id=run_id)

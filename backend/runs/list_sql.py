@@ -71,12 +71,12 @@ class _RunIndex:
     statuses: tuple[str, ...]
 
     def condition(self) -> ColumnElement[bool]:
-        """That the index holds a run, in its own words."""
+        """Returns the condition that the index holds a run, as the index has it."""
         held = status_in(*self.statuses)
         return and_(runs.c.client_reference.is_not(None), held) if "client_reference" in self.leading else held
 
 
-# With its number in the text PostgreSQL plans the usual page once; a number that it does not know it plans each time.
+# With this limit as text PostgreSQL plans the usual page once; with a parameter it would plan it each time.
 _USUAL_LIMIT: Final = 21
 _IN_FLIGHT: Final = _RunIndex("ix_runs_in_flight", ("key_id", "status"), IN_FLIGHT)
 _BY_STATUS: Final = _RunIndex("ix_runs_finished", ("key_id", "status"), FINISHED)
@@ -107,7 +107,7 @@ def page(
 def _ranges(
     tx: Tx, statuses: tuple[str, ...], equal: dict[str, str]
 ) -> Iterator[tuple[tuple[str, ...], list[dict[str, str]]]]:
-    """Statuses that are read together, with each set of values of the leading columns of their index."""
+    """Yields statuses that are read together, with each set of values of the leading columns of their index."""
     leading = ("key_id", "workflow_id") if "client_reference" in equal else ("key_id",)
     if equal.keys() >= set(leading):
         yield statuses, [equal]
@@ -121,7 +121,7 @@ def _ranges(
 
 
 def _completed(tx: Tx, equal: dict[str, str], leading: Sequence[str], *, in_flight: bool) -> list[dict[str, str]]:
-    """The given values with those of every leading column that is not given, for each combination that occurs."""
+    """Completes the given values by those of the other leading columns, for each combination that occurs."""
     groups = [equal]
     for column in leading:
         if column not in equal:
@@ -135,7 +135,7 @@ def _completed(tx: Tx, equal: dict[str, str], leading: Sequence[str], *, in_flig
 
 @cache
 def _newest(equal: frozenset[str], statuses: tuple[str, ...] = (), usual: bool = False) -> Query[RunSummaryRow]:
-    """The newest runs with these columns given: of any status, or as many of each of some."""
+    """Makes a query for the newest runs with these columns given: of any status, or up to the limit of each of some."""
     limit: ColumnElement[int] = literal_column(str(_USUAL_LIMIT)) if usual else bindparam("limit")
     if not statuses:
         columns = (*sorted(equal), *_ORDER)
@@ -149,11 +149,11 @@ def _newest(equal: frozenset[str], statuses: tuple[str, ...] = (), usual: bool =
 
 
 def _range(equal: frozenset[str], status: str) -> RowSelect:
-    """The newest runs of one status, as a range of one index.
+    """Makes a query for the newest runs of one status, as a range of one index.
 
     The range is between two positions in that index and in all of its order, so that PostgreSQL cannot take another
-    one: it believes that columns do not depend on each other, and would look for rare rows among the newest. SQLite
-    has no statistics, and is told by name.
+    one: it assumes that columns are independent, and would look for rare rows among the newest. SQLite has no
+    statistics, and gets the name as a hint.
     """
     index = _index(equal, status)
     columns = (*index.leading, *_ORDER)
@@ -180,7 +180,7 @@ def _columns(names: Iterable[str]) -> list[Column[object]]:
 
 
 def _position(which: str, leading: Sequence[str] = (), status: str = "") -> Tuple:
-    """A position in an index as parameters, but for the status, which stands in the text."""
+    """Returns a position in an index as parameters, with the status as text."""
     values: list[ColumnElement[object]] = [
         literal_column(f"'{status}'") if name == "status" else bindparam(name, type_=Text) for name in leading
     ]
@@ -194,7 +194,7 @@ def _newest_first(query: RowSelect, columns: Sequence[str]) -> RowSelect:
 
 @cache
 def _distinct(column: str, known: tuple[str, ...], in_flight: bool) -> Query[ValueRow]:
-    """A skip scan: the distinct values of the column that follows the known ones in an index, one probe for each."""
+    """Makes a skip scan: the distinct values of the column after the known ones in an index, by one probe each."""
     index = _IN_FLIGHT if in_flight else _BY_REFERENCE if known else None
     columns = (*known, column)
     known_values = [bindparam(name, type_=Text) for name in known]
@@ -203,7 +203,7 @@ def _distinct(column: str, known: tuple[str, ...], in_flight: bool) -> Query[Val
         query = select(runs.c[column].label("value")).where(*above)
         if known:
             query = query.where(tuple_(*_columns(known)) <= tuple_(*known_values))
-            # What SQLite reads the index by: from a tuple it would walk all that equal it.
+            # SQLite searches the index by these: with a tuple alone it would scan all rows that equal it.
             query = query.where(*(runs.c[name].is_not_distinct_from(bindparam(name)) for name in known))
         if index is None:
             return query.order_by(*_columns(columns)).limit(literal_column("1"))

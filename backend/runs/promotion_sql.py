@@ -10,10 +10,10 @@ from backend.storage.tables.runs import runs
 _RUN: BindParameter[str] = bindparam("of_run_id")
 
 OUTPUTS_COUNT = select(func.count()).where(outputs.c.run_id == _RUN).scalar_subquery()
-"""How many outputs the run `of_run_id` has."""
+"""A query for the number of outputs of the run `of_run_id`."""
 
 _OUTPUTS = Query(OutputRow, select_row(OutputRow, outputs).where(outputs.c.run_id == _RUN).order_by(outputs.c.path))
-# Of a run that is not closed; closing counts all of its outputs.
+# For a run that is not closed; closing counts all of its outputs.
 _PROMOTED = ScalarQuery[str](
     select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.outputs_count > literal_column("0"))
 )
@@ -32,7 +32,7 @@ def has_promoted(tx: Tx, run_id: str) -> bool:
 
 
 def count_outputs(tx: Tx, run_id: str) -> None:
-    """Sets how many promoted outputs the run has: all that it has now."""
+    """Sets the number of promoted outputs of the run to all that it has now."""
     tx.enqueue(_COUNT_OUTPUTS, of_run_id=run_id)
 
 

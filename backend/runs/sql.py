@@ -75,7 +75,7 @@ def run_state(tx: Tx, run_id: str, key_id: str | None) -> RunStateRow | None:
     return tx.first(_STATE_OF_KEY, of_run_id=run_id, of_key_id=key_id)
 
 
-def board(tx: Tx, run_id: str) -> list[StepRow]:
+def steps_of(tx: Tx, run_id: str) -> list[StepRow]:
     """Returns the steps of a run in the order of its definition."""
     return tx.all(_STEPS, of_run_id=run_id)
 

@@ -9,7 +9,7 @@ from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.users import UserRow, sessions, users
 
 OF_USERS: Final = "users"
-"""What a change of people, of their sessions and of tries to sign in is of: nothing else waits for it."""
+"""The lock key of changes of people, of their sessions and of failed sign-ins."""
 
 _COLUMNS = [column.name for column in users.columns]
 
@@ -40,7 +40,7 @@ _EDIT = Command(
 )
 
 _OPEN = Command(insert(sessions), [column.name for column in sessions.columns])
-# Their own time of creation is not the session's.
+# The person's time of creation is not the session's.
 _OF_PERSON = [column.label("user_created_at" if column.name == "created_at" else column.name) for column in users.c]
 _SESSION = Query(
     SessionRow,
@@ -121,5 +121,5 @@ def end_session(tx: Tx, token_sha256: str) -> None:
 
 
 def end_sessions(tx: Tx, name: str, *, but: str = "") -> None:
-    """Removes every session of a person, or every other than one."""
+    """Removes every session of a person, except one if it is named."""
     tx.enqueue(_END_OTHERS, of_name=name, kept=but)

@@ -10,7 +10,7 @@ from backend.storage.tables.users import TriesRow, sign_in_tries
 from backend.users import sign_in_subjects
 
 MOST_SUBJECTS: Final = 10_000
-"""To push a waiting subject out, a stranger must try so many others: more than can be verified within its minute."""
+"""Most subjects that are kept: evicting one takes more sign-ins than can be verified while it waits."""
 
 _COLUMNS = [column.key for column in sign_in_tries.columns]
 
@@ -25,7 +25,7 @@ _EDIT = Command(
 )
 _DELETE = Command(delete(sign_in_tries).where(sign_in_tries.c.subject_sha256 == bindparam("subject_sha256")))
 _COUNT = ScalarQuery[int](select(func.count()).select_from(sign_in_tries))
-# Those that wait now come last.
+# Subjects that wait now are evicted last.
 _OLDEST = (
     select(sign_in_tries.c.subject_sha256)
     .where(sign_in_tries.c.subject_sha256 != bindparam("but"))
@@ -41,7 +41,7 @@ def get(tx: Tx, subject_sha256: str) -> TriesRow | None:
 
 
 def put(tx: Tx, subject_sha256: str, *, tries: int, last_at: int, waits_until: int, audited_at: int) -> None:
-    """Writes a subject's tries; the subject that was not tried for longest makes room where there are too many."""
+    """Writes a subject's tries, and evicts the least recently tried subjects above the limit."""
     values = {"tries": tries, "last_at": last_at, "waits_until": waits_until, "audited_at": audited_at}
     if tx.run(_EDIT, of_subject_sha256=subject_sha256, **{f"new_{name}": value for name, value in values.items()}):
         return

@@ -83,7 +83,7 @@ _CHANGE_WORKFLOW = Command(
 
 
 def _publications(*states: str) -> ScalarSelect[int]:
-    """How many publications of a knowledge graph are in one of the states."""
+    """Returns a query for the number of a knowledge graph's publications in any of the states."""
     return (
         select(func.count())
         .where(
@@ -165,7 +165,7 @@ def all_workflows(tx: Tx) -> list[WorkflowRow]:
 
 
 def add_workflow(tx: Tx, *, name: str, description: str, status: str, now: int) -> str:
-    """Writes a new workflow, whose version 1 is still to be added, and returns its id."""
+    """Writes a new workflow without its version 1, and returns its id."""
     workflow_id = new_id("wf")
     tx.enqueue(
         _ADD_WORKFLOW,
@@ -220,7 +220,7 @@ def knowledge_graphs(tx: Tx) -> list[KnowledgeGraphRow]:
 
 
 def resource_counts(tx: Tx) -> dict[str, int]:
-    """How many resources of each kind there are."""
+    """Returns how many resources of each kind there are."""
     return {row.kind: row.resources for row in tx.all(_COUNTS)}
 
 
@@ -259,7 +259,7 @@ def change_resource(tx: Tx, row: ResourceRow, definition: str, now: int) -> None
 
 
 def record_test(tx: Tx, *, connector_id: str, version: int, passed: bool, message: str, now: int) -> None:
-    """Records the outcome of a connection test as the last one of that version."""
+    """Writes the result of a connection test as the last one of that version."""
     changed = tx.run(
         _CHANGE_TEST,
         of_connector_id=connector_id,
@@ -281,7 +281,7 @@ def record_test(tx: Tx, *, connector_id: str, version: int, passed: bool, messag
 
 
 def resources_of(tx: Tx, keys: Iterable[ResourceKey]) -> dict[ResourceKey, Resource]:
-    """Those of the named resources that exist, at their newest version."""
+    """Returns those of the named resources that exist, at their newest version."""
     found: dict[ResourceKey, Resource] = {}
     for kind, name in keys:
         row = resource(tx, kind, name)
@@ -298,12 +298,12 @@ def resources_of(tx: Tx, keys: Iterable[ResourceKey]) -> dict[ResourceKey, Resou
 
 
 def revision(tx: Tx) -> int:
-    """A number that every change of a workflow or a resource changes."""
+    """Returns a number that every change of a workflow or a resource changes."""
     return tx.scalar(_REVISION) or 0
 
 
 def _touch(tx: Tx) -> None:
-    """Raises the revision, by chance: a number that a rollback took back is not met again with other content."""
+    """Raises the revision by a random number, so that one that was rolled back is not used again for other content."""
     step = 1 + secrets.randbits(20)
     if not tx.run(_NEXT_REVISION, step=step):
         tx.enqueue(_FIRST_REVISION, only=1, revision=step)

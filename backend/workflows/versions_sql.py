@@ -18,7 +18,7 @@ from backend.workflows.readiness import ResourceKey
 
 
 class Pin(NamedTuple):
-    """The version of an agent or environment that a workflow version uses; None where none of the name existed."""
+    """The version of an agent or environment that a workflow version uses; None if nothing of that name existed."""
 
     kind: str
     name: str
@@ -129,7 +129,7 @@ _RESOURCE_DEFINITION = ScalarQuery[str](
 
 
 def definition_text(tx: Tx, workflow_id: str, version: int) -> str | None:
-    """The canonical JSON of a version, or None when there is no such version."""
+    """Returns the canonical JSON of a version, or None."""
     if version >= 2**31:
         return None
     return tx.scalar(_DEFINITION, workflow_id=workflow_id, version=version)
@@ -167,12 +167,12 @@ def add_version(
 
 
 def pins_of(tx: Tx, workflow_id: str, version: int) -> Pins:
-    """The agents and environments of a version, by kind and name."""
+    """Returns the agents and environments of a version, by kind and name."""
     return _by_key(tx.all(_PINS, workflow_id=workflow_id, version=version))
 
 
 def newest_pins(tx: Tx) -> dict[str, Pins]:
-    """Those of every workflow's newest version, by workflow id."""
+    """Returns the agents and environments of every workflow's newest version, by workflow id."""
     found: dict[str, Pins] = {}
     for workflow_id, *columns in tx.all(_NEWEST_PINS):
         pin = Pin._make(columns)
@@ -181,7 +181,7 @@ def newest_pins(tx: Tx) -> dict[str, Pins]:
 
 
 def present_pins(tx: Tx) -> Pins:
-    """Every agent and environment at its newest version."""
+    """Returns every agent and environment at its newest version."""
     return _by_key(tx.all(_PRESENT_PINS))
 
 
@@ -191,7 +191,7 @@ def pinned_resources(tx: Tx, workflow_id: str, version: int) -> list[PinnedRow]:
 
 
 def resource_definition(tx: Tx, pin: Pin) -> str:
-    """The definition of the version that an existing resource is pinned at."""
+    """Returns the definition of the version that an existing resource is pinned at."""
     return tx.scalar_one(_RESOURCE_DEFINITION, resource_id=pin.resource_id, version=pin.version)
 
 

@@ -51,7 +51,7 @@ _IDEMPOTENCY_KEY: BindParameter[str] = bindparam("of_idempotency_key")
 _OF_RECORD: Final = and_(
     idempotency_records.c.key_id == _KEY, idempotency_records.c.idempotency_key == _IDEMPOTENCY_KEY
 )
-# Everything in one row, which is always there: the deployment's.
+# One row, which always exists, as the deployment's does.
 FACTS: Final = (
     select_row(
         FactsRow,
@@ -124,7 +124,7 @@ def add_run(
 
 
 def count_start(tx: Tx, key_id: str, day: int, *, first: bool) -> None:
-    """Takes one unit of the key's quota of that UTC day."""
+    """Counts one start against the key's quota of that UTC day."""
     if first:
         tx.enqueue(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=1)
     else:

@@ -1,4 +1,4 @@
-"""SQL of an executing segment: what it reads once at its start, and what its steps leave."""
+"""SQL of an executing segment: what it reads at its start, and what its steps write."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -89,7 +89,7 @@ def steps_of(tx: Tx, run_id: str) -> list[StepRow]:
 
 
 def save_steps(tx: Tx, run_id: str, rows: Iterable[Mapping[str, object]]) -> None:
-    """Writes where steps stand; a row has `position` and every changing column."""
+    """Writes the states of steps; a row has `position` and every changing column."""
     tx.many(
         _SAVE_STEP,
         [
@@ -100,28 +100,28 @@ def save_steps(tx: Tx, run_id: str, rows: Iterable[Mapping[str, object]]) -> Non
 
 
 def add_approvals(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
-    """Writes approvals that a person is asked for."""
+    """Writes approvals that wait for a person."""
     tx.many(_ADD_APPROVAL, rows)
 
 
 def count(tx: Tx, run_id: str, more: Mapping[str, int]) -> None:
-    """Raises the run's counters."""
+    """Adds to the run's counters."""
     tx.enqueue(_COUNT, of_run_id=run_id, **{f"more_{name}": more.get(name, 0) for name in _COUNTED})
 
 
 def set_manifest(tx: Tx, run_id: str, manifest: str) -> None:
-    """Writes what was copied in."""
+    """Writes the manifest of the inputs that were copied."""
     tx.enqueue(_SET_MANIFEST, of_run_id=run_id, manifest=manifest)
 
 
 def add_warnings(tx: Tx, run_id: str, new: Sequence[str]) -> None:
-    """Adds warnings to those of a run that goes on, each once: later segments sweep the same files again."""
+    """Adds warnings to those of an unfinished run, each once: later segments sweep the same files again."""
     warnings = json_text.parse(tx.scalar_one(_WARNINGS, of_run_id=run_id))
     tx.enqueue(_SET_WARNINGS, of_run_id=run_id, new_warnings=json_text.write(list(dict.fromkeys([*warnings, *new]))))
 
 
 def redaction_manifest(tx: Tx, run_id: str) -> str:
-    """The redaction manifest of a run whose policy is not off."""
+    """Returns the redaction manifest of a run whose policy is not off."""
     return tx.scalar_one(_REDACTION, of_run_id=run_id)
 
 
@@ -131,5 +131,5 @@ def set_redaction_manifest(tx: Tx, run_id: str, manifest: str) -> None:
 
 
 def set_redaction_status(tx: Tx, run_id: str, stage: str, status: str) -> None:
-    """Writes into the redaction manifest how it stands with a stage."""
+    """Writes the status of a stage into the redaction manifest."""
     set_redaction_manifest(tx, run_id, manifests.with_status(redaction_manifest(tx, run_id), stage, status))

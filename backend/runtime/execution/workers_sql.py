@@ -31,14 +31,14 @@ _SLOTS = ScalarQuery[int](
 )
 _LEASES = Query(LeaseRow, select_row(LeaseRow, workers).where(workers.c.lease_until > bindparam("now")))
 _LIVE = ScalarQuery[str](select(workers.c.owner).where(workers.c.lease_until > bindparam("now")))
-# One whose segments are not closed yet must stay known as dead.
+# A dead process stays until its segments are closed.
 _FORGET = Command(
     delete(workers).where(
         workers.c.lease_until < bindparam("before"),
         ~select(segments.c.segment_id)
         .where(
             segments.c.owner == workers.c.owner,
-            # In the words of the partial index.
+            # The condition of the partial index.
             segments.c.state != literal_column("'ended'"),
             segments.c.state == literal_column("'running'"),
         )
@@ -53,17 +53,17 @@ def add(tx: Tx, *, owner: str, host: str, step_slots: int, now: int, until: int)
 
 
 def renew(tx: Tx, owner: str, until: int, *, draining: bool) -> bool:
-    """Renews a lease; False where there is none any more."""
+    """Renews a lease; False if it is gone."""
     return tx.run(_RENEW, of_owner=owner, until=until, new_draining=int(draining)) == 1
 
 
 def remove(tx: Tx, owner: str) -> None:
-    """Gives a lease back."""
+    """Removes a lease."""
     tx.enqueue(_REMOVE, of_owner=owner)
 
 
 def live(tx: Tx, now: int) -> set[str]:
-    """Who holds a lease."""
+    """Returns the processes that hold a lease."""
     return set(tx.scalars(_LIVE, now=now))
 
 
@@ -73,7 +73,7 @@ def leases(tx: Tx, now: int) -> list[LeaseRow]:
 
 
 def step_slots(tx: Tx, now: int) -> int:
-    """How many steps all processes that take something new run at once."""
+    """Returns how many steps can run at once on all processes that take new segments."""
     return int(tx.scalar_one(_SLOTS, now=now))
 
 

@@ -1,4 +1,4 @@
-"""SQL of the final sweep: which runs wait for it, and what it leaves."""
+"""SQL of the final sweep: which runs wait for it, and what it writes."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
@@ -40,7 +40,7 @@ class SweptRunRow(NamedTuple):
 
 
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
-# In the words of the partial index.
+# The condition of the partial index.
 _UNSWEPT: Final = runs.c.redaction_state == literal_column("'pending'")
 _COLUMNS: Final = (
     "error_message",
@@ -90,7 +90,7 @@ _DELETED = Command(delete(pending_deletions).where(pending_deletions.c.object_ke
 
 
 def to_do(tx: Tx) -> tuple[dict[str, str], list[str]]:
-    """Finished runs whose outputs nobody may see yet, oldest first, with their keys; objects that are to be removed.
+    """Returns the finished runs that wait for their sweep, oldest first, with their keys; and objects to be removed.
 
     Both of one snapshot: what was announced for a run that waits will be stored again, or get its name.
     """
@@ -111,7 +111,7 @@ def finish(
     originals: Iterable[str],
     **columns: object,
 ) -> bool:
-    """Opens a run's outputs as they were swept; False, and nothing changed, when the run was erased meanwhile.
+    """Replaces a run's outputs by the swept ones and opens them; False, and no change, if the run was erased meanwhile.
 
     `changed` are outputs with output_id and what is new of them, `withheld` the ids of those that nobody may see,
     `originals` the objects that are to be removed; columns that are not given stay.
@@ -137,11 +137,11 @@ def finish(
 
 
 def announce(tx: Tx, keys: Collection[str]) -> None:
-    """Has objects that are about to be stored removed should `finish` never name them, as after an erasure."""
+    """Requests the removal of objects that are about to be stored, which `finish` withdraws for those that it names."""
     deleted(tx, keys)
     tx.many(_ADD_DELETION, [{"object_key": key} for key in keys])
 
 
 def deleted(tx: Tx, keys: Iterable[str]) -> None:
-    """Those objects are gone."""
+    """Withdraws the removal of objects, or records that they are removed."""
     tx.many(_DELETED, [{"of_object_key": key} for key in keys])

@@ -1,4 +1,4 @@
-"""SQL of the publisher: its queue, and the knowledge graphs that it goes to."""
+"""SQL of the publisher: its queue, and the knowledge graphs that it publishes to."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -72,7 +72,7 @@ _NOW: Final[BindParameter[int]] = bindparam("now")
 
 
 def _in_state(*states: str) -> ColumnElement[bool]:
-    """In the text, so that the partial index over what is open serves."""
+    """Returns a condition with the states as text, so that the partial index over open publications serves."""
     return publications.c.state.in_([literal_column(f"'{state}'") for state in states])
 
 
@@ -91,7 +91,7 @@ _GRAPH_NAMED = Query(
 _POLICY = Query(PolicyRow, select_row(PolicyRow, runs).where(runs.c.run_id == _RUN))
 _ADD = Command(insert(publications), [column.name for column in publications.columns])
 _ANY_OPEN = ScalarQuery[str](select(publications.c.run_id).where(_OPEN).limit(literal_column("1")))
-# For SQLite, which would otherwise walk all publications of a graph.
+# For SQLite, which would otherwise scan all publications of a graph.
 _BY_OPEN: Final = "INDEXED BY ix_publications_open"
 _GRAPHS_TO_CLEAR = ScalarQuery[str](
     select(publications.c.graph_id).where(_TO_REMOVE).distinct().with_hint(publications, _BY_OPEN, "sqlite")
@@ -171,53 +171,53 @@ def any_open(tx: Tx) -> bool:
 
 
 def graphs_to_clear(tx: Tx, now: int) -> list[str]:
-    """The graphs that something is to be removed from now."""
+    """Returns the graphs with a removal that is due."""
     return tx.scalars(_GRAPHS_TO_CLEAR, now=now)
 
 
 def removals(tx: Tx, graph_id: str, now: int, most: int) -> list[PublicationRow]:
-    """Returns what is to be removed from a graph now, longest due first."""
+    """Returns the removals from a graph that are due, longest due first."""
     return tx.all(_REMOVALS, of_graph_id=graph_id, now=now, most=most)
 
 
 def waiting(tx: Tx, now: int, most: int) -> list[WaitingPublicationRow]:
-    """Returns what is to be published now, longest due first."""
+    """Returns the publications that are due, longest due first."""
     return tx.all(_WAITING, now=now, most=most)
 
 
 def pending(tx: Tx, run_id: str, graph_id: str) -> PublicationRow | None:
-    """Returns a publication; None where it is not to be published any more."""
+    """Returns a pending publication, or None."""
     return tx.first(_PENDING, of_run_id=run_id, of_graph_id=graph_id)
 
 
 def is_pending(tx: Tx, run_id: str, graph_id: str) -> bool:
-    """Whether it is still to be published."""
+    """Whether a publication is still pending."""
     return tx.scalar(_STATE, of_run_id=run_id, of_graph_id=graph_id) == PENDING
 
 
 def settle_ended(tx: Tx, now: int) -> None:
-    """Keeps what completed runs published, and orders the removal of what failed and cancelled ones did."""
+    """Keeps the publications of completed runs, and requests the removal of those of failed and cancelled ones."""
     tx.enqueue(_KEEP)
     tx.enqueue(_WITHDRAW, now=now)
 
 
 def resume(tx: Tx, now: int) -> None:
-    """Has everything that is open tried at once."""
+    """Makes everything that is open due now."""
     tx.enqueue(_RESUME, now=now)
 
 
 def remove(tx: Tx, run_id: str, now: int) -> int:
-    """Orders the removal of everything that a run published; gives from how many graphs."""
+    """Requests the removal of everything that a run published; returns from how many graphs."""
     return tx.run(_REMOVE, of_run_id=run_id, now=now)
 
 
 def settle(tx: Tx, run_id: str, graph_id: str, state: str) -> bool:
-    """Moves a pending publication to its final state; False where its removal was ordered meanwhile."""
+    """Moves a pending publication to its final state; False if its removal was requested meanwhile."""
     return tx.run(_SETTLE, of_run_id=run_id, of_graph_id=graph_id, new_state=state) > 0
 
 
 def postpone(tx: Tx, run_id: str, graph_id: str, until: int) -> None:
-    """Has a publication or removal tried again at that time."""
+    """Makes a publication or removal due at that time."""
     tx.enqueue(_POSTPONE, of_run_id=run_id, of_graph_id=graph_id, new_next_attempt_at=until)
 
 

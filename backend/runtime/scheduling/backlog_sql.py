@@ -1,4 +1,4 @@
-"""SQL of what there is to do in the whole deployment, counted as far as `MOST` of each."""
+"""SQL that counts pending work in the whole deployment, up to `MOST` of each kind."""
 
 from typing import Final, NamedTuple
 
@@ -35,7 +35,7 @@ class BacklogRow(NamedTuple):
 
 
 _QUEUED: Final = (
-    # In the text, so that the partial index over open segments serves.
+    # As text, so that the partial index over open segments serves.
     segments.c.state != literal_column("'ended'"),
     segments.c.state == literal_column("'queued'"),
 )
@@ -68,7 +68,7 @@ _BACKLOG = Query(
         _count(pending_deletions).label("removals_of_objects"),
         _count(
             publications,
-            # In the words of the partial index.
+            # The condition of the partial index.
             publications.c.state.in_([literal_column(f"'{state}'") for state in ("pending", "landed", "removing")]),
             publications.c.state != literal_column("'landed'"),
         ).label("publications"),

@@ -1,4 +1,4 @@
-"""SQL of the launcher and the sweeper: what waits to be launched, what must end, and what is kept no longer."""
+"""SQL of launcher, sweeper and upkeep: segments to launch or to end, and records past their retention."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -72,7 +72,7 @@ class OverdueRunRow(NamedTuple):
 _NOW: Final[BindParameter[int]] = bindparam("now")
 _BEFORE: Final[BindParameter[int]] = bindparam("before")
 _HOUR_MS: Final[ColumnElement[int]] = literal_column("3600000")
-# In the text, so that the partial index over open segments serves.
+# As text, so that the partial index over open segments serves.
 _OPEN: Final[ColumnElement[bool]] = segments.c.state != literal_column("'ended'")
 _QUEUED: Final[ColumnElement[bool]] = segments.c.state == literal_column("'queued'")
 _RUNNING: Final[ColumnElement[bool]] = segments.c.state == literal_column("'running'")
@@ -119,7 +119,7 @@ _NOT_HANDED_OVER = Query(
 _IS_QUEUED = ScalarQuery[str](
     select(segments.c.run_id).where(segments.c.segment_id == bindparam("of_segment_id"), _QUEUED)
 )
-# A parked run has no running segment; one whose approval was just granted has a queued one.
+# A run that waits for an approval has no running segment; after the decision it has a queued one.
 _OVERDUE = Query(
     OverdueRunRow,
     select_row(OverdueRunRow, runs).where(
@@ -134,7 +134,7 @@ _IN_FLIGHT_IDS = ScalarQuery[str](select(runs.c.run_id).where(status_in(*IN_FLIG
 
 
 def _purge(table: Table, at: ColumnElement[int]) -> Command:
-    """Deletes some of a table's rows from before a time."""
+    """Makes a command that deletes some of a table's rows from before a time."""
     key = table.primary_key.columns
     some = select(*key).where(at < _BEFORE).limit(bindparam("most"))
     return Command(delete(table).where(tuple_(*key).in_(some)))
@@ -156,7 +156,7 @@ def waiting(tx: Tx, most_of_a_key: int) -> list[WaitingSegmentRow]:
 
 
 def taken_by_key(tx: Tx) -> dict[str, int]:
-    """How many segments of each key were handed over or run."""
+    """Returns how many segments of each key were handed over or run."""
     return {row.key_id: row.taken for row in tx.all(_TAKEN)}
 
 
@@ -166,7 +166,7 @@ def hand_over(tx: Tx, segment_ids: Iterable[str], now: int) -> None:
 
 
 def take_back(tx: Tx) -> None:
-    """Has every queued segment handed over again: the engine that had them is gone."""
+    """Marks every queued segment as not handed over, after the engine that had them is gone."""
     tx.enqueue(_TAKE_BACK)
 
 
@@ -186,7 +186,7 @@ def not_handed_over(tx: Tx, queued_before: int) -> list[QueuedSegmentRow]:
 
 
 def is_queued(tx: Tx, segment_id: str) -> bool:
-    """Whether nothing has taken the segment up yet."""
+    """Whether the segment has not begun yet."""
     return tx.exists(_IS_QUEUED, of_segment_id=segment_id)
 
 
@@ -196,7 +196,7 @@ def parked_past_limit(tx: Tx, now: int) -> list[OverdueRunRow]:
 
 
 def in_flight(tx: Tx) -> set[str]:
-    """Every run that has not finished."""
+    """Returns the ids of all runs that have not finished."""
     return set(tx.scalars(_IN_FLIGHT_IDS))
 
 

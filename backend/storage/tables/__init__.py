@@ -1,4 +1,4 @@
-"""The schema: every table of every service. A store writes its service's own and may read the others."""
+"""The schema: every table of every service. A service writes its own tables and may read the others."""
 
 from backend.storage.tables import (
     audit,

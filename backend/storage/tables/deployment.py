@@ -18,7 +18,7 @@ deployments = Table(
     Column("licence_enforcement_status", Text),
     Column("license_id", Text),
     Column("retention_days", Integer, nullable=False),
-    # Rises with every change of a key or a flag; the mirrors of the edges watch it.
+    # Rises with every change of a key or a flag; the edges watch it to update their copies.
     Column("revision", BigInteger, nullable=False),
     # Key of the authenticated cursors.
     Column("cursor_secret", Text, nullable=False),

@@ -1,4 +1,4 @@
-"""Tables of keys and of what was done with them."""
+"""Tables of API keys and of their usage."""
 
 from typing import NamedTuple
 
@@ -77,7 +77,7 @@ class UsageRow(NamedTuple):
     request_id: str
 
 
-# Usage records counted by the hour, written with them; what an administrator's view is made from.
+# Usage records counted by the hour, written with them; the console shows these.
 usage_hours = Table(
     "usage_hours",
     METADATA,

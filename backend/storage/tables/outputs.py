@@ -39,15 +39,15 @@ class OutputRow(NamedTuple):
     object_key: str
 
 
-# Single objects that still have to be removed: written with the change that left them without a name, or before they
-# are stored and get one.
+# Single objects to be removed: written with the change after which no row names them, or before they are stored and
+# named.
 pending_deletions = Table(
     "pending_deletions",
     METADATA,
     Column("object_key", Text, primary_key=True),
 )
 
-# Objects of a run that still have to be removed: written with the erasure, so that a crash leaves none behind.
+# Runs whose objects are to be removed: written with the erasure, so that a crash leaves none behind.
 pending_removals = Table(
     "pending_removals",
     METADATA,

@@ -1,4 +1,4 @@
-"""Tables of runs: the truth that an engine only executes."""
+"""Tables of runs and of the idempotency keys that started them."""
 
 from typing import Final, NamedTuple
 
@@ -19,8 +19,8 @@ from sqlalchemy import (
 from backend.run_status import FINISHED, IN_FLIGHT
 from backend.storage.tables.metadata import METADATA
 
-# A partial index serves a query only where both say it in the same words. With IN, SQLite builds a table of the list at
-# each change of a row.
+# A partial index serves a query only if both have the same condition as text. With IN, SQLite builds a table of the
+# list at each change of a row.
 _IN_FLIGHT: Final = " OR ".join(f"status = '{status}'" for status in IN_FLIGHT)
 _FINISHED: Final = " OR ".join(f"status = '{status}'" for status in FINISHED)
 _REFERENCED: Final = f"client_reference IS NOT NULL AND ({_FINISHED})"

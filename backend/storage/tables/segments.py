@@ -49,7 +49,7 @@ class SegmentRow(NamedTuple):
     last_seq: int
 
 
-# The board.
+# Where each step of a run stands.
 steps = Table(
     "steps",
     METADATA,

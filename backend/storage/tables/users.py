@@ -14,7 +14,7 @@ users = Table(
     Column("role", Text, nullable=False),
     # Argon2id with its parameters and salt, in the PHC string format.
     Column("password_hash", Text, nullable=False),
-    # Set while the password is one that was made for them.
+    # Set while the password is the one that an administrator handed out.
     Column("password_is_temporary", Integer, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("signed_in_at", BigInteger),
@@ -51,12 +51,12 @@ sign_in_tries = Table(
     METADATA,
     # Its name is from when only names were counted: a process of the release before still uses the column.
     Column("name_sha256", Text, key="subject_sha256", primary_key=True),
-    # How many in a row.
+    # How many in succession.
     Column("tries", Integer, nullable=False),
     Column("last_at", BigInteger, nullable=False),
-    # Until when there is no other try; 0 where there may be one.
+    # Until when further sign-ins are refused; 0 for not at all.
     Column("waits_until", BigInteger, nullable=False),
-    # When the audit trail last got a record of them; 0 for never.
+    # When they were last recorded in the audit trail; 0 for never.
     Column("audited_at", BigInteger, nullable=False),
     Index(None, "last_at"),
 )

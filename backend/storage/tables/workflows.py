@@ -84,7 +84,7 @@ resource_versions = Table(
     Column("created_at", BigInteger, nullable=False),
 )
 
-# The agents and environments that a workflow version uses, each at the version that it had when that was made.
+# The agents and environments that a workflow version uses, each at its version of the time when that was made.
 workflow_version_resources = Table(
     "workflow_version_resources",
     METADATA,
@@ -101,7 +101,7 @@ workflow_version_resources = Table(
         [workflow_versions.c.workflow_id, workflow_versions.c.version],
         ondelete="CASCADE",
     ),
-    # Without a cascade: what a workflow version uses cannot be removed.
+    # Without a cascade: a resource that a workflow version uses cannot be removed.
     ForeignKeyConstraint(
         ["resource_id", "resource_version"], [resource_versions.c.resource_id, resource_versions.c.version]
     ),
