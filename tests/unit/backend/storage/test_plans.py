@@ -1,4 +1,4 @@
-"""No SQL statement of any service walks a table that grows with use."""
+"""No SQL statement of any service scans a table that grows with use."""
 
 import importlib
 import pkgutil
@@ -24,7 +24,7 @@ GROWING = frozenset({
     "segments", "steps", "usage_hours", "usage_records",
 })  # fmt: skip
 # These hold only what is going on: everything in them is to be looked at.
-WALKED_WHOLE = frozenset({"ix_approvals_pending", "ix_publications_open", "ix_runs_in_flight", "ix_segments_open"})
+SCANNED_WHOLE = frozenset({"ix_approvals_pending", "ix_publications_open", "ix_runs_in_flight", "ix_segments_open"})
 # Of DBOS's own tables, which are not here.
 ELSEWHERE = "backend.runtime.engines.dbos_sql"
 # Its statements depend on the filters; `unit/backend/runs/test_list_sql.py` reads their plans.
@@ -64,11 +64,11 @@ def test_the_statements_of_every_sql_module_are_found() -> None:
     assert {name.rpartition(".")[0] for name, _ in statements()} == set(sql_modules())
 
 
-def test_on_sqlite_only_indexes_of_what_is_going_on_are_walked() -> None:
+def test_on_sqlite_only_indexes_of_unfinished_work_are_scanned() -> None:
     engine = create_engine("sqlite://", poolclass=StaticPool)
     METADATA.create_all(engine)
     dialect = Dialect(paramstyle="qmark")
-    walked = {}
+    scanned = {}
     with closing(engine.raw_connection()) as raw:
         for name, statement in statements():
             if name.rpartition(".")[0] in OF_ONE_DATABASE:
@@ -77,15 +77,15 @@ def test_on_sqlite_only_indexes_of_what_is_going_on_are_walked() -> None:
             arguments = [1] * text.count("?")
             plan = [row[3] for row in raw.driver_connection.execute(f"EXPLAIN QUERY PLAN {text}", arguments)]  # type: ignore[union-attr]
             scans = [re.fullmatch(r"SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?", step) for step in plan]
-            if bad := [scan[0] for scan in scans if scan and scan[1] in GROWING and scan[2] not in WALKED_WHOLE]:
-                walked[name] = bad
+            if bad := [scan[0] for scan in scans if scan and scan[1] in GROWING and scan[2] not in SCANNED_WHOLE]:
+                scanned[name] = bad
     engine.dispose()
-    assert walked == {}
+    assert scanned == {}
 
 
-def test_on_postgresql_no_growing_table_has_to_be_walked(postgresql_server: Postgresql) -> None:
+def test_on_postgresql_no_growing_table_has_to_be_scanned(postgresql_server: Postgresql) -> None:
     dialect = postgresql_dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
-    walked, untyped = {}, []
+    scanned, untyped = {}, []
     with psycopg.connect(postgresql_server.shared, autocommit=True) as connection:
         connection.execute("SET plan_cache_mode = force_generic_plan")
         # Few rows are read by a scan all the same where an index would do.
@@ -103,5 +103,5 @@ def test_on_postgresql_no_growing_table_has_to_be_walked(postgresql_server: Post
             plan = [row[0] for row in connection.execute(f"EXPLAIN EXECUTE plan_{number}{given}".encode())]
             scans = [re.search(r"Seq Scan on (\w+)", step) for step in plan]
             if bad := [scan[0] for scan in scans if scan and scan[1] in GROWING]:
-                walked[name] = bad
-    assert (walked, set(untyped)) == ({}, UNTYPED)
+                scanned[name] = bad
+    assert (scanned, set(untyped)) == ({}, UNTYPED)

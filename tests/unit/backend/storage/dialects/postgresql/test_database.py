@@ -15,7 +15,18 @@ from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from backend.storage.dialects.postgresql.shared_clock import SharedClock
 from tests.support.poll import until
 from tests.support.postgresql import end_sessions
-from tests.unit.backend.storage.notes import ADD, ALL, END_SESSION, SET, Found, Held, add, add_once, notes, waits
+from tests.unit.backend.storage.dialects.postgresql.notes import (
+    ADD,
+    ALL,
+    END_SESSION,
+    SET,
+    Found,
+    Held,
+    add,
+    add_once,
+    notes,
+    waits,
+)
 
 
 def test_work_that_raises_leaves_nothing(database: PostgresqlDatabase) -> None:
@@ -95,7 +106,7 @@ def test_a_claim_is_had_by_one_change_of_any_process_at_a_time(url: str, databas
     other.close()
 
 
-def test_a_server_that_ended_every_session_is_not_noticed(url: str, database: PostgresqlDatabase) -> None:
+def test_sessions_that_the_server_ended_are_replaced_unnoticed(url: str, database: PostgresqlDatabase) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: add(database, number), range(8)))
     end_sessions(url)
@@ -107,7 +118,7 @@ def test_a_server_that_ended_every_session_is_not_noticed(url: str, database: Po
     assert database.healthy()
 
 
-def test_a_change_whose_session_ends_is_made_once_all_the_same(database: PostgresqlDatabase) -> None:
+def test_a_change_whose_session_ends_is_retried_and_made_once(database: PostgresqlDatabase) -> None:
     tries = []
 
     def change(tx: Tx) -> None:
@@ -137,7 +148,7 @@ def test_a_change_whose_session_ends_in_its_commit_is_not_made_twice(url: str, d
     assert notes(database) == {}
 
 
-def test_changes_that_lock_each_other_out_are_made_one_after_the_other(database: PostgresqlDatabase) -> None:
+def test_changes_in_a_deadlock_are_made_one_after_the_other(database: PostgresqlDatabase) -> None:
     add(database, 1, "")
     add(database, 2, "")
     both = threading.Barrier(2)
@@ -159,7 +170,7 @@ def test_changes_that_lock_each_other_out_are_made_one_after_the_other(database:
     assert notes(database) in ({1: "a", 2: "a"}, {1: "b", 2: "b"})
 
 
-def test_what_is_changed_at_once_has_the_locks_and_sees_what_was_committed_before(
+def test_a_guarded_insert_waits_for_its_lock_and_sees_what_was_committed_under_it(
     url: str, database: PostgresqlDatabase
 ) -> None:
     other = PostgresqlDatabase(url, 1)
@@ -182,7 +193,9 @@ def test_what_is_changed_at_once_has_the_locks_and_sees_what_was_committed_befor
     other.close()
 
 
-def test_what_another_has_the_claim_of_is_not_changed_at_once(url: str, database: PostgresqlDatabase) -> None:
+def test_a_guarded_insert_is_refused_while_another_transaction_has_its_claim(
+    url: str, database: PostgresqlDatabase
+) -> None:
     other = PostgresqlDatabase(url, 1)
     one = Held(lambda work: other.write(work, lock_key="else", claim="k"))
     until(lambda: one.begun, "the first change")
@@ -195,7 +208,7 @@ def test_what_another_has_the_claim_of_is_not_changed_at_once(url: str, database
     other.close()
 
 
-def test_what_needs_no_answer_goes_in_its_turn(database: PostgresqlDatabase) -> None:
+def test_enqueued_changes_keep_their_order(database: PostgresqlDatabase) -> None:
     def change(tx: Tx) -> list[int]:
         tx.enqueue(ADD, number=1, text="text")
         tx.many(ADD, [{"number": number, "text": "text"} for number in (2, 3)])
@@ -209,7 +222,7 @@ def test_what_needs_no_answer_goes_in_its_turn(database: PostgresqlDatabase) -> 
     assert notes(database)[2] == "changed too"
 
 
-def test_a_change_that_fails_with_the_commit_leaves_nothing_and_is_told(database: PostgresqlDatabase) -> None:
+def test_a_change_that_fails_with_the_commit_leaves_nothing_and_raises(database: PostgresqlDatabase) -> None:
     def change(tx: Tx) -> None:
         tx.all(ALL)
         tx.enqueue(ADD, number=1, text="text")
@@ -221,7 +234,7 @@ def test_a_change_that_fails_with_the_commit_leaves_nothing_and_is_told(database
     assert notes(database) == {}
 
 
-def test_a_server_that_is_not_there_is_told(url: str) -> None:
+def test_an_unreachable_server_is_an_error(url: str) -> None:
     away = PostgresqlDatabase(psycopg.conninfo.make_conninfo(url, host="127.0.0.1", port=1), 1)
     for use in (away.read, away.snapshot, away.write):
         with pytest.raises(DatabaseAwayError):
@@ -241,7 +254,7 @@ def test_a_pool_without_a_free_connection_is_not_waited_for(url: str) -> None:
     database.close()
 
 
-def test_a_name_is_held_by_one_process_until_it_lets_go_or_ends(url: str, database: PostgresqlDatabase) -> None:
+def test_a_name_is_held_by_one_process_until_it_releases_it_or_ends(url: str, database: PostgresqlDatabase) -> None:
     other = PostgresqlDatabase(url, 2)
     with database.hold("upkeep") as mine, other.hold("upkeep") as theirs, other.hold("else") as another:
         assert (mine, theirs, another) == (True, False, True)
@@ -263,7 +276,7 @@ def test_the_time_is_the_servers(url: str, database: PostgresqlDatabase, monkeyp
     assert before - 1_000 <= told <= database.now() + 1_000
 
 
-def test_who_waited_for_a_lock_sees_what_was_done_under_it_whatever_the_servers_default_is(
+def test_a_change_sees_what_was_committed_under_its_lock_at_any_default_isolation_of_the_server(
     database: PostgresqlDatabase, url: str
 ) -> None:
     def add_unless_there_is_one(tx: Tx) -> None:

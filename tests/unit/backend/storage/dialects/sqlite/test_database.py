@@ -88,7 +88,7 @@ def test_work_that_raises_leaves_nothing_and_spares_the_others_of_its_commit(dat
     assert numbers(database) == [0, 2, 4, 6, 8]
 
 
-def test_nobody_is_told_ok_when_the_disk_fills_in_a_group_commit(database: SqliteDatabase, path: Path) -> None:
+def test_no_change_succeeds_that_a_full_disk_kept_from_being_committed(database: SqliteDatabase, path: Path) -> None:
     add(database, 0)
     pages = sqlite3.connect(path).execute("PRAGMA page_count").fetchone()[0]
     database.write(lambda tx: tx._connection.execute(f"PRAGMA max_page_count = {pages + 8}", ()))

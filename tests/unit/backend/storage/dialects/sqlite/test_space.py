@@ -93,7 +93,7 @@ def test_changes_go_on_while_a_file_shrinks(database: SqliteDatabase, path: Path
     assert is_sound(path)
 
 
-def test_shrinking_ends_when_it_is_told_to_and_goes_on_later(database: SqliteDatabase, path: Path) -> None:
+def test_shrinking_stops_on_request_and_continues_later(database: SqliteDatabase, path: Path) -> None:
     fill(database, 4)
     clear(database)
     database.reclaim_space(iter([True, False]).__next__)

@@ -13,7 +13,7 @@ from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from backend.storage.statements import ScalarQuery
 from benchmarks.wire import LongWire
 from tests.support.poll import until
-from tests.unit.backend.storage.notes import ALL, SESSION, Held, add, add_once, notes
+from tests.unit.backend.storage.dialects.postgresql.notes import ALL, SESSION, Held, add, add_once, notes
 
 SLEEP = ScalarQuery[None](select(func.pg_sleep(3600)))
 TURN_READ_ONLY = ScalarQuery[str](
@@ -28,7 +28,7 @@ def impatient(url: str, database: PostgresqlDatabase) -> Iterator[PostgresqlData
     impatient.close()
 
 
-def test_a_statement_that_does_not_end_is_given_up_and_its_connection_kept(impatient: PostgresqlDatabase) -> None:
+def test_a_statement_past_its_time_out_fails_and_its_connection_is_kept(impatient: PostgresqlDatabase) -> None:
     pid = impatient.read(lambda tx: tx.scalar(SESSION))
     for use in (impatient.read, impatient.snapshot, impatient.write):
         with pytest.raises(DatabaseAwayError):
@@ -37,7 +37,7 @@ def test_a_statement_that_does_not_end_is_given_up_and_its_connection_kept(impat
     assert impatient.read(lambda tx: tx.scalar(SESSION)) == pid
 
 
-def test_a_lock_that_does_not_come_free_is_given_up(
+def test_waiting_for_a_lock_past_its_time_out_fails(
     database: PostgresqlDatabase, impatient: PostgresqlDatabase
 ) -> None:
     one = Held(lambda work: database.write(work, lock_key="key 1"))
@@ -65,7 +65,7 @@ USES: dict[str, Callable[[PostgresqlDatabase], object]] = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_server_that_does_not_answer_any_more_is_not_waited_for(url: str, use: str) -> None:
+def test_a_server_that_stops_answering_is_not_waited_for(url: str, use: str) -> None:
     parts = psycopg.conninfo.conninfo_to_dict(url)
     wire = LongWire(str(parts["host"]), int(parts.get("port") or 5432))
     threading.Thread(target=wire.serve, daemon=True).start()
@@ -79,7 +79,7 @@ def test_a_server_that_does_not_answer_any_more_is_not_waited_for(url: str, use:
     silent.close()
 
 
-def test_a_server_that_takes_no_changes_any_more_is_looked_for_anew(database: PostgresqlDatabase) -> None:
+def test_a_server_that_became_read_only_is_connected_anew(database: PostgresqlDatabase) -> None:
     database.read(lambda tx: tx.scalar(TURN_READ_ONLY))
     with pytest.raises(DatabaseAwayError):
         add(database, 1)
