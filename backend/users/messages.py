@@ -1,9 +1,11 @@
 """Rows of people as messages."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from backend.clock import to_timestamp
+from backend.storage.tables.users import UserRow
+from backend.users.sql import SessionRow
 from workflow_api.v1 import users_pb2
 
 ROLE_NAMES: Final[Mapping[int, str]] = {
@@ -15,7 +17,7 @@ ROLE_NAMES: Final[Mapping[int, str]] = {
 _ROLES: Final = {name: users_pb2.Role.ValueType(number) for number, name in ROLE_NAMES.items()}
 
 
-def user_message(row: Any, *, created_at: int | None = None) -> users_pb2.User:
+def user_message(row: UserRow | SessionRow, *, created_at: int | None = None) -> users_pb2.User:
     """A person as everybody sees them; `created_at` where the row's own is not theirs."""
     return users_pb2.User(
         name=row.name,
