@@ -10,13 +10,10 @@ from backend.clock import to_duration, to_timestamp
 from backend.run_status import RunStatus
 from backend.runs.approvals_sql import PendingApprovalRow
 from backend.runs.list_sql import RunSummaryRow
+from backend.runs.status_names import STATUS_NUMBERS
 from backend.storage.tables.runs import RunRow
 from backend.storage.tables.segments import ApprovalRow, EventRow, SegmentRow, StepRow
 from workflow_api.v1 import runs_pb2
-
-_STATUS: Final = {name.removeprefix("RUN_STATUS_").lower(): number for name, number in runs_pb2.RunStatus.items()}
-STATUS_NAMES: Final = {number: name for name, number in _STATUS.items() if number}
-"""Every status as the tables name it."""
 
 _TRIGGER: Final = {name.removeprefix("TRIGGERED_BY_").lower(): number for name, number in runs_pb2.TriggeredBy.items()}
 _TRIGGER_NAMES: Final = {number: name for name, number in _TRIGGER.items()}
@@ -28,7 +25,7 @@ _STEP_STATUS: Final = {
 
 def run_status(status: str) -> runs_pb2.RunStatus.ValueType:
     """The enum value of a status in the tables."""
-    return _STATUS[status]
+    return STATUS_NUMBERS[status]
 
 
 def trigger_name(trigger: runs_pb2.TriggeredBy.ValueType) -> str:
@@ -43,7 +40,7 @@ def summary(row: RunRow | RunSummaryRow) -> runs_pb2.RunSummary:
         workflow_id=row.workflow_id,
         workflow_name=row.workflow_name,
         version=row.version,
-        status=_STATUS[row.status],
+        status=STATUS_NUMBERS[row.status],
         created_at=to_timestamp(row.created_at),
         started_at=_time(row.started_at),
         finished_at=_time(row.finished_at),

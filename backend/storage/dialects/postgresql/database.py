@@ -155,5 +155,5 @@ class PostgresqlDatabase:
         ]
 
     def close(self) -> None:
-        """Ends every connection that is not in use."""
+        """Ends every connection: those in use once they are not."""
         self._pool.close()

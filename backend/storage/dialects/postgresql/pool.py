@@ -31,6 +31,7 @@ class ConnectionPool:
 
     def __init__(self, url: str, connections: int, timeouts: Timeouts) -> None:
         self._timeouts = timeouts
+        self._closed = False
         self._deadlines = deadlines = Deadlines()
         self._pool = QueuePool(
             lambda: connect(url, timeouts, deadlines),  # type: ignore[arg-type]  # the pool only closes it
@@ -104,7 +105,8 @@ class ConnectionPool:
                 return
 
     def close(self) -> None:
-        """Ends every connection that is not in use."""
+        """Ends every connection: those in use once they are not."""
+        self._closed = True
         self._pool.dispose()
         self._deadlines.stop()
 
@@ -136,6 +138,8 @@ class ConnectionPool:
             else:
                 # Nobody takes it out of a forgotten pool again.
                 pooled.invalidate()
+            if self._closed:
+                pool.dispose()
 
     def _forget(self, pool: QueuePool) -> None:
         """Replaces the pool: where one connection was lost, the others that rest most likely are too."""

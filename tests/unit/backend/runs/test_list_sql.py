@@ -246,5 +246,5 @@ def test_statuses_are_ranges_of_indexes_in_the_order_of_the_list(equal: tuple[st
 
 def test_the_usual_page_is_the_default_limit_and_one_more() -> None:
     """PostgreSQL plans only that page once."""
-    default = default_value(runs_pb2.ListRunsRequest.DESCRIPTOR.fields_by_name["limit"])
+    default = default_value(runs_pb2.ListRunsRequest.DESCRIPTOR.fields_by_name["page_size"])
     assert default + 1 == list_sql._USUAL_LIMIT

@@ -19,6 +19,7 @@ from tests.unit.backend.storage.dialects.postgresql.notes import (
     ADD,
     ALL,
     END_SESSION,
+    SESSION,
     SET,
     Found,
     Held,
@@ -252,6 +253,18 @@ def test_a_pool_without_a_free_connection_is_not_waited_for(url: str) -> None:
     for one in held:
         one.end()
     database.close()
+
+
+def test_a_connection_in_use_at_the_close_ends_after_its_use(url: str) -> None:
+    closing = PostgresqlDatabase(url, 1)
+    pid = closing.read(lambda tx: tx.scalar_one(SESSION))
+    held = Held(closing.write)
+    until(lambda: held.begun, "the change")
+    closing.close()
+    held.end()
+    with psycopg.connect(url, autocommit=True) as connection:
+        sessions = "SELECT 1 FROM pg_stat_activity WHERE pid = %s"
+        until(lambda: connection.execute(sessions, [pid]).fetchone() is None, "the end of the session")
 
 
 def test_a_name_is_held_by_one_process_until_it_releases_it_or_ends(url: str, database: PostgresqlDatabase) -> None:
