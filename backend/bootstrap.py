@@ -38,9 +38,9 @@ from backend.schemas.judge import SchemaJudge
 from backend.services import Services
 from backend.settings import BackendSettings
 from backend.storage.database import Database
+from backend.storage.dialects.postgresql.shared_clock import SharedClock
 from backend.storage.factory import DataFolder, open_postgresql
 from backend.storage.objects import open_objects
-from backend.storage.shared_clock import SharedClock
 from backend.users import retention as users_retention
 from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer

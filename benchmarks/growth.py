@@ -123,7 +123,7 @@ def table(number: int, database: str | None, rounds: int) -> Iterator[str]:
 def _engine(folder: str, database: str | None) -> Engine:
     if database is None:
         return create_engine(f"sqlite:///{Path(folder, _DATABASE)}")
-    from backend.storage.dialects.postgresql.database import engine_of
+    from backend.storage.dialects.postgresql.connection import engine_of
 
     return engine_of(database)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backend.connectors.s3_errors import CredentialsError, NoStoreError, RoleError, explain, failures, list_page
 from backend.secrets import SecretError, Secrets
-from backend.storage import aws
+from backend.storage.objects import aws_clients as aws
 
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client

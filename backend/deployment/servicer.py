@@ -1,7 +1,5 @@
 """DeploymentService over gRPC."""
 
-from typing import Any
-
 import grpc
 
 from backend.audit import sql as audit
@@ -10,6 +8,7 @@ from backend.key_changes import KeyChanges
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
+from backend.storage.tables.deployment import DeploymentRow
 from contract.versions import API_VERSION
 from workflow_api.v1 import deployment_pb2, deployment_pb2_grpc
 
@@ -53,7 +52,7 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
             columns = dict.fromkeys(_OF_A_HOLD) | columns
         actor = caller_of(context).audit_name
 
-        def work(tx: Tx) -> Any:
+        def work(tx: Tx) -> DeploymentRow:
             row = sql.change(tx, columns)
             at = self._services.clock()
             audit.record(tx, at=at, actor=actor, action="deployment.changed", target=row.deployment_id, details=changes)
@@ -62,7 +61,7 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
 
         return self._message(self._services.database.write(work))
 
-    def _message(self, row: Any) -> deployment_pb2.Deployment:
+    def _message(self, row: DeploymentRow) -> deployment_pb2.Deployment:
         return deployment_pb2.Deployment(
             deployment_id=row.deployment_id,
             release=self._services.release,

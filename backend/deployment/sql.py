@@ -1,18 +1,17 @@
 """SQL of the deployment record."""
 
 import secrets
-from typing import Any
 
-from sqlalchemy import bindparam, insert, literal_column, select, update
+from sqlalchemy import bindparam, insert, literal_column, update
 
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
-from backend.storage.tables.deployment import deployments
+from backend.storage.statements import Command, Query, select_row
+from backend.storage.tables.deployment import DeploymentRow, deployments
 from contract.defaults import default_value
 from workflow_api.v1 import deployment_pb2
 
-_INSERT = prepare(insert(deployments), [column.name for column in deployments.columns])
-_SELECT = prepare(select(deployments))
+_INSERT = Command(insert(deployments), [column.name for column in deployments.columns])
+_SELECT = Query(DeploymentRow, select_row(DeploymentRow, deployments))
 _CHANGEABLE = (
     "governed",
     "api_enabled",
@@ -22,19 +21,19 @@ _CHANGEABLE = (
     "license_id",
     "retention_days",
 )
-_UPDATE = prepare(
+_UPDATE = Command(
     update(deployments).values(
         {name: bindparam(f"new_{name}") for name in _CHANGEABLE}
         | {"revision": deployments.c.revision + literal_column("1")}
     )
 )
-_TOUCH = prepare(update(deployments).values(revision=deployments.c.revision + literal_column("1")))
-_FIRST_KEY = prepare(update(deployments).values(any_key_ever=literal_column("1")))
+_TOUCH = Command(update(deployments).values(revision=deployments.c.revision + literal_column("1")))
+_FIRST_KEY = Command(update(deployments).values(any_key_ever=literal_column("1")))
 
 
-def ensure(tx: Tx, deployment_id: str) -> Any:
-    """The deployment's row; a fresh one is governed, enabled and licensed (DECISIONS.md, 2)."""
-    row = tx.one(_SELECT)
+def ensure(tx: Tx, deployment_id: str) -> DeploymentRow:
+    """Returns the deployment's row; a new one is governed, enabled and licensed (DECISIONS.md, 2)."""
+    row = tx.first(_SELECT)
     if row is None:
         tx.enqueue(
             _INSERT,
@@ -54,23 +53,23 @@ def ensure(tx: Tx, deployment_id: str) -> Any:
     return row
 
 
-def get(tx: Tx) -> Any:
-    """The deployment's row."""
+def get(tx: Tx) -> DeploymentRow:
+    """Returns the deployment's row."""
     return tx.one(_SELECT)
 
 
-def change(tx: Tx, changes: dict[str, object]) -> Any:
-    """Writes the given columns and returns the row as it is then."""
-    row = tx.one(_SELECT)
-    tx.enqueue(_UPDATE, **{f"new_{name}": changes.get(name, getattr(row, name)) for name in _CHANGEABLE})
+def change(tx: Tx, changes: dict[str, object]) -> DeploymentRow:
+    """Writes the given columns and returns the changed row."""
+    values = tx.one(_SELECT)._asdict() | changes
+    tx.enqueue(_UPDATE, **{f"new_{name}": values[name] for name in _CHANGEABLE})
     return tx.one(_SELECT)
 
 
 def touch(tx: Tx) -> None:
-    """Raises the revision, so that every edge hears of a change of a key."""
+    """Raises the revision, so that every edge reads the changed keys."""
     tx.enqueue(_TOUCH)
 
 
 def note_first_key(tx: Tx) -> None:
-    """Keeps that a key was made once, whatever becomes of it."""
+    """Records that a key was made once, even if it is removed later."""
     tx.enqueue(_FIRST_KEY)

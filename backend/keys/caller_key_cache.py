@@ -1,11 +1,12 @@
 """Cache of keys as their callers see them. (SPEC.md, GET /me)."""
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from backend.clock import utc_day
 from backend.keys import sql
 from backend.keys.messages import api_key
+from backend.keys.sql import CallerKeyRow
 from backend.services import Services
 from workflow_api.v1 import keys_pb2
 
@@ -44,5 +45,5 @@ class CallerKeyCache:
 
 
 @lru_cache(maxsize=4096)
-def _message(row: tuple[Any, ...]) -> keys_pb2.ApiKey:
+def _message(row: CallerKeyRow) -> keys_pb2.ApiKey:
     return api_key(row)

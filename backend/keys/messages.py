@@ -1,10 +1,12 @@
 """Rows of keys as messages."""
 
 import json
-from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.clock import to_timestamp
 from backend.keys.rules import scope_numbers, state_of
+from backend.keys.sql import CallerKeyRow, KeyRow, MirroredKeyRow
 from workflow_api.v1 import edge_pb2, keys_pb2
 
 _MODES = {
@@ -14,7 +16,7 @@ _MODES = {
 MODE_NAMES = {number: name for name, number in _MODES.items()}
 
 
-def api_key(row: Any) -> keys_pb2.ApiKey:
+def api_key(row: CallerKeyRow | KeyRow) -> keys_pb2.ApiKey:
     """Returns the key as its caller sees it (SPEC.md, API key)."""
     return keys_pb2.ApiKey(
         key_id=row.key_id,
@@ -33,7 +35,7 @@ def api_key(row: Any) -> keys_pb2.ApiKey:
     )
 
 
-def key_record(row: Any, now: int) -> keys_pb2.KeyRecord:
+def key_record(row: KeyRow, now: int) -> keys_pb2.KeyRecord:
     """Returns the key as the administrator sees it."""
     state = state_of(
         revoked_at=row.revoked_at,
@@ -48,20 +50,19 @@ def key_record(row: Any, now: int) -> keys_pb2.KeyRecord:
         allowed_hours=_hours(row),
         state=state,
         created_at=to_timestamp(row.created_at),
-        rotating_until=to_timestamp(row.previous_secret_expires_at) if state == "rotating" else None,
-        revoked_at=to_timestamp(row.revoked_at) if row.revoked_at is not None else None,
+        rotating_until=_time(row.previous_secret_expires_at) if state == "rotating" else None,
+        revoked_at=_time(row.revoked_at),
     )
 
 
-def mirrored_key(row: Any) -> edge_pb2.MirroredKey:
+def mirrored_key(row: MirroredKeyRow) -> edge_pb2.MirroredKey:
     """Returns the key as an edge mirrors it: hashes and rules."""
-    previous = row.previous_secret_sha256 is not None
     return edge_pb2.MirroredKey(
         key_id=row.key_id,
         deployment_id=row.deployment_id,
         secret_sha256=bytes.fromhex(row.secret_sha256),
-        previous_secret_sha256=bytes.fromhex(row.previous_secret_sha256) if previous else b"",
-        previous_secret_expires_at=to_timestamp(row.previous_secret_expires_at) if previous else None,
+        previous_secret_sha256=bytes.fromhex(row.previous_secret_sha256 or ""),
+        previous_secret_expires_at=_time(row.previous_secret_expires_at),
         external_id_sha256=bytes.fromhex(row.external_id_sha256),
         scopes=scope_numbers(json.loads(row.scopes)),
         source_allow_list=json.loads(row.source_allow_list),
@@ -72,7 +73,11 @@ def mirrored_key(row: Any) -> edge_pb2.MirroredKey:
     )
 
 
-def _hours(row: Any) -> keys_pb2.AllowedHours | None:
-    if row.start_hour is None:
+def _hours(row: KeyRow | MirroredKeyRow) -> keys_pb2.AllowedHours | None:
+    if row.start_hour is None or row.end_hour is None:
         return None
     return keys_pb2.AllowedHours(start_hour=row.start_hour, end_hour=row.end_hour)
+
+
+def _time(milliseconds: int | None) -> Timestamp | None:
+    return None if milliseconds is None else to_timestamp(milliseconds)

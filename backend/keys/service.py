@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from backend.audit import sql as audit
 from backend.clock import DAY_MS, HOUR_MS, utc_day
@@ -25,7 +25,7 @@ _ALL_ACTIVE: Final = keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_A
 class Issued:
     """Row of a key after a change, and the credentials that the change issued, which are not stored."""
 
-    row: Any
+    row: sql.KeyRow
     key_value: str | None = None
     external_id: str | None = None
 
@@ -75,12 +75,12 @@ class KeyAdministration:
             **_access_columns(access),
         }
 
-        def work(tx: Tx) -> Any:
+        def work(tx: Tx) -> sql.KeyRow:
             _refuse_unknown_workflows(tx, access)
             sql.add(tx, columns)
             deployment_sql.note_first_key(tx)
             self._audit(tx, actor, "key.created", key_id, {"name": request.name})
-            return sql.get(tx, key_id, utc_day(now))
+            return self._found(tx, key_id)
 
         return Issued(self._services.database.write(work), f"{key_id}.{secret}", external_id)
 
@@ -88,7 +88,7 @@ class KeyAdministration:
         """Changes what the request names (SPEC.md: every field except the deployment)."""
         rules.refuse(_update_problems(request))
 
-        def change(tx: Tx, row: Any) -> dict[str, object]:
+        def change(tx: Tx, row: sql.KeyRow) -> dict[str, object]:
             if request.HasField("workflow_access"):
                 _refuse_unknown_workflows(tx, request.workflow_access)
             return _updated_columns(request, row)
@@ -100,7 +100,7 @@ class KeyAdministration:
         hours = given_or_default(request, "overlap_hours")
         secret = new_secret()
 
-        def change(_tx: Tx, row: Any) -> dict[str, object]:
+        def change(_tx: Tx, row: sql.KeyRow) -> dict[str, object]:
             return {
                 "secret_sha256": sha256_hex(secret),
                 "previous_secret_sha256": row.secret_sha256,
@@ -121,7 +121,7 @@ class KeyAdministration:
     def revoke(self, key_id: str, actor: str) -> Issued:
         """Ends a key for good; revoking it again changes nothing."""
 
-        def work(tx: Tx) -> Any:
+        def work(tx: Tx) -> sql.KeyRow:
             row = self._found(tx, key_id)
             if row.revoked_at is None:
                 sql.edit(tx, row, {"revoked_at": self._services.clock()})
@@ -147,11 +147,11 @@ class KeyAdministration:
         key_id: str,
         actor: str,
         action: str,
-        change: Callable[[Tx, Any], dict[str, object]],
+        change: Callable[[Tx, sql.KeyRow], dict[str, object]],
         *,
         show_changes: bool = False,
-    ) -> Any:
-        def work(tx: Tx) -> Any:
+    ) -> sql.KeyRow:
+        def work(tx: Tx) -> sql.KeyRow:
             row = self._found(tx, key_id)
             if row.revoked_at is not None:
                 raise invalid("key_id", "must name a key that is not revoked")
@@ -162,7 +162,7 @@ class KeyAdministration:
 
         return self._services.database.write(work)
 
-    def _found(self, tx: Tx, key_id: str) -> Any:
+    def _found(self, tx: Tx, key_id: str) -> sql.KeyRow:
         row = sql.get(tx, key_id, utc_day(self._services.clock()))
         if row is None:
             raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no key {key_id}.")
@@ -189,7 +189,7 @@ def _update_problems(request: keys_pb2.UpdateKeyRequest) -> list[rules.Problem]:
     return problems
 
 
-def _updated_columns(request: keys_pb2.UpdateKeyRequest, row: Any) -> dict[str, object]:
+def _updated_columns(request: keys_pb2.UpdateKeyRequest, row: sql.KeyRow) -> dict[str, object]:
     columns: dict[str, object] = {
         field.name: value
         for field, value in request.ListFields()

@@ -1,15 +1,85 @@
-"""SQL of keys and their live counters."""
+"""SQL of keys and their current usage."""
 
-from typing import Any
+from typing import NamedTuple
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.keys import api_keys, daily_usage
 from backend.storage.tables.runs import runs, status_in
 from backend.storage.tables.workflows import workflows
+
+
+class CallerKeyRow(NamedTuple):
+    """The columns of a key that its caller may see, with its counters."""
+
+    key_id: str
+    name: str
+    deployment_id: str
+    scopes: str
+    access_mode: str
+    access_workflow_ids: str
+    expires_at: int
+    rate_limit_rpm: int
+    daily_run_quota: int
+    max_concurrent_runs: int
+    quota_used_today: int
+    active_runs: int
+
+
+class KeyRow(NamedTuple):
+    """A key in full, with its counters."""
+
+    key_id: str
+    deployment_id: str
+    name: str
+    description: str
+    secret_sha256: str
+    previous_secret_sha256: str | None
+    previous_secret_expires_at: int | None
+    external_id_sha256: str
+    scopes: str
+    access_mode: str
+    access_workflow_ids: str
+    source_allow_list: str
+    start_hour: int | None
+    end_hour: int | None
+    created_at: int
+    expires_at: int
+    rate_limit_rpm: int
+    daily_run_quota: int
+    max_concurrent_runs: int
+    revoked_at: int | None
+    quota_used_today: int
+    active_runs: int
+
+
+class MirroredKeyRow(NamedTuple):
+    """The columns of a key that an edge mirrors."""
+
+    key_id: str
+    deployment_id: str
+    secret_sha256: str
+    previous_secret_sha256: str | None
+    previous_secret_expires_at: int | None
+    external_id_sha256: str
+    scopes: str
+    source_allow_list: str
+    start_hour: int | None
+    end_hour: int | None
+    expires_at: int
+    rate_limit_rpm: int
+    revoked_at: int | None
+
+
+class AccessRow(NamedTuple):
+    """Which workflows a key may run."""
+
+    access_mode: str
+    access_workflow_ids: str
+
 
 _COLUMNS = [column.name for column in api_keys.columns]
 
@@ -24,56 +94,44 @@ _STARTED_TODAY = (
     .where(daily_usage.c.key_id == api_keys.c.key_id, daily_usage.c.day == bindparam("day"))
     .scalar_subquery()
 )
-_OF_CALLER = (
-    "key_id",
-    "name",
-    "deployment_id",
-    "scopes",
-    "access_mode",
-    "access_workflow_ids",
-    "expires_at",
-    "rate_limit_rpm",
-    "daily_run_quota",
-    "max_concurrent_runs",
+_COUNTERS = {"quota_used_today": func.coalesce(_STARTED_TODAY, 0), "active_runs": _ACTIVE_RUNS}
+_OF_KEY = api_keys.c.key_id == bindparam("key_id")
+_SEEN_BY_CALLER = Query(CallerKeyRow, select_row(CallerKeyRow, api_keys, **_COUNTERS).where(_OF_KEY))
+_GET = Query(KeyRow, select_row(KeyRow, api_keys, **_COUNTERS).where(_OF_KEY))
+_LIST = Query(
+    KeyRow, select_row(KeyRow, api_keys, **_COUNTERS).order_by(api_keys.c.created_at.desc(), api_keys.c.key_id.desc())
 )
-_COUNTERS = func.coalesce(_STARTED_TODAY, 0).label("quota_used_today"), _ACTIVE_RUNS.label("active_runs")
-_RECORD = select(api_keys, *_COUNTERS)
-_SEEN_BY_CALLER = prepare(
-    select(*(api_keys.c[name] for name in _OF_CALLER), *_COUNTERS).where(api_keys.c.key_id == bindparam("key_id"))
-)
-_GET = prepare(_RECORD.where(api_keys.c.key_id == bindparam("key_id")))
-_LIST = prepare(_RECORD.order_by(api_keys.c.created_at.desc(), api_keys.c.key_id.desc()))
-_MIRROR = prepare(select(api_keys))
-_INSERT = prepare(insert(api_keys), _COLUMNS)
-_EDIT = prepare(
+_MIRROR = Query(MirroredKeyRow, select_row(MirroredKeyRow, api_keys))
+_INSERT = Command(insert(api_keys), _COLUMNS)
+_EDIT = Command(
     update(api_keys)
     .where(api_keys.c.key_id == bindparam("of_key_id"))
     .values({name: bindparam(f"new_{name}") for name in _COLUMNS if name not in {"key_id", "deployment_id"}})
 )
-_DELETE = prepare(delete(api_keys).where(api_keys.c.key_id == bindparam("key_id")))
-_ACCESS = prepare(
-    select(api_keys.c.access_mode, api_keys.c.access_workflow_ids).where(api_keys.c.key_id == bindparam("key_id"))
+_DELETE = Command(delete(api_keys).where(_OF_KEY))
+_ACCESS = Query(AccessRow, select_row(AccessRow, api_keys).where(_OF_KEY))
+_WORKFLOW_KNOWN = ScalarQuery[str](
+    select(workflows.c.workflow_id).where(workflows.c.workflow_id == bindparam("workflow_id"))
 )
-_WORKFLOW_KNOWN = prepare(select(workflows.c.workflow_id).where(workflows.c.workflow_id == bindparam("workflow_id")))
 
 
-def get(tx: Tx, key_id: str, day: int) -> Any:
-    """A key with its counters of the UTC day, or None."""
-    return tx.one(_GET, key_id=key_id, day=day)
+def get(tx: Tx, key_id: str, day: int) -> KeyRow | None:
+    """Returns a key with its counters of the UTC day, or None."""
+    return tx.first(_GET, key_id=key_id, day=day)
 
 
-def seen_by_caller(tx: Tx, key_id: str, day: int) -> Any:
-    """What a key's caller may know of it, with its counters of the UTC day, or None."""
-    return tx.one(_SEEN_BY_CALLER, key_id=key_id, day=day)
+def seen_by_caller(tx: Tx, key_id: str, day: int) -> CallerKeyRow | None:
+    """Returns what a key's caller may see of it, with its counters of the UTC day, or None."""
+    return tx.first(_SEEN_BY_CALLER, key_id=key_id, day=day)
 
 
-def all_records(tx: Tx, day: int) -> list[Any]:
-    """Every key with its counters, newest first."""
+def all_records(tx: Tx, day: int) -> list[KeyRow]:
+    """Returns every key with its counters, newest first."""
     return tx.all(_LIST, day=day)
 
 
-def mirror(tx: Tx) -> list[Any]:
-    """Every key as the edges mirror it."""
+def mirror(tx: Tx) -> list[MirroredKeyRow]:
+    """Returns every key as the edges mirror it."""
     return tx.all(_MIRROR)
 
 
@@ -82,10 +140,10 @@ def add(tx: Tx, columns: dict[str, object]) -> None:
     tx.enqueue(_INSERT, **columns)
 
 
-def edit(tx: Tx, row: Any, changes: dict[str, object]) -> None:
+def edit(tx: Tx, row: KeyRow, changes: dict[str, object]) -> None:
     """Writes the changed columns of a key that was read as `row` in the same transaction."""
-    values = {f"new_{name}": changes.get(name, getattr(row, name)) for name in _COLUMNS}
-    tx.enqueue(_EDIT, of_key_id=row.key_id, **values)
+    values = row._asdict() | changes
+    tx.enqueue(_EDIT, of_key_id=row.key_id, **{f"new_{name}": values[name] for name in _COLUMNS})
 
 
 def remove(tx: Tx, key_id: str) -> None:
@@ -93,11 +151,11 @@ def remove(tx: Tx, key_id: str) -> None:
     tx.enqueue(_DELETE, key_id=key_id)
 
 
-def access(tx: Tx, key_id: str) -> Any:
-    """Which workflows a key may run, as mode and list; None for a key that is gone."""
-    return tx.one(_ACCESS, key_id=key_id)
+def access(tx: Tx, key_id: str) -> AccessRow | None:
+    """Returns which workflows a key may run, as mode and list; None for a key that is gone."""
+    return tx.first(_ACCESS, key_id=key_id)
 
 
 def workflow_known(tx: Tx, workflow_id: str) -> bool:
     """Whether a workflow of this id exists."""
-    return tx.one(_WORKFLOW_KNOWN, workflow_id=workflow_id) is not None
+    return tx.exists(_WORKFLOW_KNOWN, workflow_id=workflow_id)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import bindparam, insert, literal_column, select, update
@@ -10,38 +10,38 @@ from sqlalchemy import bindparam, insert, literal_column, select, update
 from backend.clock import HOUR_MS, milliseconds_of
 from backend.storage.database import Tx
 from backend.storage.purging import purge_of
-from backend.storage.statements import prepare
-from backend.storage.tables.keys import usage_hours, usage_records
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.tables.keys import UsageHourRow, UsageRow, usage_hours, usage_records
 from workflow_api.v1 import usage_pb2
 
-_INSERT = prepare(insert(usage_records), [column.name for column in usage_records.columns])
-_BATCH_KNOWN = prepare(
+_INSERT = Command(insert(usage_records), [column.name for column in usage_records.columns])
+_BATCH_KNOWN = ScalarQuery[str](
     select(usage_records.c.batch_id).where(usage_records.c.batch_id == bindparam("batch_id")).limit(literal_column("1"))
 )
 _NEWEST = (
-    select(usage_records)
+    select_row(UsageRow, usage_records)
     .where(usage_records.c.at >= bindparam("since"))
     .order_by(usage_records.c.at.desc(), usage_records.c.batch_id, usage_records.c.position.desc())
     .limit(bindparam("limit"))
 )
-_OF_ALL = prepare(_NEWEST)
-_OF_KEY = prepare(_NEWEST.where(usage_records.c.key_id == bindparam("key_id")))
+_OF_ALL = Query(UsageRow, _NEWEST)
+_OF_KEY = Query(UsageRow, _NEWEST.where(usage_records.c.key_id == bindparam("key_id")))
 
 _COUNTED: Final = ("hour", "key_id", "method", "route", "status")
-_FIRST_OF_HOUR = prepare(insert(usage_hours), [*_COUNTED, "calls"])
-_MORE = prepare(
+_FIRST_OF_HOUR = Command(insert(usage_hours), [*_COUNTED, "calls"])
+_MORE = Command(
     update(usage_hours)
     .where(*(usage_hours.c[name] == bindparam(f"of_{name}") for name in _COUNTED))
     .values(calls=usage_hours.c.calls + bindparam("more"))
 )
 _HOURS = (
-    select(usage_hours)
+    select_row(UsageHourRow, usage_hours)
     .where(usage_hours.c.hour >= bindparam("since"))
     .order_by(usage_hours.c.hour.desc(), *(usage_hours.c[name] for name in _COUNTED[1:]))
     .limit(bindparam("limit"))
 )
-_HOURS_OF_ALL = prepare(_HOURS)
-_HOURS_OF_KEY = prepare(_HOURS.where(usage_hours.c.key_id == bindparam("key_id")))
+_HOURS_OF_ALL = Query(UsageHourRow, _HOURS)
+_HOURS_OF_KEY = Query(UsageHourRow, _HOURS.where(usage_hours.c.key_id == bindparam("key_id")))
 
 purge_records = purge_of(usage_records, usage_records.c.at)
 purge_hours = purge_of(usage_hours, usage_hours.c.hour)
@@ -49,7 +49,7 @@ purge_hours = purge_of(usage_hours, usage_hours.c.hour)
 
 def keep(tx: Tx, batch_id: str, records: Sequence[usage_pb2.UsageRecord]) -> None:
     """Writes a batch, unless it was written before."""
-    if tx.one(_BATCH_KNOWN, batch_id=batch_id) is not None:
+    if tx.exists(_BATCH_KNOWN, batch_id=batch_id):
         return
     tx.many(
         _INSERT,
@@ -81,15 +81,15 @@ def _hour_of(time: Timestamp) -> int:
     return at - at % HOUR_MS
 
 
-def newest(tx: Tx, *, key_id: str | None, since: int, limit: int) -> list[Any]:
-    """Usage records, newest first."""
+def newest(tx: Tx, *, key_id: str | None, since: int, limit: int) -> list[UsageRow]:
+    """Returns usage records, newest first."""
     if key_id is None:
         return tx.all(_OF_ALL, since=since, limit=limit)
     return tx.all(_OF_KEY, key_id=key_id, since=since, limit=limit)
 
 
-def hours(tx: Tx, *, key_id: str | None, since: int, limit: int) -> list[Any]:
-    """How many calls each hour had, by key, method, route and status; the newest hour first."""
+def hours(tx: Tx, *, key_id: str | None, since: int, limit: int) -> list[UsageHourRow]:
+    """Returns how many calls each hour had, by key, method, route and status; the newest hour first."""
     if key_id is None:
         return tx.all(_HOURS_OF_ALL, since=since, limit=limit)
     return tx.all(_HOURS_OF_KEY, key_id=key_id, since=since, limit=limit)

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 from backend.storage.objects import PART_BYTES, ObjectStore
+from backend.storage.tables.outputs import OutputRow
 
 MOST_FILES: Final = 2_000
 MOST_BYTES: Final = 500_000_000
@@ -17,14 +18,14 @@ _DIRECTORY_ENTRY: Final = 46
 _DIRECTORY_END: Final = 22
 
 
-def bundle_size(entries: Iterable[Any]) -> int:
+def bundle_size(entries: Iterable[OutputRow]) -> int:
     """Returns the size of the zip of these rows: uncompressed, and below every bound that needs zip64."""
     per_file = _LOCAL_HEADER + _DESCRIPTOR + _DIRECTORY_ENTRY
     sizes: Iterable[int] = (per_file + 2 * len(entry.path.encode()) + entry.size_bytes for entry in entries)
     return _DIRECTORY_END + sum(sizes)
 
 
-def bundle_parts(entries: Sequence[Any], objects: ObjectStore) -> Iterator[bytes]:
+def bundle_parts(entries: Sequence[OutputRow], objects: ObjectStore) -> Iterator[bytes]:
     """Yields the zip in parts of 256 KiB or less; equal rows give equal bytes, as the times are those of promotion."""
     return _in_parts(_chunks(entries, objects))
 
@@ -51,7 +52,7 @@ class _Sink:
         return taken
 
 
-def _chunks(entries: Sequence[Any], objects: ObjectStore) -> Iterator[bytes]:
+def _chunks(entries: Sequence[OutputRow], objects: ObjectStore) -> Iterator[bytes]:
     sink = _Sink()
     with ZipFile(sink, "w", ZIP_STORED) as archive:
         for entry in entries:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, Final
+from typing import Final
 
 import grpc
 import orjson
@@ -17,6 +17,7 @@ from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.objects import ObjectStore
+from backend.storage.tables.outputs import OutputRow
 from workflow_api.v1 import errors_pb2, outputs_pb2, outputs_pb2_grpc
 
 _LARGEST_CONTENT: Final = 25_000_000
@@ -36,7 +37,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         """Returns the outputs of a run by path."""
         key_id = caller_of(context).key_id
 
-        def work(tx: Tx) -> list[Any]:
+        def work(tx: Tx) -> list[OutputRow]:
             require_open(tx, request.run_id, key_id)
             return sql.outputs_of(tx, request.run_id)
 
@@ -53,7 +54,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         """Yields one output's bytes: a header, then parts."""
         key_id = caller_of(context).key_id
 
-        def work(tx: Tx) -> Any:
+        def work(tx: Tx) -> OutputRow | None:
             require_open(tx, request.run_id, key_id)
             return sql.output(tx, request.run_id, request.output_id)
 
@@ -90,7 +91,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         """Yields all outputs as one zip: a header, then parts."""
         key_id = caller_of(context).key_id
 
-        def work(tx: Tx) -> list[Any]:
+        def work(tx: Tx) -> list[OutputRow]:
             require_open(tx, request.run_id, key_id)
             total = sql.total(tx, request.run_id)
             if total.files > MOST_FILES or total.size_bytes > MOST_BYTES:
@@ -121,7 +122,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         return outputs_pb2.PiiRedaction(**orjson.loads(row.pii_redaction))
 
 
-def _output(row: Any) -> outputs_pb2.Output:
+def _output(row: OutputRow) -> outputs_pb2.Output:
     return outputs_pb2.Output(
         output_id=row.output_id,
         name=_name(row),
@@ -134,5 +135,5 @@ def _output(row: Any) -> outputs_pb2.Output:
     )
 
 
-def _name(row: Any) -> str:
-    return str(row.path).rpartition("/")[2]
+def _name(row: OutputRow) -> str:
+    return row.path.rpartition("/")[2]

@@ -2,27 +2,42 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import NamedTuple
 
 from sqlalchemy import bindparam, func, insert, select
 
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
-from backend.storage.tables.outputs import outputs
+from backend.storage.statements import Command, Query, select_row
+from backend.storage.tables.outputs import OutputRow, outputs
 from backend.storage.tables.runs import runs
 
-_ADD = prepare(insert(outputs), [column.name for column in outputs.columns])
+
+class TotalRow(NamedTuple):
+    """How many files a run has, and their bytes together."""
+
+    files: int
+    size_bytes: int
+
+
+class ManifestRow(NamedTuple):
+    """The redaction manifest of a run as JSON."""
+
+    pii_redaction: str | None
+
+
+_ADD = Command(insert(outputs), [column.name for column in outputs.columns])
 _OF_RUN = outputs.c.run_id == bindparam("of_run_id")
-_LIST = prepare(select(outputs).where(_OF_RUN).order_by(outputs.c.path))
-_GET = prepare(select(outputs).where(_OF_RUN, outputs.c.output_id == bindparam("of_output_id")))
-_TOTAL = prepare(
+_LIST = Query(OutputRow, select_row(OutputRow, outputs).where(_OF_RUN).order_by(outputs.c.path))
+_GET = Query(OutputRow, select_row(OutputRow, outputs).where(_OF_RUN, outputs.c.output_id == bindparam("of_output_id")))
+_TOTAL = Query(
+    TotalRow,
     select(func.count().label("files"), func.coalesce(func.sum(outputs.c.size_bytes), 0).label("size_bytes")).where(
         _OF_RUN
-    )
+    ),
 )
 _MANIFEST = select(runs.c.pii_redaction).where(runs.c.run_id == bindparam("of_run_id"))
-_ANY_MANIFEST = prepare(_MANIFEST)
-_MANIFEST_OF_KEY = prepare(_MANIFEST.where(runs.c.key_id == bindparam("of_key_id")))
+_ANY_MANIFEST = Query(ManifestRow, _MANIFEST)
+_MANIFEST_OF_KEY = Query(ManifestRow, _MANIFEST.where(runs.c.key_id == bindparam("of_key_id")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +58,27 @@ class NewOutput:
 
 
 def add_outputs(tx: Tx, new: Iterable[NewOutput], at: int) -> None:
-    """Writes what a completed step left, with its completion; it is promoted when the run is closed."""
+    """Writes the outputs of a step with its completion; they are promoted when the run is closed."""
     tx.many(_ADD, [asdict(output) | {"created_at": at} for output in new])
 
 
-def outputs_of(tx: Tx, run_id: str) -> list[Any]:
-    """The outputs of a run by path."""
+def outputs_of(tx: Tx, run_id: str) -> list[OutputRow]:
+    """Returns the outputs of a run by path."""
     return tx.all(_LIST, of_run_id=run_id)
 
 
-def output(tx: Tx, run_id: str, output_id: str) -> Any:
-    """One output of a run, or None."""
-    return tx.one(_GET, of_run_id=run_id, of_output_id=output_id)
+def output(tx: Tx, run_id: str, output_id: str) -> OutputRow | None:
+    """Returns one output of a run, or None."""
+    return tx.first(_GET, of_run_id=run_id, of_output_id=output_id)
 
 
-def total(tx: Tx, run_id: str) -> Any:
-    """How many files a run has, and their bytes together."""
+def total(tx: Tx, run_id: str) -> TotalRow:
+    """Returns how many files a run has, and their bytes together."""
     return tx.one(_TOTAL, of_run_id=run_id)
 
 
-def manifest(tx: Tx, run_id: str, key_id: str | None) -> Any:
-    """A row with the redaction manifest of a run within the key's reach, or None; without a key every run is."""
+def manifest(tx: Tx, run_id: str, key_id: str | None) -> ManifestRow | None:
+    """Returns the redaction manifest of a run that the key has access to, or None; without a key, of any run."""
     if key_id is None:
-        return tx.one(_ANY_MANIFEST, of_run_id=run_id)
-    return tx.one(_MANIFEST_OF_KEY, of_run_id=run_id, of_key_id=key_id)
+        return tx.first(_ANY_MANIFEST, of_run_id=run_id)
+    return tx.first(_MANIFEST_OF_KEY, of_run_id=run_id, of_key_id=key_id)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from backend.approval_state import ApprovalState
 from backend.audit import sql as audit
@@ -64,7 +64,7 @@ class Approvals:
         if found is None:
             raise _no_approval()
 
-        def work(tx: Tx) -> Any:
+        def work(tx: Tx) -> approvals_sql.FoundApprovalRow:
             row = approvals_sql.find(tx, request.approval_id)
             if row is None:
                 raise _no_approval()

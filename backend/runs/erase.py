@@ -1,7 +1,7 @@
 """Erases a finished run's data: all content goes, statuses, times and counts stay. (DECISIONS.md, 5)."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from backend import json_text, metrics
 from backend.audit import sql as audit
@@ -13,6 +13,7 @@ from backend.runs.run_lookup import find_run, require_finished
 from backend.runs.runtime_port import Runtime
 from backend.services import Services
 from backend.storage.database import Tx, run_of
+from backend.storage.tables.runs import RunRow
 from workflow_api.v1 import errors_pb2
 
 _ERASED_WARNING: Final = "erased"
@@ -41,7 +42,9 @@ def erase_run(services: Services, runtime: Runtime, run_id: str, caller: Caller,
     return services.database.write(work, lock_key=run_of(run_id))
 
 
-def erase(tx: Tx, runtime: Runtime, run: Any, *, at: int, actor: str, details: Mapping[str, object]) -> None:
+def erase(
+    tx: Tx, runtime: Runtime, run: RunRow | erase_sql.ErasableRow, *, at: int, actor: str, details: Mapping[str, object]
+) -> None:
     """Clears a finished run that was not erased before, a row of `erase_sql.finished_before`, and audits that.
 
     Each warning keeps its place without its text, so that `completed_with_warnings` stays as it was.

@@ -1,13 +1,24 @@
-"""SQL of an erasure: what it clears, and the removals of objects that it orders."""
+"""SQL of an erasure: it clears content and requests the removal of objects."""
 
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import BindParameter, bindparam, case, delete, insert, literal_column, null, select, update
 
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
-from backend.storage.tables.outputs import outputs, pending_removals
-from backend.storage.tables.runs import approvals, events, runs, segments, steps
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.tables.outputs import RemovalRow, outputs, pending_removals
+from backend.storage.tables.runs import runs
+from backend.storage.tables.segments import approvals, events, segments, steps
+
+
+class ErasableRow(NamedTuple):
+    """A run whose data can be erased, with what the erasure needs of it."""
+
+    run_id: str
+    warnings: str
+    started_at: int | None
+    pii_redaction: str | None
+
 
 _CONTENT: Final = (
     "parameters",
@@ -23,8 +34,8 @@ _CONTENT: Final = (
     "cancel_reason",
 )
 
-_RUN: BindParameter[Any] = bindparam("of_run_id")
-_CLEAR = prepare(
+_RUN: BindParameter[str] = bindparam("of_run_id")
+_CLEAR = Command(
     update(runs)
     .where(runs.c.run_id == _RUN)
     .values(
@@ -33,34 +44,35 @@ _CLEAR = prepare(
             "warnings": bindparam("new_warnings"),
             "pii_redaction": bindparam("new_pii_redaction"),
             "data_purged_at": bindparam("at_ms"),
-            # There is nothing left to sweep.
+            # Nothing is left to sweep.
             "redaction_state": case((runs.c.redaction_state == "pending", "done"), else_=runs.c.redaction_state),
         }
     )
 )
 _SEGMENTS_OF_RUN: Final = select(segments.c.segment_id).where(segments.c.run_id == _RUN)
 _DELETIONS: Final = (
-    prepare(delete(events).where(events.c.segment_id.in_(_SEGMENTS_OF_RUN))),
-    prepare(delete(steps).where(steps.c.run_id == _RUN)),
-    prepare(delete(approvals).where(approvals.c.run_id == _RUN)),
-    prepare(delete(outputs).where(outputs.c.run_id == _RUN)),
+    Command(delete(events).where(events.c.segment_id.in_(_SEGMENTS_OF_RUN))),
+    Command(delete(steps).where(steps.c.run_id == _RUN)),
+    Command(delete(approvals).where(approvals.c.run_id == _RUN)),
+    Command(delete(outputs).where(outputs.c.run_id == _RUN)),
 )
-_FINISHED = prepare(
-    select(runs.c.run_id, runs.c.warnings, runs.c.started_at, runs.c.pii_redaction)
-    # In the words of the partial index.
+_FINISHED = Query(
+    ErasableRow,
+    select_row(ErasableRow, runs)
+    # The condition of the partial index.
     .where(runs.c.finished_at < bindparam("before"), runs.c.data_purged_at.is_(None))
     .order_by(runs.c.finished_at)
-    .limit(bindparam("most"))
+    .limit(bindparam("most")),
 )
-_ORDER_REMOVAL = prepare(insert(pending_removals), ["run_id", "requested_at"])
-_ORDER_ANEW = prepare(
+_ORDER_REMOVAL = Command(insert(pending_removals), ["run_id", "requested_at"])
+_ORDER_ANEW = Command(
     update(pending_removals)
     .where(pending_removals.c.run_id == _RUN)
     .values(requested_at=pending_removals.c.requested_at + literal_column("1"))
 )
-_IS_ERASED = prepare(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.data_purged_at.is_not(None)))
-_ORDERED = prepare(select(pending_removals).order_by(pending_removals.c.requested_at))
-_REMOVED = prepare(
+_IS_ERASED = ScalarQuery[str](select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.data_purged_at.is_not(None)))
+_ORDERED = Query(RemovalRow, select_row(RemovalRow, pending_removals).order_by(pending_removals.c.requested_at))
+_REMOVED = Command(
     delete(pending_removals).where(
         pending_removals.c.run_id == _RUN, pending_removals.c.requested_at == bindparam("ordered_at")
     )
@@ -68,7 +80,7 @@ _REMOVED = prepare(
 
 
 def clear(tx: Tx, run_id: str, *, warnings: str, pii_redaction: str | None, at: int) -> None:
-    """Clears every content-bearing value of a run and orders the removal of its objects; nothing stays readable."""
+    """Clears all content of a run and requests the removal of its objects; nothing stays readable in the files."""
     tx.leaves_no_trace = True
     tx.enqueue(_CLEAR, of_run_id=run_id, new_warnings=warnings, new_pii_redaction=pii_redaction, at_ms=at)
     for deletion in _DELETIONS:
@@ -76,22 +88,22 @@ def clear(tx: Tx, run_id: str, *, warnings: str, pii_redaction: str | None, at: 
     tx.enqueue(_ORDER_REMOVAL, run_id=run_id, requested_at=at)
 
 
-def finished_before(tx: Tx, before: int, most: int) -> list[Any]:
-    """What `erase` needs of runs that finished before that time and still have their data, the oldest first."""
+def finished_before(tx: Tx, before: int, most: int) -> list[ErasableRow]:
+    """Returns runs that finished before that time and still have their data, the oldest first."""
     return tx.all(_FINISHED, before=before, most=most)
 
 
 def order_again(tx: Tx, run_id: str, at: int) -> None:
-    """Orders the removal of a run's objects once more, where the run was erased: some may have been stored since."""
-    if tx.one(_IS_ERASED, of_run_id=run_id) is not None and not tx.run(_ORDER_ANEW, of_run_id=run_id):
+    """Requests the removal of an erased run's objects once more, as some may have been stored since."""
+    if tx.exists(_IS_ERASED, of_run_id=run_id) and not tx.run(_ORDER_ANEW, of_run_id=run_id):
         tx.run(_ORDER_REMOVAL, run_id=run_id, requested_at=at)
 
 
-def ordered_removals(tx: Tx) -> list[Any]:
-    """The runs whose objects are still to be removed, in the order of their erasures, and when that was ordered."""
+def ordered_removals(tx: Tx) -> list[RemovalRow]:
+    """Returns the runs whose objects are still to be removed, in the order of their erasures."""
     return tx.all(_ORDERED)
 
 
 def removed(tx: Tx, run_id: str, ordered_at: int) -> None:
-    """A run's objects are gone, as it was ordered then; what was ordered since stays to be done."""
+    """Records that the removal requested at that time is done; a later request stays."""
     tx.enqueue(_REMOVED, of_run_id=run_id, ordered_at=ordered_at)

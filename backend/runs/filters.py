@@ -6,7 +6,7 @@ from typing import Final
 
 from backend.clock import first_millisecond_from, milliseconds_of
 from backend.errors import ApiError
-from backend.runs.messages import STATUS_NAMES
+from backend.runs.status_names import STATUS_NAMES
 from workflow_api.v1 import errors_pb2, runs_pb2
 
 _EARLIEST_MS: Final = -(2**63)

@@ -14,6 +14,7 @@ from backend.run_status import TERMINAL, RunStatus
 from backend.runs import lifecycle_sql, promotion_sql
 from backend.segment_state import SegmentState
 from backend.storage.database import Tx
+from backend.storage.tables.segments import ApprovalRow
 
 EVENT_OF_STATUS: Final[Mapping[str, str]] = {
     RunStatus.COMPLETED: "run.completed",
@@ -105,7 +106,7 @@ def begin_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
     return True
 
 
-def decision_event(approval: Any, **comment: str | None) -> NewEvent:
+def decision_event(approval: ApprovalRow, **comment: str | None) -> NewEvent:
     """Returns the event of a decided approval, with its comment where one is given."""
     return NewEvent(
         "approval.decided",
@@ -128,6 +129,8 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
         SegmentEndedError: the segment does not run.
     """
     run = lifecycle_sql.run_of_segment(tx, segment_id)
+    if run is None:
+        raise SegmentEndedError(segment_id)
     if run.cancel_requested_at is not None:
         close_run(tx, run.run_id, RunStatus.CANCELLED, at)
         return
@@ -267,13 +270,13 @@ def _closing_segment(tx: Tx, run_id: str, at: int) -> str | None:
     segments = lifecycle_sql.open_segments(tx, run_id)
     for segment in segments:
         if segment.state == SegmentState.RUNNING:
-            return str(segment.segment_id)
+            return segment.segment_id
     if not lifecycle_sql.has_begun(tx, run_id):
         return None
     segment_id = segments[0].segment_id if segments else queue_segment(tx, run_id, at)
     lifecycle_sql.start_closing_segment(tx, segment_id, at)
     _record_start(tx, segment_id, at)
-    return str(segment_id)
+    return segment_id
 
 
 def _record_start(tx: Tx, segment_id: str, at: int) -> None:

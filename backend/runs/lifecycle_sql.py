@@ -1,7 +1,7 @@
 """SQL of a run's life: segments, events, and the changes that close a run."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import (
     BindParameter,
@@ -22,35 +22,51 @@ from backend.runs.promotion_sql import OUTPUTS_COUNT
 from backend.segment_state import SegmentState
 from backend.step_status import UNFINISHED, StepStatus
 from backend.storage.database import Tx
-from backend.storage.statements import Statement, prepare
-from backend.storage.tables.runs import approvals, events, runs, segments, status_in, steps
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.tables.runs import runs, status_in
+from backend.storage.tables.segments import ApprovalRow, SegmentRow, approvals, events, segments, steps
+
+
+class OpenSegmentRow(NamedTuple):
+    """A segment that has not ended."""
+
+    segment_id: str
+    state: str
+
+
+class RunOfSegmentRow(NamedTuple):
+    """The run of a segment, and when its cancellation was requested."""
+
+    run_id: str
+    cancel_requested_at: int | None
 
 
 def _may_become(status: str) -> ColumnElement[bool]:
-    """Condition on `runs`: the run may move to `status` from where it stands."""
+    """Returns the condition on `runs` that the run may move to `status`."""
     return status_in(*before(status))
 
 
-_RUN: BindParameter[Any] = bindparam("of_run_id")
-_SEGMENT: BindParameter[Any] = bindparam("of_segment_id")
-_AT: BindParameter[Any] = bindparam("at_ms")
+_RUN: BindParameter[str] = bindparam("of_run_id")
+_SEGMENT: BindParameter[str] = bindparam("of_segment_id")
+_AT: BindParameter[int] = bindparam("at_ms")
 _ONE: ColumnElement[int] = literal_column("1")
 _ZERO: ColumnElement[int] = literal_column("0")
 
-_RAISE_LAST_SEQ = prepare(
+_RAISE_LAST_SEQ = ScalarQuery[int](
     update(segments)
     .where(segments.c.segment_id == _SEGMENT, segments.c.state == SegmentState.RUNNING)
     .values(last_seq=segments.c.last_seq + bindparam("count"))
     .returning(segments.c.last_seq)
 )
-_ADD_EVENT = prepare(insert(events), [column.name for column in events.columns])
-_SEGMENT_ROW = prepare(select(segments).where(segments.c.segment_id == _SEGMENT))
-_OPEN_SEGMENTS = prepare(
-    select(segments.c.segment_id, segments.c.state)
+_ADD_EVENT = Command(insert(events), [column.name for column in events.columns])
+_SEGMENT_ROW = Query(SegmentRow, select_row(SegmentRow, segments).where(segments.c.segment_id == _SEGMENT))
+_OPEN_SEGMENTS = Query(
+    OpenSegmentRow,
+    select_row(OpenSegmentRow, segments)
     .where(segments.c.run_id == _RUN, segments.c.state != SegmentState.ENDED)
-    .order_by(segments.c.ordinal)
+    .order_by(segments.c.ordinal),
 )
-_ADD_SEGMENT = prepare(
+_ADD_SEGMENT = Command(
     insert(segments).values(
         segment_id=_SEGMENT,
         run_id=_RUN,
@@ -62,7 +78,7 @@ _ADD_SEGMENT = prepare(
         last_seq=_ZERO,
     )
 )
-_TAKE_SEGMENT = prepare(
+_TAKE_SEGMENT = Command(
     update(segments)
     .where(
         segments.c.segment_id == _SEGMENT,
@@ -71,7 +87,7 @@ _TAKE_SEGMENT = prepare(
     )
     .values(state=SegmentState.RUNNING, owner=bindparam("new_owner"), started_at=_AT)
 )
-_SET_RUNNING = prepare(
+_SET_RUNNING = Command(
     update(runs)
     .where(
         runs.c.run_id == select(segments.c.run_id).where(segments.c.segment_id == _SEGMENT).scalar_subquery(),
@@ -79,8 +95,8 @@ _SET_RUNNING = prepare(
     )
     .values(status=RunStatus.RUNNING, started_at=func.coalesce(runs.c.started_at, _AT))
 )
-# Asking again keeps when and why it was first asked.
-_REQUEST_CANCEL = prepare(
+# A second request leaves the time and the reason of the first.
+_REQUEST_CANCEL = Command(
     update(runs)
     .where(runs.c.run_id == _RUN)
     .values(
@@ -88,30 +104,31 @@ _REQUEST_CANCEL = prepare(
         cancel_reason=func.coalesce(runs.c.cancel_reason, bindparam("new_reason")),
     )
 )
-_SET_WAITING = prepare(
+_SET_WAITING = Command(
     update(runs).where(runs.c.run_id == _RUN, _may_become(RunStatus.WAITING)).values(status=RunStatus.WAITING)
 )
-_OWNS = prepare(
+_OWNS = ScalarQuery[str](
     select(segments.c.segment_id).where(
         segments.c.segment_id == _SEGMENT,
         segments.c.state == SegmentState.RUNNING,
         segments.c.owner == bindparam("by_owner"),
-    )
+    ),
 )
-_RUN_OF_SEGMENT = prepare(
-    select(runs.c.run_id, runs.c.cancel_requested_at)
+_RUN_OF_SEGMENT = Query(
+    RunOfSegmentRow,
+    select_row(RunOfSegmentRow, runs)
     .join(segments, segments.c.run_id == runs.c.run_id)
-    .where(segments.c.segment_id == _SEGMENT)
+    .where(segments.c.segment_id == _SEGMENT),
 )
-_HAS_BEGUN = prepare(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.started_at.is_not(None)))
-_START_CLOSING_SEGMENT = prepare(
+_HAS_BEGUN = ScalarQuery[str](select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.started_at.is_not(None)))
+_START_CLOSING_SEGMENT = Command(
     update(segments).where(segments.c.segment_id == _SEGMENT).values(state=SegmentState.RUNNING, started_at=_AT)
 )
-_END_SEGMENT = prepare(
+_END_SEGMENT = Command(
     update(segments).where(segments.c.segment_id == _SEGMENT).values(state=SegmentState.ENDED, ended_at=_AT)
 )
-# A segment that never began has no end either.
-_END_SEGMENTS = prepare(
+# A segment that never began has no time of its end.
+_END_SEGMENTS = Command(
     update(segments)
     .where(segments.c.run_id == _RUN, segments.c.state != SegmentState.ENDED)
     .values(state=SegmentState.ENDED, ended_at=case((segments.c.started_at.is_not(None), _AT)))
@@ -121,26 +138,27 @@ _DECIDED = (
     approvals.c.run_id == _RUN,
     approvals.c.state.in_([literal_column(f"'{state}'") for state in DECIDED]),
 )
-_TO_CONTINUE = prepare(select(approvals.c.approval_id).where(*_DECIDED, approvals.c.continued_in.is_(None)))
-_CONTINUE = prepare(
+_TO_CONTINUE = ScalarQuery[str](select(approvals.c.approval_id).where(*_DECIDED, approvals.c.continued_in.is_(None)))
+_CONTINUE = Command(
     update(approvals).where(*_DECIDED, approvals.c.continued_in.is_(None)).values(continued_in=_SEGMENT)
 )
-_UNRECORDED_DECISIONS = prepare(
-    select(approvals)
+_UNRECORDED_DECISIONS = Query(
+    ApprovalRow,
+    select_row(ApprovalRow, approvals)
     .where(
         approvals.c.continued_in == _SEGMENT,
         approvals.c.run_id == _RUN,
         ~exists().where(events.c.segment_id == _SEGMENT, events.c.type == literal_column("'approval.decided'")),
     )
-    .order_by(approvals.c.decided_at)
+    .order_by(approvals.c.decided_at),
 )
-_WITHDRAW = prepare(
+_WITHDRAW = Command(
     update(approvals)
     .where(approvals.c.run_id == _RUN, approvals.c.state == ApprovalState.PENDING)
     .values(state=ApprovalState.WITHDRAWN, decided_at=_AT)
 )
 
-_CANCEL_STEPS = prepare(
+_CANCEL_STEPS = Command(
     update(steps)
     .where(steps.c.run_id == _RUN, steps.c.status.in_([literal_column(f"'{status}'") for status in UNFINISHED]))
     .values(status=StepStatus.CANCELLED, finished_at=case((steps.c.started_at.is_not(None), _AT)))
@@ -159,15 +177,15 @@ _CLOSING_COLUMNS: Final = (
     "result_error_message",
     "summary_markdown",
 )
-_CLOSE: Final[Mapping[str, Statement]] = {
-    status: prepare(
+_CLOSE: Final[Mapping[str, Command]] = {
+    status: Command(
         update(runs)
         .where(runs.c.run_id == _RUN, _may_become(status))
         .values(
             {name: bindparam(f"new_{name}") for name in _CLOSING_COLUMNS}
             | {
                 "status": status,
-                # Null leaves those that the run has already.
+                # Null leaves the present ones.
                 "warnings": func.coalesce(bindparam("new_warnings"), runs.c.warnings),
                 "approvals_pending": _ZERO,
                 "outputs_count": OUTPUTS_COUNT,
@@ -176,14 +194,13 @@ _CLOSE: Final[Mapping[str, Statement]] = {
     )
     for status in TERMINAL
 }
-_WARNINGS = prepare(select(runs.c.warnings).where(runs.c.run_id == _RUN))
-_UNSWEPT = prepare(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.redaction_state == "pending"))
+_WARNINGS = ScalarQuery[str](select(runs.c.warnings).where(runs.c.run_id == _RUN))
+_UNSWEPT = ScalarQuery[str](select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.redaction_state == "pending"))
 
 
 def raise_last_seq(tx: Tx, segment_id: str, count: int) -> int | None:
     """Raises a running segment's last seq and returns it; None when the segment does not run."""
-    row = tx.one(_RAISE_LAST_SEQ, of_segment_id=segment_id, count=count)
-    return None if row is None else int(row.last_seq)
+    return tx.scalar(_RAISE_LAST_SEQ, of_segment_id=segment_id, count=count)
 
 
 def add_events(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
@@ -191,13 +208,13 @@ def add_events(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
     tx.many(_ADD_EVENT, rows)
 
 
-def segment(tx: Tx, segment_id: str) -> Any:
-    """A segment's row."""
+def segment(tx: Tx, segment_id: str) -> SegmentRow:
+    """Returns a segment that exists."""
     return tx.one(_SEGMENT_ROW, of_segment_id=segment_id)
 
 
-def open_segments(tx: Tx, run_id: str) -> list[Any]:
-    """The run's segments that have not ended, in order."""
+def open_segments(tx: Tx, run_id: str) -> list[OpenSegmentRow]:
+    """Returns the run's segments that have not ended, in order."""
     return tx.all(_OPEN_SEGMENTS, of_run_id=run_id)
 
 
@@ -207,38 +224,38 @@ def add_segment(tx: Tx, segment_id: str, run_id: str, at: int) -> None:
 
 
 def take_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
-    """Compare-and-set queued → running; False when it was not queued or the run cannot run."""
+    """Sets a queued segment running; False if it was not queued or its run cannot run."""
     return tx.run(_TAKE_SEGMENT, of_segment_id=segment_id, new_owner=owner, at_ms=at) == 1
 
 
 def set_running(tx: Tx, segment_id: str, at: int) -> None:
-    """Sets the segment's run running, and when it first began."""
+    """Sets the run of a segment running, and its time of start with its first segment."""
     tx.enqueue(_SET_RUNNING, of_segment_id=segment_id, at_ms=at)
 
 
 def request_cancel(tx: Tx, run_id: str, at: int, reason: str | None) -> None:
-    """Keeps that the end of a run was asked for, and why."""
+    """Writes when the cancellation of a run was requested, and why."""
     tx.enqueue(_REQUEST_CANCEL, of_run_id=run_id, at_ms=at, new_reason=reason)
 
 
 def set_waiting(tx: Tx, run_id: str) -> None:
-    """Parks a running run."""
+    """Sets a running run waiting for an approval."""
     tx.enqueue(_SET_WAITING, of_run_id=run_id)
 
 
 def owns(tx: Tx, segment_id: str, owner: str) -> bool:
     """Whether this owner runs the segment."""
-    return tx.one(_OWNS, of_segment_id=segment_id, by_owner=owner) is not None
+    return tx.exists(_OWNS, of_segment_id=segment_id, by_owner=owner)
 
 
-def run_of_segment(tx: Tx, segment_id: str) -> Any:
-    """The run id of a segment, and when its end was asked for."""
-    return tx.one(_RUN_OF_SEGMENT, of_segment_id=segment_id)
+def run_of_segment(tx: Tx, segment_id: str) -> RunOfSegmentRow | None:
+    """Returns the run of a segment, and when its cancellation was requested."""
+    return tx.first(_RUN_OF_SEGMENT, of_segment_id=segment_id)
 
 
 def has_begun(tx: Tx, run_id: str) -> bool:
     """Whether a segment of the run ever began."""
-    return tx.one(_HAS_BEGUN, of_run_id=run_id) is not None
+    return tx.exists(_HAS_BEGUN, of_run_id=run_id)
 
 
 def start_closing_segment(tx: Tx, segment_id: str, at: int) -> None:
@@ -257,32 +274,32 @@ def end_segments(tx: Tx, run_id: str, at: int) -> None:
 
 
 def has_decisions_to_continue(tx: Tx, run_id: str) -> bool:
-    """Whether an approval was decided that no segment goes on from yet."""
-    return tx.one(_TO_CONTINUE, of_run_id=run_id) is not None
+    """Whether there is a decided approval that no segment continues from yet."""
+    return tx.exists(_TO_CONTINUE, of_run_id=run_id)
 
 
 def continue_decisions(tx: Tx, run_id: str, segment_id: str) -> None:
-    """Lets a segment go on from the decisions that no segment goes on from yet."""
+    """Has a segment continue from the decisions that no segment continues from yet."""
     tx.enqueue(_CONTINUE, of_run_id=run_id, of_segment_id=segment_id)
 
 
-def unrecorded_decisions(tx: Tx, run_id: str, segment_id: str) -> list[Any]:
-    """The decided approvals that a segment continues from, where no event of it records them yet."""
+def unrecorded_decisions(tx: Tx, run_id: str, segment_id: str) -> list[ApprovalRow]:
+    """Returns the decided approvals that a segment continues from, where no event of it records them yet."""
     return tx.all(_UNRECORDED_DECISIONS, of_run_id=run_id, of_segment_id=segment_id)
 
 
 def warnings_of(tx: Tx, run_id: str) -> str:
-    """The warnings that a run has, as JSON text."""
-    return str(tx.one(_WARNINGS, of_run_id=run_id).warnings)
+    """Returns the warnings of a run as JSON text."""
+    return tx.scalar_one(_WARNINGS, of_run_id=run_id)
 
 
 def close(tx: Tx, run_id: str, status: str, **columns: object) -> bool:
-    """Compare-and-set of a run's final status and what it ends with; False when it cannot move there."""
+    """Sets a run's final status and its closing columns; False when it cannot move to that status."""
     return tx.run(_CLOSE[status], of_run_id=run_id, **{f"new_{name}": value for name, value in columns.items()}) == 1
 
 
 def withdraw_approvals(tx: Tx, run_id: str, at: int) -> None:
-    """Takes back what still waits for a person."""
+    """Withdraws the approvals that still wait for a person."""
     tx.enqueue(_WITHDRAW, of_run_id=run_id, at_ms=at)
 
 
@@ -292,5 +309,5 @@ def cancel_steps(tx: Tx, run_id: str, at: int) -> None:
 
 
 def is_unswept(tx: Tx, run_id: str) -> bool:
-    """Whether the run's outputs are still to be swept for personal data."""
-    return tx.one(_UNSWEPT, of_run_id=run_id) is not None
+    """Whether the final sweep of the run's outputs for personal data is still to come."""
+    return tx.exists(_UNSWEPT, of_run_id=run_id)

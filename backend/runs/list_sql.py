@@ -8,13 +8,12 @@ and the workflow beside a client reference, its distinct values are looked up fi
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
     Column,
     ColumnElement,
-    Select,
     Text,
     Tuple,
     and_,
@@ -28,28 +27,38 @@ from sqlalchemy import (
 from backend.run_status import FINISHED, IN_FLIGHT, TRANSITIONS
 from backend.runs.filters import RunFilters
 from backend.storage.database import Tx
-from backend.storage.statements import Statement, prepare
+from backend.storage.statements import Query, RowSelect, select_row
 from backend.storage.tables.runs import runs, status_in
 
-_SUMMARY: Final = (
-    runs.c.run_id,
-    runs.c.workflow_id,
-    runs.c.workflow_name,
-    runs.c.version,
-    runs.c.status,
-    runs.c.created_at,
-    runs.c.started_at,
-    runs.c.finished_at,
-    runs.c.client_reference,
-    runs.c.labels,
-    runs.c.steps_total,
-    runs.c.steps_completed,
-    runs.c.steps_failed,
-    runs.c.steps_skipped,
-    runs.c.approvals_pending,
-    runs.c.outputs_count,
-    runs.c.warnings,
-)
+
+class RunSummaryRow(NamedTuple):
+    """A run as the list shows it."""
+
+    run_id: str
+    workflow_id: str
+    workflow_name: str
+    version: int
+    status: str
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    client_reference: str | None
+    labels: str
+    steps_total: int
+    steps_completed: int
+    steps_failed: int
+    steps_skipped: int
+    approvals_pending: int
+    outputs_count: int
+    warnings: str
+
+
+class ValueRow(NamedTuple):
+    """A distinct value of a column."""
+
+    value: str
+
+
 _ORDER: Final = ("created_at", "run_id")
 
 
@@ -62,12 +71,12 @@ class _RunIndex:
     statuses: tuple[str, ...]
 
     def condition(self) -> ColumnElement[bool]:
-        """That the index holds a run, in its own words."""
+        """Returns the condition that the index holds a run, as the index has it."""
         held = status_in(*self.statuses)
         return and_(runs.c.client_reference.is_not(None), held) if "client_reference" in self.leading else held
 
 
-# With its number in the text PostgreSQL plans the usual page once; a number that it does not know it plans each time.
+# With this limit as text PostgreSQL plans the usual page once; with a parameter it would plan it each time.
 _USUAL_LIMIT: Final = 21
 _IN_FLIGHT: Final = _RunIndex("ix_runs_in_flight", ("key_id", "status"), IN_FLIGHT)
 _BY_STATUS: Final = _RunIndex("ix_runs_finished", ("key_id", "status"), FINISHED)
@@ -77,13 +86,15 @@ _BY_REFERENCE: Final = _RunIndex(
 )
 
 
-def page(tx: Tx, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int) -> list[Any]:
-    """Summaries of up to `limit` runs, newest first, after a position of created_at and run id."""
+def page(
+    tx: Tx, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int
+) -> list[RunSummaryRow]:
+    """Returns summaries of up to `limit` runs, newest first, after a position of created_at and run id."""
     equal = filters.equalities() | ({} if key_id is None else {"key_id": key_id})
     common: dict[str, int | str] = filters.bounds(after) | {"limit": limit}
     if not filters.statuses and equal.keys() <= {"key_id"}:
         return tx.all(_newest(frozenset(equal), (), limit == _USUAL_LIMIT), **common, **equal)
-    found: dict[str, Any] = {}
+    found: dict[str, RunSummaryRow] = {}
     for statuses, groups in _ranges(tx, filters.statuses or tuple(TRANSITIONS), equal):
         if groups:
             statement = _newest(frozenset(groups[0]), statuses, limit == _USUAL_LIMIT)
@@ -96,7 +107,7 @@ def page(tx: Tx, key_id: str | None, filters: RunFilters, after: tuple[int, str]
 def _ranges(
     tx: Tx, statuses: tuple[str, ...], equal: dict[str, str]
 ) -> Iterator[tuple[tuple[str, ...], list[dict[str, str]]]]:
-    """Statuses that are read together, with each set of values of the leading columns of their index."""
+    """Yields statuses that are read together, with each set of values of the leading columns of their index."""
     leading = ("key_id", "workflow_id") if "client_reference" in equal else ("key_id",)
     if equal.keys() >= set(leading):
         yield statuses, [equal]
@@ -110,7 +121,7 @@ def _ranges(
 
 
 def _completed(tx: Tx, equal: dict[str, str], leading: Sequence[str], *, in_flight: bool) -> list[dict[str, str]]:
-    """The given values with those of every leading column that is not given, for each combination that occurs."""
+    """Completes the given values by those of the other leading columns, for each combination that occurs."""
     groups = [equal]
     for column in leading:
         if column not in equal:
@@ -123,29 +134,31 @@ def _completed(tx: Tx, equal: dict[str, str], leading: Sequence[str], *, in_flig
 
 
 @cache
-def _newest(equal: frozenset[str], statuses: tuple[str, ...] = (), usual: bool = False) -> Statement:
-    """The newest runs with these columns given: of any status, or as many of each of some."""
+def _newest(equal: frozenset[str], statuses: tuple[str, ...] = (), usual: bool = False) -> Query[RunSummaryRow]:
+    """Makes a query for the newest runs with these columns given: of any status, or up to the limit of each of some."""
     limit: ColumnElement[int] = literal_column(str(_USUAL_LIMIT)) if usual else bindparam("limit")
     if not statuses:
         columns = (*sorted(equal), *_ORDER)
         found = tuple_(*_columns(columns))
         within = [found < _position("upper", sorted(equal)), found >= _position("lower", sorted(equal))]
-        return prepare(_newest_first(select(*_SUMMARY).where(*within), columns).limit(limit))
+        return Query(RunSummaryRow, _newest_first(select_row(RunSummaryRow, runs).where(*within), columns).limit(limit))
     ranges = [_range(equal, status).limit(limit) for status in statuses]
-    return prepare(ranges[0] if len(ranges) == 1 else union_all(*(select(each.subquery()) for each in ranges)))
+    return Query(
+        RunSummaryRow, ranges[0] if len(ranges) == 1 else union_all(*(select(each.subquery()) for each in ranges))
+    )
 
 
-def _range(equal: frozenset[str], status: str) -> Select[Any]:
-    """The newest runs of one status, as a range of one index.
+def _range(equal: frozenset[str], status: str) -> RowSelect:
+    """Makes a query for the newest runs of one status, as a range of one index.
 
     The range is between two positions in that index and in all of its order, so that PostgreSQL cannot take another
-    one: it believes that columns do not depend on each other, and would look for rare rows among the newest. SQLite
-    has no statistics, and is told by name.
+    one: it assumes that columns are independent, and would look for rare rows among the newest. SQLite has no
+    statistics, and gets the name as a hint.
     """
     index = _index(equal, status)
     columns = (*index.leading, *_ORDER)
     found = tuple_(*_columns(columns))
-    query = select(*_SUMMARY).where(
+    query = select_row(RunSummaryRow, runs).where(
         found < _position("upper", index.leading, status),
         found >= _position("lower", index.leading, status),
         index.condition(),
@@ -162,35 +175,35 @@ def _index(equal: frozenset[str], status: str) -> _RunIndex:
     return _BY_WORKFLOW if "workflow_id" in equal else _BY_STATUS
 
 
-def _columns(names: Iterable[str]) -> list[Column[Any]]:
+def _columns(names: Iterable[str]) -> list[Column[object]]:
     return [runs.c[name] for name in names]
 
 
 def _position(which: str, leading: Sequence[str] = (), status: str = "") -> Tuple:
-    """A position in an index as parameters, but for the status, which stands in the text."""
-    values: list[ColumnElement[Any]] = [
+    """Returns a position in an index as parameters, with the status as text."""
+    values: list[ColumnElement[object]] = [
         literal_column(f"'{status}'") if name == "status" else bindparam(name, type_=Text) for name in leading
     ]
     created_at = bindparam(f"{which}_created_at", type_=BigInteger)
     return tuple_(*values, created_at, bindparam(f"{which}_run_id", type_=Text))
 
 
-def _newest_first(query: Select[Any], columns: Sequence[str]) -> Select[Any]:
+def _newest_first(query: RowSelect, columns: Sequence[str]) -> RowSelect:
     return query.order_by(*(column.desc() for column in _columns(columns)))
 
 
 @cache
-def _distinct(column: str, known: tuple[str, ...], in_flight: bool) -> Statement:
-    """A skip scan: the distinct values of the column that follows the known ones in an index, one probe for each."""
+def _distinct(column: str, known: tuple[str, ...], in_flight: bool) -> Query[ValueRow]:
+    """Makes a skip scan: the distinct values of the column after the known ones in an index, by one probe each."""
     index = _IN_FLIGHT if in_flight else _BY_REFERENCE if known else None
     columns = (*known, column)
     known_values = [bindparam(name, type_=Text) for name in known]
 
-    def next_value(*above: ColumnElement[bool]) -> Select[Any]:
+    def next_value(*above: ColumnElement[bool]) -> RowSelect:
         query = select(runs.c[column].label("value")).where(*above)
         if known:
             query = query.where(tuple_(*_columns(known)) <= tuple_(*known_values))
-            # What SQLite reads the index by: from a tuple it would walk all that equal it.
+            # SQLite searches the index by these: with a tuple alone it would scan all rows that equal it.
             query = query.where(*(runs.c[name].is_not_distinct_from(bindparam(name)) for name in known))
         if index is None:
             return query.order_by(*_columns(columns)).limit(literal_column("1"))
@@ -203,4 +216,4 @@ def _distinct(column: str, known: tuple[str, ...], in_flight: bool) -> Statement
     above = (position > tuple_(*known_values, values.c.value), runs.c[column] > values.c.value)
     following = next_value(*above[0 if known else 1 :]).scalar_subquery()
     values = values.union_all(select(following).where(values.c.value.is_not(None)))
-    return prepare(select(values.c.value).where(values.c.value.is_not(None)))
+    return Query(ValueRow, select(values.c.value).where(values.c.value.is_not(None)))

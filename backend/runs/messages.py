@@ -1,6 +1,6 @@
 """Rows of runs and their parts as protobuf messages; a row has its table's columns as attributes."""
 
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from google.protobuf.duration_pb2 import Duration
@@ -8,12 +8,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.clock import to_duration, to_timestamp
 from backend.run_status import RunStatus
+from backend.runs.approvals_sql import PendingApprovalRow
+from backend.runs.list_sql import RunSummaryRow
+from backend.runs.status_names import STATUS_NUMBERS
+from backend.storage.tables.runs import RunRow
+from backend.storage.tables.segments import ApprovalRow, EventRow, SegmentRow, StepRow
 from backend.workflows.messages import stored_policy_message
 from workflow_api.v1 import runs_pb2
-
-_STATUS: Final = {name.removeprefix("RUN_STATUS_").lower(): number for name, number in runs_pb2.RunStatus.items()}
-STATUS_NAMES: Final = {number: name for name, number in _STATUS.items() if number}
-"""Every status as the tables name it."""
 
 _TRIGGER: Final = {name.removeprefix("TRIGGERED_BY_").lower(): number for name, number in runs_pb2.TriggeredBy.items()}
 _TRIGGER_NAMES: Final = {number: name for name, number in _TRIGGER.items()}
@@ -25,7 +26,7 @@ _STEP_STATUS: Final = {
 
 def run_status(status: str) -> runs_pb2.RunStatus.ValueType:
     """The enum value of a status in the tables."""
-    return _STATUS[status]
+    return STATUS_NUMBERS[status]
 
 
 def trigger_name(trigger: runs_pb2.TriggeredBy.ValueType) -> str:
@@ -33,14 +34,14 @@ def trigger_name(trigger: runs_pb2.TriggeredBy.ValueType) -> str:
     return _TRIGGER_NAMES[trigger]
 
 
-def summary(row: Any) -> runs_pb2.RunSummary:
+def summary(row: RunRow | RunSummaryRow) -> runs_pb2.RunSummary:
     """A run in short; the edge makes the links."""
     message = runs_pb2.RunSummary(
         run_id=row.run_id,
         workflow_id=row.workflow_id,
         workflow_name=row.workflow_name,
         version=row.version,
-        status=_STATUS[row.status],
+        status=STATUS_NUMBERS[row.status],
         created_at=to_timestamp(row.created_at),
         started_at=_time(row.started_at),
         finished_at=_time(row.finished_at),
@@ -63,7 +64,7 @@ def summary(row: Any) -> runs_pb2.RunSummary:
     return message
 
 
-def detail(row: Any) -> runs_pb2.Run:
+def detail(row: RunRow) -> runs_pb2.Run:
     """A run in full. Nothing that holds content of unswept outputs leaves while the final sweep is pending."""
     message = runs_pb2.Run(
         summary=summary(row),
@@ -80,7 +81,7 @@ def detail(row: Any) -> runs_pb2.Run:
     )
     swept = row.redaction_state != "pending"
     if row.status == RunStatus.FAILED:
-        message.error.CopyFrom(_error(row.error_code, row.error_message))
+        message.error.CopyFrom(_error(row.error_code or "", row.error_message))
     if row.result_error_code is not None:
         message.result_error.CopyFrom(_error(row.result_error_code, row.result_error_message if swept else None))
     if swept:
@@ -88,18 +89,18 @@ def detail(row: Any) -> runs_pb2.Run:
     return message
 
 
-def _add_result(message: runs_pb2.Run, row: Any) -> None:
+def _add_result(message: runs_pb2.Run, row: RunRow) -> None:
     if row.summary_markdown is not None:
         message.summary_markdown = row.summary_markdown
     if row.result is not None:
         message.result = row.result
     if row.result_output_id is not None:
-        message.result_json.size_bytes = row.result_size_bytes
-        message.result_json.sha256 = row.result_sha256
+        message.result_json.size_bytes = row.result_size_bytes or 0
+        message.result_json.sha256 = row.result_sha256 or ""
         message.result_json.output_id = row.result_output_id
 
 
-def step(row: Any) -> runs_pb2.Step:
+def step(row: StepRow) -> runs_pb2.Step:
     """A step of the board."""
     message = runs_pb2.Step(
         step=row.step,
@@ -120,7 +121,7 @@ def step(row: Any) -> runs_pb2.Step:
     return message
 
 
-def approval(row: Any) -> runs_pb2.Approval:
+def approval(row: ApprovalRow | PendingApprovalRow) -> runs_pb2.Approval:
     """A node parked on a human gate."""
     return runs_pb2.Approval(
         approval_id=row.approval_id,
@@ -132,12 +133,12 @@ def approval(row: Any) -> runs_pb2.Approval:
     )
 
 
-def event(row: Any) -> runs_pb2.Event:
+def event(row: EventRow) -> runs_pb2.Event:
     """A durable event."""
     return runs_pb2.Event(seq=row.seq, type=row.type, at=to_timestamp(row.at), step=row.step, data=row.data)
 
 
-def segment(row: Any) -> runs_pb2.Segment:
+def segment(row: SegmentRow) -> runs_pb2.Segment:
     """A runtime segment that has begun."""
     return runs_pb2.Segment(
         segment_id=row.segment_id,
@@ -156,7 +157,7 @@ def _time(milliseconds: int | None) -> Timestamp | None:
     return None if milliseconds is None else to_timestamp(milliseconds)
 
 
-def _duration(row: Any) -> Duration | None:
+def _duration(row: RunRow | RunSummaryRow | StepRow) -> Duration | None:
     if row.started_at is None or row.finished_at is None:
         return None
     return to_duration(row.finished_at - row.started_at)

@@ -1,38 +1,38 @@
 """SQL of the promotion of a run's outputs."""
 
-from typing import Any
-
 from sqlalchemy import BindParameter, bindparam, func, literal_column, select, update
 
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
-from backend.storage.tables.outputs import outputs
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.tables.outputs import OutputRow, outputs
 from backend.storage.tables.runs import runs
 
-_RUN: BindParameter[Any] = bindparam("of_run_id")
+_RUN: BindParameter[str] = bindparam("of_run_id")
 
 OUTPUTS_COUNT = select(func.count()).where(outputs.c.run_id == _RUN).scalar_subquery()
-"""How many outputs the run `of_run_id` has."""
+"""A query for the number of outputs of the run `of_run_id`."""
 
-_OUTPUTS = prepare(select(outputs).where(outputs.c.run_id == _RUN).order_by(outputs.c.path))
-# Of a run that is not closed; closing counts all of its outputs.
-_PROMOTED = prepare(select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.outputs_count > literal_column("0")))
-_COUNT_OUTPUTS = prepare(update(runs).where(runs.c.run_id == _RUN).values(outputs_count=OUTPUTS_COUNT))
-_STAMP_OUTPUTS = prepare(update(outputs).where(outputs.c.run_id == _RUN).values(created_at=bindparam("at_ms")))
+_OUTPUTS = Query(OutputRow, select_row(OutputRow, outputs).where(outputs.c.run_id == _RUN).order_by(outputs.c.path))
+# For a run that is not closed; closing counts all of its outputs.
+_PROMOTED = ScalarQuery[str](
+    select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.outputs_count > literal_column("0"))
+)
+_COUNT_OUTPUTS = Command(update(runs).where(runs.c.run_id == _RUN).values(outputs_count=OUTPUTS_COUNT))
+_STAMP_OUTPUTS = Command(update(outputs).where(outputs.c.run_id == _RUN).values(created_at=bindparam("at_ms")))
 
 
-def outputs_of(tx: Tx, run_id: str) -> list[Any]:
-    """What completed steps of the run left, by path."""
+def outputs_of(tx: Tx, run_id: str) -> list[OutputRow]:
+    """Returns the outputs of the run's completed steps, by path."""
     return tx.all(_OUTPUTS, of_run_id=run_id)
 
 
 def has_promoted(tx: Tx, run_id: str) -> bool:
     """Whether outputs of a run that is not closed were promoted."""
-    return tx.one(_PROMOTED, of_run_id=run_id) is not None
+    return tx.exists(_PROMOTED, of_run_id=run_id)
 
 
 def count_outputs(tx: Tx, run_id: str) -> None:
-    """Sets how many promoted outputs the run has: all that it has now."""
+    """Sets the number of promoted outputs of the run to all that it has now."""
     tx.enqueue(_COUNT_OUTPUTS, of_run_id=run_id)
 
 

@@ -41,7 +41,7 @@ class RunReads:
 
         def work(tx: Tx) -> runs_pb2.ListRunStepsResponse:
             find_logged(tx, run_id, key_id)
-            return runs_pb2.ListRunStepsResponse(items=[messages.step(row) for row in sql.board(tx, run_id)])
+            return runs_pb2.ListRunStepsResponse(items=[messages.step(row) for row in sql.steps_of(tx, run_id)])
 
         return self._database.snapshot(work)
 

@@ -1,15 +1,18 @@
 """Finds runs within a caller's access."""
 
-from typing import Any
+from typing import TypeVar
 
 from backend.errors import ApiError
 from backend.run_status import TERMINAL
 from backend.runs import sql
 from backend.storage.database import Tx
+from backend.storage.tables.runs import RunRow
 from workflow_api.v1 import errors_pb2
 
+T = TypeVar("T")
 
-def find_run(tx: Tx, run_id: str, key_id: str | None) -> Any:
+
+def find_run(tx: Tx, run_id: str, key_id: str | None) -> RunRow:
     """Returns a run in full.
 
     Raises:
@@ -18,12 +21,12 @@ def find_run(tx: Tx, run_id: str, key_id: str | None) -> Any:
     return _found(sql.run(tx, run_id, key_id))
 
 
-def find_state(tx: Tx, run_id: str, key_id: str | None) -> Any:
+def find_state(tx: Tx, run_id: str, key_id: str | None) -> sql.RunStateRow:
     """Returns the state of a run; raises as `find_run`."""
     return _found(sql.run_state(tx, run_id, key_id))
 
 
-def find_logged(tx: Tx, run_id: str, key_id: str | None) -> Any:
+def find_logged(tx: Tx, run_id: str, key_id: str | None) -> sql.RunStateRow:
     """Returns the state of a run whose steps and events still exist.
 
     Raises:
@@ -35,13 +38,13 @@ def find_logged(tx: Tx, run_id: str, key_id: str | None) -> Any:
     return state
 
 
-def require_finished(run: Any) -> None:
+def require_finished(run: RunRow | sql.RunStateRow) -> None:
     """Raises ApiError `run_not_terminal`, with the status, where the run has not finished."""
     if run.status not in TERMINAL:
         raise ApiError(errors_pb2.ERROR_REASON_RUN_NOT_TERMINAL, metadata={"status": run.status})
 
 
-def _found(row: Any) -> Any:
+def _found(row: T | None) -> T:
     if row is None:
         raise ApiError(errors_pb2.ERROR_REASON_RUN_NOT_FOUND)
     return row

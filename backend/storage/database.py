@@ -1,13 +1,13 @@
-"""Reading and writing: what every store uses, whatever the database."""
+"""The port through which services read and write a database, and the transaction that their SQL runs in."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
-from sqlalchemy import ColumnElement, Dialect, literal_column
+from sqlalchemy import Dialect
 
-from backend.errors import ApiError
-from backend.storage.statements import Statement
+from backend.storage.guarded_insert import SingleRoundTrip
+from backend.storage.statements import Arguments, Command, Params, Query, RowT, ScalarQuery
 from telemetry import Family
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ class DatabaseAwayError(Exception):
 
 
 class OutcomeUnknownError(DatabaseAwayError):
-    """The database went away in the middle of a commit: the changes may hold."""
+    """The connection was lost during a commit: the changes may hold."""
 
 
 class ClaimedError(Exception):
@@ -26,126 +26,156 @@ class ClaimedError(Exception):
 
 
 def key_of(key_id: str) -> str:
-    """Names what is of one API key."""
+    """Returns the lock key of one API key."""
     return f"key {key_id}"
 
 
 def run_of(run_id: str) -> str:
-    """Names what is of one run."""
+    """Returns the lock key of one run."""
     return f"run {run_id}"
 
 
-class DriverConnection(Protocol):
-    """What a database driver's connection offers."""
+class DriverCursor(Protocol):
+    """The result of a statement, as a database driver gives it."""
 
-    def execute(self, sql: str, arguments: Any, /) -> Any:
-        """Runs a statement and returns its cursor."""
+    @property
+    def rowcount(self) -> int:
+        """How many rows the statement changed."""
 
-    def executemany(self, sql: str, arguments: Iterable[Any], /) -> Any:
+    def fetchone(self) -> Sequence[object] | None:
+        """Returns the next row, or None."""
+
+    def fetchall(self) -> Sequence[Sequence[object]]:
+        """Returns all rows that are left."""
+
+    def executemany(self, sql: str, arguments: Iterable[Sequence[object]], /) -> object:
         """Runs a statement once for each set of arguments."""
 
 
-class Tx:
-    """Runs statements on one connection; a row is a named tuple of its columns.
+class DriverConnection(Protocol):
+    """A database driver's connection."""
 
-    A change whose rows nobody counts is best given to `later` or `many`: it costs no round trip of its own.
+    def execute(self, sql: str, arguments: Sequence[object] = ..., /) -> DriverCursor:
+        """Runs a statement and returns its cursor."""
+
+    def cursor(self) -> DriverCursor:
+        """Returns a cursor of its own."""
+
+
+class Tx:
+    """Runs statements on one connection.
+
+    A change whose number of rows does not matter is best given to `enqueue` or `many`: it costs no round trip.
     """
 
     __slots__ = ("_after_commit", "_connection", "_dialect", "leaves_no_trace")
 
     def __init__(self, connection: DriverConnection, dialect: Dialect) -> None:
-        self._connection: Any = connection
+        self._connection = connection
         self._dialect = dialect
         self._after_commit: list[Callable[[], None]] = []
         # Set by work whose deleted content must not stay readable in the database's files.
         self.leaves_no_trace = False
 
     @property
-    def connection(self) -> Any:
-        """The driver's connection, for what one kind of database alone can do."""
+    def connection(self) -> DriverConnection:
+        """The driver's connection, for statements of one dialect."""
         return self._connection
 
-    def one(self, statement: Statement, **params: object) -> Any:
-        """The first row, or None."""
-        text, arguments = statement.prepare(self._dialect, params)
-        cursor = self._execute(text, arguments)
-        row = cursor.fetchone()
+    def first(self, query: Query[RowT], **params: object) -> RowT | None:
+        """Returns the first row, or None."""
+        text, arguments = query.bind(self._dialect, params)
+        row = self._execute(text, arguments).fetchone()
+        return None if row is None else query.make_row(row)
+
+    def one(self, query: Query[RowT], **params: object) -> RowT:
+        """Returns the first row of a query that always has one.
+
+        Raises:
+            LookupError: it has none.
+        """
+        text, arguments = query.bind(self._dialect, params)
+        row = self._execute(text, arguments).fetchone()
         if row is None:
-            return None
-        return statement.row_maker(cursor)(row)
+            raise LookupError("the query has no row")
+        return query.make_row(row)
 
-    def all(self, statement: Statement, **params: object) -> list[Any]:
-        """Every row."""
-        text, arguments = statement.prepare(self._dialect, params)
-        cursor = self._execute(text, arguments)
-        rows = cursor.fetchall()
-        if not rows:
-            return rows  # type: ignore[no-any-return]  # the driver's own empty list
-        make = statement.row_maker(cursor)
-        return [make(row) for row in rows]
+    def all(self, query: Query[RowT], **params: object) -> list[RowT]:
+        """Returns every row."""
+        text, arguments = query.bind(self._dialect, params)
+        make_row = query.make_row
+        return [make_row(row) for row in self._execute(text, arguments).fetchall()]
 
-    def each(self, statement: Statement, rows: Iterable[Mapping[str, object]]) -> list[list[Any]]:
-        """Every row of a query for each set of parameters, together in one round trip."""
-        return [self.all(statement, **params) for params in rows]
+    def scalar(self, query: ScalarQuery[T], **params: object) -> T | None:
+        """Returns the value in the first row, or None."""
+        text, arguments = query.bind(self._dialect, params)
+        row = self._execute(text, arguments).fetchone()
+        return None if row is None else cast("T", row[0])
 
-    def run(self, statement: Statement, **params: object) -> int:
+    def scalar_one(self, query: ScalarQuery[T], **params: object) -> T:
+        """Returns the value in the first row of a query that always has one.
+
+        Raises:
+            LookupError: it has none.
+        """
+        text, arguments = query.bind(self._dialect, params)
+        row = self._execute(text, arguments).fetchone()
+        if row is None:
+            raise LookupError("the query has no row")
+        return cast("T", row[0])
+
+    def scalars(self, query: ScalarQuery[T], **params: object) -> list[T]:
+        """Returns the value in every row."""
+        text, arguments = query.bind(self._dialect, params)
+        return [cast("T", row[0]) for row in self._execute(text, arguments).fetchall()]
+
+    def exists(self, query: ScalarQuery[T], **params: object) -> bool:
+        """Whether the query has a row."""
+        text, arguments = query.bind(self._dialect, params)
+        return self._execute(text, arguments).fetchone() is not None
+
+    def each(self, query: Query[RowT], rows: Iterable[Params]) -> list[list[RowT]]:
+        """Returns every row of a query for each set of parameters, in one round trip."""
+        return [self.all(query, **params) for params in rows]
+
+    def run(self, command: Command, **params: object) -> int:
         """Runs a change and returns how many rows it touched."""
-        text, arguments = statement.prepare(self._dialect, params)
-        return int(self._execute(text, arguments).rowcount)
+        text, arguments = command.bind(self._dialect, params)
+        return self._execute(text, arguments).rowcount
 
-    def enqueue(self, statement: Statement, **params: object) -> None:
-        """Runs a change of which nothing is to be told: in its turn, and at the latest with the commit."""
-        self.run(statement, **params)
+    def enqueue(self, command: Command, **params: object) -> None:
+        """Runs a change without a result: before the next statement with one, and at the latest with the commit."""
+        self.run(command, **params)
 
-    def many(self, statement: Statement, rows: Iterable[Mapping[str, object]]) -> None:
-        """As `later`, once for each set of parameters."""
-        text, arguments = statement.prepare_many(self._dialect, rows)
+    def many(self, command: Command, rows: Iterable[Params]) -> None:
+        """Runs a change as `enqueue`, once for each set of parameters."""
+        text, arguments = command.bind_many(self._dialect, rows)
         if arguments:
-            self._connection.executemany(text, arguments)
+            self._connection.cursor().executemany(text, arguments)
 
     def after_commit(self, action: Callable[[], None]) -> None:
-        """Has `action` run once this change is durable; it must be quick and must not raise."""
+        """Registers an action to call once this change is durable; it must be quick and must not raise."""
         self._after_commit.append(action)
 
-    def _execute(self, text: str, arguments: Sequence[Any]) -> Any:
+    def _execute(self, text: str, arguments: Arguments) -> DriverCursor:
         return self._connection.execute(text, arguments)
 
     def take_after_commit(self) -> list[Callable[[], None]]:
-        """Hands over the actions that wait for the commit."""
+        """Removes and returns the actions that wait for the commit."""
         actions, self._after_commit = self._after_commit, []
         return actions
 
 
-class SingleRoundTrip(Protocol):
-    """Makes a change of one statement in one round trip."""
-
-    def __call__(self, statement: Statement, *, lock_key: str, claim: str, **params: object) -> Any:
-        """Runs a statement as a change of its own, and returns its row after that is durable.
-
-        It must change nothing unless `has_locks()`, and nothing where it was carried out before: it is sent anew where
-        the connection was lost.
-
-        Raises:
-            ClaimedError: another transaction has the claim.
-            DatabaseAwayError: the database cannot be reached; the change may hold.
-        """
-
-
-def has_locks() -> ColumnElement[bool]:
-    """Condition of a statement for `AtOnce`: it has what `of` and `claim` name."""
-    return literal_column("current_setting('workflow_api.locks', true) = 'held'")
-
-
 class Database(Protocol):
-    """A database that stores read from and write to."""
+    """A database that services read from and write to."""
 
     @property
     def single_round_trip(self) -> SingleRoundTrip | None:
-        """For a change that would be several round trips; None where there are none to be saved."""
+        """Makes guarded inserts in one round trip; None where statements are no round trips."""
 
     @property
     def commits(self) -> int | None:
-        """How many changes were committed so far, each counted before it is told; None where others commit as well."""
+        """How many commits there were, each counted before its result is known; None where others commit as well."""
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on this thread's connection, each statement by itself."""
@@ -153,21 +183,20 @@ class Database(Protocol):
     def snapshot(self, work: Callable[[Tx], T]) -> T:
         """Runs reads that must agree with one another in one read transaction."""
 
-    def write(self, work: Callable[[Tx], T | ApiError], *, lock_key: str | None = None, claim: str | None = None) -> T:
-        """Runs changes in a transaction and returns after they are durable.
+    def write(self, work: Callable[[Tx], T], *, lock_key: str | None = None, claim: str | None = None) -> T:
+        """Runs changes in a transaction and returns their result after they are durable.
 
-        Work that returns an ApiError keeps what it wrote, and the error is raised here; work that raises leaves
-        nothing. It may be run more than once, though only one of them holds.
+        Work that raises leaves nothing. It may be run more than once, of which one takes effect.
 
         Args:
             work: The changes.
-            lock_key: What alone they are of, as `run_of(run_id)`: they may then go on beside changes of something else.
-                Without it nothing is changed beside them, from the first statement of `work` on.
-            claim: A name that one transaction at a time may have; it too is asked for with the first statement.
+            lock_key: Changes with different keys may run side by side, as those of `run_of(run_id)`. Without one, no
+                other change runs beside this one, from the first statement of `work` on.
+            claim: A name that one transaction at a time may have; it too is taken with the first statement.
 
         Raises:
             ClaimedError: another transaction has the claim.
-            OutcomeUnknownError: the database went away before it told whether the changes hold.
+            OutcomeUnknownError: the connection was lost before it was known whether the changes hold.
             DatabaseAwayError: the database cannot be reached, and nothing was changed.
         """
 
@@ -181,16 +210,16 @@ class Database(Protocol):
         """
 
     def reclaim_space(self, may_go_on: Callable[[], bool]) -> None:
-        """Gives disk space of deleted rows back in small steps, as long as `may_go_on`; nothing where a server does."""
+        """Frees disk space of deleted rows in small steps while `may_go_on`; does nothing where a server does it."""
 
     def now(self) -> int:
-        """The database's own clock: milliseconds since the epoch."""
+        """Returns the database's own time in milliseconds since the epoch."""
 
     def healthy(self) -> bool:
         """Whether the database answers."""
 
     def measured(self) -> list[Family]:
-        """What tells of its state; from any thread, without asking it."""
+        """Returns metrics of its state, from any thread and without asking it."""
 
     def close(self) -> None:
-        """Ends every connection; changes that wait are done first."""
+        """Ends every connection; changes that wait are made first."""

@@ -1,11 +1,11 @@
-"""What makes a change of files outlive the machine's power."""
+"""Makes changes of files durable: they survive a loss of power."""
 
 import os
 from pathlib import Path
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes durable which files are in a folder: returns once the disk has it."""
+    """Writes the list of a folder's files to the disk, and returns once it is there."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

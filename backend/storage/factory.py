@@ -23,13 +23,14 @@ class DataFolderError(Exception):
 
 
 def open_postgresql(url: str, connections: int) -> Database:
-    """The database on a server, with the newest schema.
+    """Opens the database on a server, with the newest schema.
 
     Raises:
         DataFolderError: it cannot be reached or used.
     """
     try:
-        from backend.storage.dialects.postgresql.database import PostgresqlDatabase, engine_of
+        from backend.storage.dialects.postgresql.connection import engine_of
+        from backend.storage.dialects.postgresql.database import PostgresqlDatabase
     except ImportError:
         raise DataFolderError(
             "PostgreSQL needs the optional part `cluster`: pip install 'workflow-api[cluster]'."
@@ -47,7 +48,7 @@ def open_postgresql(url: str, connections: int) -> Database:
 
 
 class DataFolder:
-    """The data folder of one process, locked for as long as it is open and closed to all other users."""
+    """The data folder of one process: locked while it is open, and inaccessible to other users of the machine."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -67,7 +68,7 @@ class DataFolder:
             raise DataFolderError(f"The data folder {path} is in use by another workflow-api process.") from None
 
     def open_database(self) -> SqliteDatabase:
-        """The database with the newest schema."""
+        """Opens the database with the newest schema."""
         file = self.path / _DATABASE
         # Its log and its shared memory get the same mode.
         file.touch(mode=0o600)
@@ -82,5 +83,5 @@ class DataFolder:
         return SqliteDatabase(file)
 
     def close(self) -> None:
-        """Lets another process use the folder."""
+        """Unlocks the folder for another process."""
         self._lock.close()

@@ -14,7 +14,7 @@ _SCRIPTS: Final = Path(__file__).parent / "migrations"
 
 
 def upgrade(engine: Engine) -> None:
-    """Runs every migration that the database has not seen, in one go; does nothing when there is none.
+    """Runs every missing migration in one transaction.
 
     Raises:
         RuntimeError: the database was written by a newer release.

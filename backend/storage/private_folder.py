@@ -1,4 +1,4 @@
-"""A folder that nobody but the service's own user may enter."""
+"""Closes a folder to every user but the service's own."""
 
 import contextlib
 import os
@@ -11,11 +11,11 @@ _OTHERS: Final = 0o077
 
 
 class ForeignOwnerError(Exception):
-    """A folder or file belongs to somebody else; the message names both."""
+    """A folder or file belongs to another user; the message names both users."""
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder where it is missing, and close one that is ours to everybody else.
+    """Makes a folder if it is missing, and closes it to other users.
 
     Raises:
         ForeignOwnerError: it belongs to another user.
@@ -29,14 +29,14 @@ def make_private(folder: Path) -> None:
 
 
 def narrow_content(folder: Path, needed: str) -> None:
-    """Take from everybody else what they may do with the entries of a folder; what is deeper they cannot reach then.
+    """Closes the entries of a folder, and so what is below them, to other users.
 
     Raises:
         ForeignOwnerError: an entry whose name begins with `needed` belongs to another user.
         OSError: an entry cannot be changed.
     """
     for path in folder.iterdir():
-        # Another process may be using the folder: only its lock, taken after this, tells.
+        # Another process may be using the folder; its lock is only taken after this.
         with contextlib.suppress(FileNotFoundError):
             _narrow(path, required=path.name.startswith(needed))
 

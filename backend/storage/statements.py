@@ -3,24 +3,30 @@
 A statement that goes through SQLAlchemy's execution costs several times what the database needs for it.
 """
 
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from sqlalchemy import Dialect
-from sqlalchemy.sql.expression import ClauseElement
+from sqlalchemy import ColumnElement, Dialect, FromClause, Select, select
+from sqlalchemy.sql.expression import ClauseElement, ReturnsRows
 
 if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
 
+T = TypeVar("T")
+RowT = TypeVar("RowT", bound=NamedTuple)
+
+RowSelect: TypeAlias = Select[*tuple[object, ...]]
+Params = Mapping[str, object]
+Arguments = tuple[object, ...]
+
 
 class _Compiled(NamedTuple):
-    """A statement for one dialect: how what it takes is put in order, and what of that is fixed."""
+    """A statement in one dialect: its text, the order of its parameters, and the values that are part of it."""
 
     text: str
-    in_order: Callable[[Mapping[str, Any]], tuple[Any, ...]]
-    fixed: Mapping[str, Any]
+    in_order: Callable[[Params], Arguments]
+    fixed: Params
 
 
 class Statement:
@@ -30,27 +36,30 @@ class Statement:
     milliseconds since the epoch.
     """
 
-    __slots__ = ("_clause", "_columns", "_compiled", "_row")
+    __slots__ = ("_clause", "_columns", "_compiled")
 
     def __init__(self, clause: ClauseElement, columns: Sequence[str] | None = None) -> None:
         self._clause = clause
         self._columns = columns
         self._compiled: dict[str, _Compiled] = {}
-        self._row: Callable[[Iterable[Any]], Any] | None = None
 
-    def prepare(self, dialect: Dialect, params: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
-        """The SQL text and its arguments in order.
+    def bind(self, dialect: Dialect, params: Params) -> tuple[str, Arguments]:
+        """Returns the SQL text and its arguments in order.
 
         Raises:
-            KeyError: a parameter of the statement is not given.
+            KeyError: a parameter of the statement is missing.
         """
         text, in_order, fixed = self._compiled.get(dialect.name) or self._compile(dialect)
         return text, in_order({**fixed, **params} if fixed else params)
 
-    def prepare_many(self, dialect: Dialect, rows: Iterable[Mapping[str, Any]]) -> tuple[str, list[tuple[Any, ...]]]:
-        """As `prepare`, with the arguments of each set of parameters."""
+    def bind_many(self, dialect: Dialect, rows: Iterable[Params]) -> tuple[str, list[Arguments]]:
+        """Returns the SQL text and the arguments of each set of parameters; raises as `bind`."""
         text, in_order, fixed = self._compiled.get(dialect.name) or self._compile(dialect)
         return text, [in_order({**fixed, **params} if fixed else params) for params in rows]
+
+    def text(self, dialect: Dialect) -> str:
+        """Returns the SQL text, with the dialect's placeholders."""
+        return (self._compiled.get(dialect.name) or self._compile(dialect)).text
 
     def _compile(self, dialect: Dialect) -> _Compiled:
         keys = list(self._columns) if self._columns is not None else None
@@ -60,20 +69,54 @@ class Statement:
         self._compiled[dialect.name] = made = _Compiled(str(compiled), _in_order(names), fixed)
         return made
 
-    def row_maker(self, cursor: Any) -> Callable[[Iterable[Any]], Any]:
-        """Makes a named tuple of one result row of a cursor that ran the statement."""
-        if self._row is None:
-            make_class: Any = namedtuple  # noqa: PYI024 - the columns are known at run time only
-            self._row = make_class("Row", [column[0] for column in cursor.description], rename=True)._make
-        return self._row
+
+class Command(Statement):
+    """A statement that changes rows and returns none; `columns` are those that an insert takes as parameters."""
+
+    __slots__ = ()
 
 
-def _in_order(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+class Query(Statement, Generic[RowT]):
+    """A statement whose result rows are instances of a NamedTuple, which has a field for each column, in order.
+
+    Raises:
+        TypeError: the fields are not the columns.
+    """
+
+    __slots__ = ("make_row",)
+
+    def __init__(self, row: type[RowT], clause: ReturnsRows) -> None:
+        columns = tuple(clause.exported_columns.keys())
+        if columns != row._fields:
+            raise TypeError(f"{row.__name__} has the fields {row._fields}, and its query the columns {columns}")
+        super().__init__(clause)
+        self.make_row: Callable[[Iterable[object]], RowT] = row._make
+
+
+class ScalarQuery(Statement, Generic[T]):
+    """A statement whose result rows have one column."""
+
+    __slots__ = ()
+
+    def __init__(self, clause: ReturnsRows) -> None:
+        if len(clause.exported_columns) != 1:
+            raise TypeError(f"a scalar query has one column, not {clause.exported_columns.keys()}")
+        super().__init__(clause)
+
+
+def select_row(row: type[NamedTuple], *tables: FromClause, **computed: ColumnElement[T]) -> RowSelect:
+    """Selects the fields of a row class: computed ones, and columns of the first of the tables that has them."""
+    return select(*(computed[name].label(name) if name in computed else _column(name, tables) for name in row._fields))
+
+
+def _column(name: str, tables: Sequence[FromClause]) -> ColumnElement[object]:
+    for table in tables:
+        if name in table.c:
+            return table.c[name]
+    raise KeyError(f"no table has a column {name}")
+
+
+def _in_order(names: tuple[str, ...]) -> Callable[[Params], Arguments]:
     if len(names) > 1:
         return itemgetter(*names)
     return lambda params: tuple(params[name] for name in names)
-
-
-def prepare(clause: ClauseElement, columns: Sequence[str] | None = None) -> Statement:
-    """Wraps a clause; `columns` names the columns that an insert or update takes as parameters."""
-    return Statement(clause, columns)

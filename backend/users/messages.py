@@ -1,9 +1,11 @@
 """Rows of users as messages."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from backend.clock import to_timestamp
+from backend.storage.tables.users import UserRow
+from backend.users.sql import SessionRow
 from workflow_api.v1 import users_pb2
 
 ROLE_NAMES: Final[Mapping[int, str]] = {
@@ -15,7 +17,7 @@ ROLE_NAMES: Final[Mapping[int, str]] = {
 _ROLES: Final = {name: users_pb2.Role.ValueType(number) for number, name in ROLE_NAMES.items()}
 
 
-def user_message(row: Any, *, created_at: int | None = None) -> users_pb2.User:
+def user_message(row: UserRow | SessionRow, *, created_at: int | None = None) -> users_pb2.User:
     """Returns a user as a message; `created_at` replaces the row's own where that belongs to a session."""
     return users_pb2.User(
         name=row.name,

@@ -1,11 +1,12 @@
 """Verifies a name with its password, within limits on failures by name and address."""
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from backend.audit import sql as audit
 from backend.errors import ApiError
 from backend.services import Services
 from backend.storage.database import Tx
+from backend.storage.tables.users import UserRow
 from backend.users import rules, sign_in_subjects, sql, tries_sql
 from backend.users.passwords import Passwords
 from workflow_api.v1 import errors_pb2
@@ -17,12 +18,12 @@ _NOBODY: Final = "(nobody)"
 class Proven(NamedTuple):
     """User as stored when the password was verified; `fresh_hash` replaces a hash of outdated parameters."""
 
-    row: Any
+    row: UserRow
     fresh_hash: str | None
 
-    def holds(self, row: Any) -> bool:
+    def holds(self, row: UserRow) -> bool:
         """Returns whether the password is still the same and the user is enabled."""
-        return row is not None and row.disabled_at is None and bool(row.password_hash == self.row.password_hash)
+        return row.disabled_at is None and row.password_hash == self.row.password_hash
 
 
 class Proofs:
@@ -51,10 +52,10 @@ class Proofs:
             decoy = self._passwords.decoy_hash
             kept = decoy if row is None else row.password_hash
             matches = self._passwords.matches(kept, password)
-            proven = matches and row is not None and row.disabled_at is None
+            proven = row if matches and row is not None and row.disabled_at is None else None
             fresh = self._passwords.hash(password) if proven and self._passwords.outdated(kept) else None
         if proven:
-            return Proven(row, fresh)
+            return Proven(proven, fresh)
         details: dict[str, object] = {"address": address} if address else {}
         if row is not None:
             details["waits"] = waits
@@ -72,7 +73,7 @@ class Proofs:
         subject = sign_in_subjects.address_alone(address)
         row = tries_sql.get(tx, subject)
         left = rules.try_withdrawn(row, rules.ADDRESS_LIMIT)
-        if left is None:
+        if row is None or left is None:
             tries_sql.forget(tx, subject)
         else:
             tries_sql.put(tx, subject, **left._asdict(), last_at=row.last_at, audited_at=0)
@@ -87,7 +88,7 @@ class Proofs:
                 retry_after=seconds,
             )
 
-    def _count(self, tx: Tx, name: str, limits: dict[str, rules.Limit]) -> tuple[Any, bool]:
+    def _count(self, tx: Tx, name: str, limits: dict[str, rules.Limit]) -> tuple[UserRow | None, bool]:
         """Counts one more try; returns the user's row, and whether the name or the address must wait now."""
         self._refuse_waiting(tx, limits)
         now, waits = self._services.clock(), False

@@ -2,9 +2,11 @@
 
 import hashlib
 import secrets
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from backend.clock import DAY_MS, HOUR_MS
+from backend.storage.tables.users import TriesRow
+from backend.users.sql import SessionRow
 
 SESSION_MS: Final = 12 * HOUR_MS
 MOST_SESSIONS: Final = 20
@@ -50,7 +52,7 @@ def sha256_hex(value: str) -> str:
     return hashlib.sha256(value.encode()).hexdigest()
 
 
-def session_lasts(session: Any, now: int) -> bool:
+def session_lasts(session: SessionRow, now: int) -> bool:
     """Returns whether a session, read with `disabled_at` of its user, can still be used."""
     return session.disabled_at is None and now < min(session.created_at + SESSION_MS, session.used_at + _IDLE_MS)
 
@@ -65,14 +67,16 @@ def seconds_to_wait(waits_until: int, now: int) -> int:
     return max(0, -((now - waits_until) // 1000))
 
 
-def next_try(before: Any, now: int, limit: Limit) -> Try:
+def next_try(before: TriesRow | None, now: int, limit: Limit) -> Try:
     """Returns the count with one more try after those of the row `before`, which is None where there are none."""
-    anew = before is None or before.tries >= limit.most or now - before.last_at >= limit.forgotten_ms
-    tries = 1 if anew else before.tries + 1
+    if before is None or before.tries >= limit.most or now - before.last_at >= limit.forgotten_ms:
+        tries = 1
+    else:
+        tries = before.tries + 1
     return Try(tries, now + WAIT_MS if tries >= limit.most else 0)
 
 
-def try_withdrawn(row: Any, limit: Limit) -> Try | None:
+def try_withdrawn(row: TriesRow | None, limit: Limit) -> Try | None:
     """Returns the count of `row` without one successful try; None where none is left."""
     if row is None or row.tries <= 1:
         return None

@@ -1,12 +1,12 @@
 """Administration of people: each change is one audited transaction."""
 
 from collections.abc import Callable
-from typing import Any
 
 from backend.audit import sql as audit
 from backend.errors import ApiError, invalid
 from backend.services import Services
 from backend.storage.database import Tx
+from backend.storage.tables.users import UserRow
 from backend.users import sql
 from backend.users.messages import ROLE_NAMES
 from backend.users.passwords import Passwords, new_password
@@ -21,7 +21,7 @@ class UserAdministration:
         self._passwords = passwords
         self._limit = limit
 
-    def create(self, name: str, role: int, actor: str) -> tuple[Any, str]:
+    def create(self, name: str, role: int, actor: str) -> tuple[UserRow, str]:
         """Adds a user, or enables a disabled one again; returns the row and the password, which is not stored."""
         if role not in ROLE_NAMES:
             raise invalid("role", f"must be {' or '.join(ROLE_NAMES.values())}")
@@ -29,7 +29,7 @@ class UserAdministration:
         password, made = self._made()
         now = self._services.clock()
 
-        def work(tx: Tx) -> Any:
+        def work(tx: Tx) -> UserRow:
             self._refuse_addition(tx, name)
             before = sql.get(tx, name)
             changes = {**made, "role": ROLE_NAMES[role], "disabled_at": None}
@@ -40,24 +40,24 @@ class UserAdministration:
             sql.end_sessions(tx, name)
             details = {"role": ROLE_NAMES[role]}
             audit.record(tx, at=now, actor=actor, action="user.added", target=name, details=details)
-            return sql.get(tx, name)
+            return _found(tx, name)
 
         return self._services.database.write(work, lock_key=sql.OF_USERS), password
 
-    def disable(self, name: str, actor: str) -> Any:
+    def disable(self, name: str, actor: str) -> UserRow:
         """Disables a user and ends their sessions; disabling again changes nothing."""
 
-        def change(row: Any) -> dict[str, object]:
+        def change(row: UserRow) -> dict[str, object]:
             return {} if row.disabled_at is not None else {"disabled_at": self._services.clock()}
 
         return self._change(name, actor, "user.disabled", change)
 
-    def reset_password(self, name: str, actor: str) -> tuple[Any, str]:
+    def reset_password(self, name: str, actor: str) -> tuple[UserRow, str]:
         """Sets a new password and ends the user's sessions; returns the row and the password."""
         _refuse_disabled(self._services.database.read(lambda tx: _found(tx, name)))
         password, made = self._made()
 
-        def change(row: Any) -> dict[str, object]:
+        def change(row: UserRow) -> dict[str, object]:
             _refuse_disabled(row)
             return made
 
@@ -69,15 +69,15 @@ class UserAdministration:
         with self._passwords.turn_of_authenticated():
             return password, {"password_hash": self._passwords.hash(password), "password_is_temporary": 1}
 
-    def _change(self, name: str, actor: str, action: str, change: Callable[[Any], dict[str, object]]) -> Any:
-        def work(tx: Tx) -> Any:
+    def _change(self, name: str, actor: str, action: str, change: Callable[[UserRow], dict[str, object]]) -> UserRow:
+        def work(tx: Tx) -> UserRow:
             row = _found(tx, name)
             changes = change(row)
             if changes:
                 sql.edit(tx, row, changes)
                 sql.end_sessions(tx, name)
                 audit.record(tx, at=self._services.clock(), actor=actor, action=action, target=name)
-            return sql.get(tx, name)
+            return _found(tx, name)
 
         return self._services.database.write(work, lock_key=sql.OF_USERS)
 
@@ -92,13 +92,13 @@ class UserAdministration:
             )
 
 
-def _found(tx: Tx, name: str) -> Any:
+def _found(tx: Tx, name: str) -> UserRow:
     row = sql.get(tx, name)
     if row is None:
         raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no user {name}.")
     return row
 
 
-def _refuse_disabled(row: Any) -> None:
+def _refuse_disabled(row: UserRow) -> None:
     if row.disabled_at is not None:
         raise invalid("name", "must be of somebody who is enabled: add them again")

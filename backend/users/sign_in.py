@@ -1,11 +1,12 @@
 """Signing in and out, and changing one's own password."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from backend.audit import sql as audit
 from backend.errors import ApiError, invalid
 from backend.services import Services
 from backend.storage.database import Tx
+from backend.storage.tables.users import UserRow
 from backend.users import rules, sql
 from backend.users.passwords import Passwords
 from backend.users.proofs import Proofs
@@ -16,7 +17,7 @@ class Opened(NamedTuple):
     """New session: its token, which is not stored, its user's row, and when it began."""
 
     token: str
-    row: Any
+    row: UserRow
     began_at: int
 
 
@@ -39,20 +40,20 @@ class SignIns:
             raise _wrong()
         token, now = rules.new_token(), self._services.clock()
 
-        def work(tx: Tx) -> Any:
+        def work(tx: Tx) -> UserRow:
             row = sql.get(tx, name)
-            if not proven.holds(row):
+            if row is None or not proven.holds(row):
                 raise _wrong()
             sql.edit(tx, row, {"signed_in_at": now, "password_hash": proven.fresh_hash or row.password_hash})
             sql.open_session(tx, token_sha256=rules.sha256_hex(token), name=name, now=now, most=rules.MOST_SESSIONS)
             self._proofs.forget(tx, name, address)
             details = {"address": address} if address else None
             audit.record(tx, at=now, actor=actor, action="user.signed_in", target=name, details=details)
-            return sql.get(tx, name)
+            return sql.get_existing(tx, name)
 
         return Opened(token, self._services.database.write(work, lock_key=sql.OF_USERS), now)
 
-    def session(self, token: str) -> Any:
+    def session(self, token: str) -> sql.SessionRow:
         """Returns the session of a token with the columns of its user, and records that it was used.
 
         Raises:
@@ -76,7 +77,7 @@ class SignIns:
 
         self._services.database.write(work, lock_key=sql.OF_USERS)
 
-    def change_password(self, token: str, password: str, new: str, address: str, actor: str) -> Any:
+    def change_password(self, token: str, password: str, new: str, address: str, actor: str) -> UserRow:
         """Changes the password of a session's person, ends their other sessions, and returns the person.
 
         Raises:
@@ -92,20 +93,20 @@ class SignIns:
         with self._passwords.turn_of_authenticated():
             new_hash = self._passwords.hash(new)
 
-        def work(tx: Tx) -> Any:
+        def work(tx: Tx) -> UserRow:
             self._lasting(tx, token_sha256)
             row = sql.get(tx, name)
-            if not proven.holds(row):
+            if row is None or not proven.holds(row):
                 raise _ended()
             sql.edit(tx, row, {"password_hash": new_hash, "password_is_temporary": 0})
             sql.end_sessions(tx, name, but=token_sha256)
             self._proofs.forget(tx, name, address)
             audit.record(tx, at=self._services.clock(), actor=actor, action="user.password_changed", target=name)
-            return sql.get(tx, name)
+            return sql.get_existing(tx, name)
 
         return self._services.database.write(work, lock_key=sql.OF_USERS)
 
-    def _lasting(self, tx: Tx, token_sha256: str) -> Any:
+    def _lasting(self, tx: Tx, token_sha256: str) -> sql.SessionRow:
         session = sql.session(tx, token_sha256)
         if session is None or not rules.session_lasts(session, self._services.clock()):
             raise _ended()

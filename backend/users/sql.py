@@ -1,44 +1,61 @@
 """SQL of people and their sessions."""
 
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from backend.storage.database import Tx
 from backend.storage.purging import purge_of
-from backend.storage.statements import prepare
-from backend.storage.tables.users import sessions, users
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.tables.users import UserRow, sessions, users
 
 OF_USERS: Final = "users"
-"""What a change of people, of their sessions and of tries to sign in is of: nothing else waits for it."""
+"""The lock key of changes of people, of their sessions and of failed sign-ins."""
 
 _COLUMNS = [column.name for column in users.columns]
 
-_GET = prepare(select(users).where(users.c.name == bindparam("name")))
-_LIST = prepare(select(users).order_by(users.c.name))
-_ENABLED = prepare(select(func.count().label("enabled")).select_from(users).where(users.c.disabled_at.is_(None)))
-_INSERT = prepare(insert(users), _COLUMNS)
-_EDIT = prepare(
+
+class SessionRow(NamedTuple):
+    """A session with the columns of its person."""
+
+    token_sha256: str
+    created_at: int
+    used_at: int
+    name: str
+    role: str
+    password_hash: str
+    password_is_temporary: int
+    user_created_at: int
+    signed_in_at: int | None
+    disabled_at: int | None
+
+
+_GET = Query(UserRow, select_row(UserRow, users).where(users.c.name == bindparam("name")))
+_LIST = Query(UserRow, select_row(UserRow, users).order_by(users.c.name))
+_ENABLED = ScalarQuery[int](select(func.count()).select_from(users).where(users.c.disabled_at.is_(None)))
+_INSERT = Command(insert(users), _COLUMNS)
+_EDIT = Command(
     update(users)
     .where(users.c.name == bindparam("of_name"))
     .values({name: bindparam(f"new_{name}") for name in _COLUMNS if name != "name"})
 )
 
-_OPEN = prepare(insert(sessions), [column.name for column in sessions.columns])
-# Their own time of creation is not the session's.
+_OPEN = Command(insert(sessions), [column.name for column in sessions.columns])
+# The person's time of creation is not the session's.
 _OF_PERSON = [column.label("user_created_at" if column.name == "created_at" else column.name) for column in users.c]
-_SESSION = prepare(
+_SESSION = Query(
+    SessionRow,
     select(sessions.c.token_sha256, sessions.c.created_at, sessions.c.used_at, *_OF_PERSON)
     .join(users, users.c.name == sessions.c.name)
-    .where(sessions.c.token_sha256 == bindparam("token_sha256"))
+    .where(sessions.c.token_sha256 == bindparam("token_sha256")),
 )
-_USE = prepare(
+_USE = Command(
     update(sessions)
     .where(sessions.c.token_sha256 == bindparam("of_token_sha256"))
     .values(used_at=bindparam("new_used_at"))
 )
-_END = prepare(delete(sessions).where(sessions.c.token_sha256 == bindparam("token_sha256")))
-_END_OTHERS = prepare(
+_END = Command(delete(sessions).where(sessions.c.token_sha256 == bindparam("token_sha256")))
+_END_OTHERS = Command(
     delete(sessions).where(sessions.c.name == bindparam("of_name"), sessions.c.token_sha256 != bindparam("kept"))
 )
 _LATEST = (
@@ -47,26 +64,31 @@ _LATEST = (
     .order_by(sessions.c.created_at.desc(), sessions.c.token_sha256)
     .limit(bindparam("most"))
 )
-_END_OLDER = prepare(
+_END_OLDER = Command(
     delete(sessions).where(sessions.c.name == bindparam("of_name"), sessions.c.token_sha256.not_in(_LATEST))
 )
 
 purge_sessions = purge_of(sessions, sessions.c.created_at)
 
 
-def get(tx: Tx, name: str) -> Any:
-    """A person, or None."""
+def get(tx: Tx, name: str) -> UserRow | None:
+    """Returns a person, or None."""
+    return tx.first(_GET, name=name)
+
+
+def get_existing(tx: Tx, name: str) -> UserRow:
+    """Returns a person who was added before."""
     return tx.one(_GET, name=name)
 
 
-def all_users(tx: Tx) -> list[Any]:
+def all_users(tx: Tx) -> list[UserRow]:
     """Everybody who was ever added, by name."""
     return tx.all(_LIST)
 
 
 def enabled(tx: Tx) -> int:
-    """How many may sign in."""
-    return int(tx.one(_ENABLED).enabled)
+    """Returns how many may sign in."""
+    return tx.scalar_one(_ENABLED)
 
 
 def add(tx: Tx, columns: dict[str, object]) -> None:
@@ -74,9 +96,9 @@ def add(tx: Tx, columns: dict[str, object]) -> None:
     tx.enqueue(_INSERT, **columns)
 
 
-def edit(tx: Tx, row: Any, changes: dict[str, object]) -> None:
+def edit(tx: Tx, row: UserRow, changes: dict[str, object]) -> None:
     """Writes the changed columns of a person who was read as `row` in the same transaction."""
-    values = {f"new_{name}": changes.get(name, getattr(row, name)) for name in _COLUMNS if name != "name"}
+    values = {f"new_{name}": value for name, value in (row._asdict() | changes).items() if name != "name"}
     tx.enqueue(_EDIT, of_name=row.name, **values)
 
 
@@ -86,13 +108,13 @@ def open_session(tx: Tx, *, token_sha256: str, name: str, now: int, most: int) -
     tx.enqueue(_END_OLDER, of_name=name, name=name, most=most)
 
 
-def session(tx: Tx, token_sha256: str) -> Any:
-    """A session with the columns of its person, whose `created_at` is `user_created_at`; None where there is none."""
-    return tx.one(_SESSION, token_sha256=token_sha256)
+def session(tx: Tx, token_sha256: str) -> SessionRow | None:
+    """Returns a session with the columns of its person, or None."""
+    return tx.first(_SESSION, token_sha256=token_sha256)
 
 
 def use_session(tx: Tx, token_sha256: str, now: int) -> None:
-    """Notes when a session was last used."""
+    """Writes when a session was last used."""
     tx.enqueue(_USE, of_token_sha256=token_sha256, new_used_at=now)
 
 
@@ -102,5 +124,5 @@ def end_session(tx: Tx, token_sha256: str) -> None:
 
 
 def end_sessions(tx: Tx, name: str, *, but: str = "") -> None:
-    """Removes every session of a person, or every other than one."""
+    """Removes every session of a person, except one if it is named."""
     tx.enqueue(_END_OTHERS, of_name=name, kept=but)

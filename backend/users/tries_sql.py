@@ -1,52 +1,54 @@
 """SQL of failed sign-ins, counted by subject; see `sign_in_subjects`."""
 
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from backend.storage.database import Tx
 from backend.storage.purging import purge_of
-from backend.storage.statements import prepare
-from backend.storage.tables.users import sign_in_tries
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.tables.users import TriesRow, sign_in_tries
 from backend.users import sign_in_subjects
 
 MOST_SUBJECTS: Final = 10_000
-"""To push a waiting subject out, a stranger must try so many others: more than can be verified within its minute."""
+"""Most subjects that are kept: evicting one takes more sign-ins than can be verified while it waits."""
 
 _COLUMNS = [column.key for column in sign_in_tries.columns]
 
-_GET = prepare(select(sign_in_tries).where(sign_in_tries.c.subject_sha256 == bindparam("subject_sha256")))
-_INSERT = prepare(insert(sign_in_tries), _COLUMNS)
-_EDIT = prepare(
+_GET = Query(
+    TriesRow, select_row(TriesRow, sign_in_tries).where(sign_in_tries.c.subject_sha256 == bindparam("subject_sha256"))
+)
+_INSERT = Command(insert(sign_in_tries), _COLUMNS)
+_EDIT = Command(
     update(sign_in_tries)
     .where(sign_in_tries.c.subject_sha256 == bindparam("of_subject_sha256"))
     .values({name: bindparam(f"new_{name}") for name in _COLUMNS if name != "subject_sha256"})
 )
-_DELETE = prepare(delete(sign_in_tries).where(sign_in_tries.c.subject_sha256 == bindparam("subject_sha256")))
-_COUNT = prepare(select(func.count().label("subjects")).select_from(sign_in_tries))
-# Those that wait now come last.
+_DELETE = Command(delete(sign_in_tries).where(sign_in_tries.c.subject_sha256 == bindparam("subject_sha256")))
+_COUNT = ScalarQuery[int](select(func.count()).select_from(sign_in_tries))
+# Subjects that wait now are evicted last.
 _OLDEST = (
     select(sign_in_tries.c.subject_sha256)
     .where(sign_in_tries.c.subject_sha256 != bindparam("but"))
     .order_by(sign_in_tries.c.waits_until > bindparam("now"), sign_in_tries.c.last_at)
     .limit(bindparam("most"))
 )
-_DELETE_OLDEST = prepare(delete(sign_in_tries).where(sign_in_tries.c.subject_sha256.in_(_OLDEST)))
+_DELETE_OLDEST = Command(delete(sign_in_tries).where(sign_in_tries.c.subject_sha256.in_(_OLDEST)))
 
 purge = purge_of(sign_in_tries, sign_in_tries.c.last_at)
 
 
-def get(tx: Tx, subject_sha256: str) -> Any:
-    """The tries of a subject, or None."""
-    return tx.one(_GET, subject_sha256=subject_sha256)
+def get(tx: Tx, subject_sha256: str) -> TriesRow | None:
+    """Returns the tries of a subject, or None."""
+    return tx.first(_GET, subject_sha256=subject_sha256)
 
 
 def put(tx: Tx, subject_sha256: str, *, tries: int, last_at: int, waits_until: int, audited_at: int) -> None:
-    """Writes a subject's tries; the subject that was not tried for longest makes room where there are too many."""
+    """Writes a subject's tries, and evicts the least recently tried subjects above the limit."""
     values = {"tries": tries, "last_at": last_at, "waits_until": waits_until, "audited_at": audited_at}
     if tx.run(_EDIT, of_subject_sha256=subject_sha256, **{f"new_{name}": value for name, value in values.items()}):
         return
-    surplus = tx.one(_COUNT).subjects + 1 - MOST_SUBJECTS
+    surplus = tx.scalar_one(_COUNT) + 1 - MOST_SUBJECTS
     if surplus > 0:
         tx.enqueue(_DELETE_OLDEST, but=sign_in_subjects.UNKNOWN_NAMES, now=last_at, most=surplus)
     tx.enqueue(_INSERT, subject_sha256=subject_sha256, **values)

@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from backend.clock import to_timestamp
 from backend.errors import ApiError, invalid
 from backend.graphs.graph import Bounds, Graph, GraphRefusedError, GraphUnavailableError, check_query
+from backend.workflows.sql import KnowledgeGraphRow
 from workflow_api.v1 import errors_pb2, workflows_pb2
 
 _DEFAULT: Final = Bounds()
 
 
-def knowledge_graph_message(row: Any) -> workflows_pb2.KnowledgeGraph:
+def knowledge_graph_message(row: KnowledgeGraphRow) -> workflows_pb2.KnowledgeGraph:
     """Converts a row of `sql.knowledge_graphs` to a message."""
     return workflows_pb2.KnowledgeGraph(
         graph_id=row.resource_id,

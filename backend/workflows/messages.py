@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from backend import json_text
 from backend.clock import to_timestamp
+from backend.storage.tables.workflows import WorkflowRow
 from backend.workflows.manifests.kinds import MANIFEST_KINDS
 from backend.workflows.pii_policy import Policy
 from backend.workflows.readiness import Definition
@@ -38,7 +39,7 @@ _PII_STAGES: Final = {
 }
 
 
-def workflow_message(row: Any, terms: WorkflowTerms) -> workflows_pb2.Workflow:
+def workflow_message(row: WorkflowRow, terms: WorkflowTerms) -> workflows_pb2.Workflow:
     """A workflow with the readiness and settings of the version that `terms` hold."""
     return workflows_pb2.Workflow(
         workflow_id=row.workflow_id,

@@ -7,12 +7,12 @@ the status of environments are not pinned: they grant access now, and an older v
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from backend.storage.database import Tx
 from backend.workflows import sql, versions_sql
 from backend.workflows.readiness import Definition, Resource, ResourceKey, referred_resources
-from backend.workflows.versions_sql import Pin, Pins
+from backend.workflows.versions_sql import Pin, PinnedRow, Pins
 
 PINNED_KINDS: Final = frozenset({"agent", "environment"})
 
@@ -68,5 +68,5 @@ def resources_of_version(tx: Tx, workflow_id: str, version: int, definition: Def
     return found
 
 
-def _pinned_resource(row: Any) -> Resource:
-    return Resource(row.resource_id, row.resource_version, json.loads(row.definition), size=len(row.definition))
+def _pinned_resource(row: PinnedRow) -> Resource:
+    return Resource(row.resource_id, row.version, json.loads(row.definition), size=len(row.definition))

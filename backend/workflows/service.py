@@ -3,10 +3,11 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from backend.audit import sql as audit
 from backend.storage.database import Tx
+from backend.storage.tables.workflows import WorkflowRow
 from backend.workflows import sql, versions_sql
 from backend.workflows.manifests.kinds import MANIFEST_KINDS, MOST_OF_A_KIND, RESOURCE_KINDS
 from backend.workflows.manifests.loader import Manifest, refused
@@ -98,7 +99,7 @@ def _workflows_that_use(tx: Tx, manifests: list[Manifest], present: CurrentPins,
 
 
 def _add_version(
-    tx: Tx, row: Any, before: Pins, pins: Pins, now: int, *, status: str, definition: str | None = None
+    tx: Tx, row: WorkflowRow, before: Pins, pins: Pins, now: int, *, status: str, definition: str | None = None
 ) -> Applied:
     """Writes a workflow's next version; without a definition it shares that of the previous version."""
     version = row.newest_version + 1

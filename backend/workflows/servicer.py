@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import grpc
 
@@ -14,6 +14,7 @@ from backend.graphs.graphs import Graphs
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
+from backend.storage.tables.workflows import WorkflowRow
 from backend.workflows import sql, versions_sql
 from backend.workflows.access import access_of
 from backend.workflows.graph_queries import answer, knowledge_graph_message
@@ -47,7 +48,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         every_status = request.include_inactive and caller.key_id is None
         start = request.q.casefold()
 
-        def work(tx: Tx) -> tuple[list[workflows_pb2.Workflow], list[Any]]:
+        def work(tx: Tx) -> tuple[list[workflows_pb2.Workflow], list[WorkflowRow]]:
             reach = access_of(tx, caller.key_id)
             rows = [
                 row
@@ -115,7 +116,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
                 audit.record(
                     tx, at=now, actor=actor, action="workflow.status_changed", target=row.workflow_id, details=details
                 )
-                row = sql.get(tx, row.workflow_id)
+                row = _found(sql.get(tx, row.workflow_id))
             return workflow_message(row, self._terms(tx, row))
 
         return self._services.database.write(work)
@@ -187,11 +188,11 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         graph = self._graphs.get(row.resource_id, row.version, json.loads(row.definition))
         yield from answer(graph, request)
 
-    def _read(self, workflow_id: str, context: grpc.ServicerContext) -> tuple[Any, WorkflowTerms]:
+    def _read(self, workflow_id: str, context: grpc.ServicerContext) -> tuple[WorkflowRow, WorkflowTerms]:
         """A workflow that the caller may read: 404 beyond reach, 409 for one not active that a key has no list for."""
         key_id = caller_of(context).key_id
 
-        def work(tx: Tx) -> tuple[Any, WorkflowTerms]:
+        def work(tx: Tx) -> tuple[WorkflowRow, WorkflowTerms]:
             reach = access_of(tx, key_id)
             row = _found(sql.get(tx, workflow_id) if reach.holds(workflow_id) else None)
             if reach.active_only and row.status != "active":
@@ -200,13 +201,13 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
 
         return self._services.database.snapshot(work)
 
-    def _terms(self, tx: Tx, row: Any) -> WorkflowTerms:
+    def _terms(self, tx: Tx, row: WorkflowRow) -> WorkflowTerms:
         terms = load_terms(self._services.cache, tx, self._services.model_providers, row.workflow_id)
         assert terms is not None, "the row was read in the same transaction"
         return terms
 
 
-def _found(row: Any) -> Any:
+def _found(row: WorkflowRow | None) -> WorkflowRow:
     if row is None:
         raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
     return row

@@ -3,31 +3,74 @@
 import json
 import secrets
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import ScalarSelect, bindparam, func, insert, literal_column, select, update
 
 from backend.ids import new_id
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.publishing import publications
-from backend.storage.tables.workflows import connector_tests, resource_revision, resource_versions, resources, workflows
+from backend.storage.tables.workflows import (
+    WorkflowRow,
+    connector_tests,
+    resource_revision,
+    resource_versions,
+    resources,
+    workflows,
+)
 from backend.workflows.readiness import Resource, ResourceKey
 
 _ID_PREFIXES: Final = {"environment": "env", "connector": "con", "agent": "agt", "knowledge_graph": "kg"}
 
-_REVISION = prepare(select(resource_revision.c.revision))
-_FIRST_REVISION = prepare(insert(resource_revision), ["only", "revision"])
-_NEXT_REVISION = prepare(
+
+class ResourceRow(NamedTuple):
+    """A resource at its newest version; of a connector, whether tests of that version or of any have passed."""
+
+    resource_id: str
+    kind: str
+    name: str
+    version: int
+    definition: str
+    created_at: int
+    updated_at: int
+    newest_passed: int | None
+    ever_passed: int | None
+
+
+class KnowledgeGraphRow(NamedTuple):
+    """A knowledge graph at its newest version, with how many runs it holds and how many are to be added or removed."""
+
+    resource_id: str
+    kind: str
+    name: str
+    version: int
+    definition: str
+    created_at: int
+    updated_at: int
+    runs: int
+    pending: int
+
+
+class CountRow(NamedTuple):
+    """How many resources of a kind there are."""
+
+    kind: str
+    resources: int
+
+
+_REVISION = ScalarQuery[int](select(resource_revision.c.revision))
+_FIRST_REVISION = Command(insert(resource_revision), ["only", "revision"])
+_NEXT_REVISION = Command(
     update(resource_revision).values(revision=resource_revision.c.revision + bindparam("step", required=True))
 )
 
-_WORKFLOW = select(workflows)
-_ALL = prepare(_WORKFLOW)
-_BY_ID = prepare(_WORKFLOW.where(workflows.c.workflow_id == bindparam("workflow_id")))
-_BY_NAME = prepare(_WORKFLOW.where(workflows.c.name == bindparam("name")))
-_ADD_WORKFLOW = prepare(insert(workflows), [column.name for column in workflows.columns])
-_CHANGE_WORKFLOW = prepare(
+_WORKFLOW = select_row(WorkflowRow, workflows)
+_ALL = Query(WorkflowRow, _WORKFLOW)
+_BY_ID = Query(WorkflowRow, _WORKFLOW.where(workflows.c.workflow_id == bindparam("workflow_id")))
+_BY_NAME = Query(WorkflowRow, _WORKFLOW.where(workflows.c.name == bindparam("name")))
+_ADD_WORKFLOW = Command(insert(workflows), [column.name for column in workflows.columns])
+_CHANGE_WORKFLOW = Command(
     update(workflows)
     .where(workflows.c.workflow_id == bindparam("of_workflow_id"))
     .values(
@@ -40,7 +83,7 @@ _CHANGE_WORKFLOW = prepare(
 
 
 def _publications(*states: str) -> ScalarSelect[int]:
-    """How many publications of a knowledge graph are in one of the states."""
+    """Returns a query for the number of a knowledge graph's publications in any of the states."""
     return (
         select(func.count())
         .where(
@@ -64,20 +107,21 @@ _BEST_TEST = (
     .where(connector_tests.c.connector_id == resources.c.resource_id)
     .scalar_subquery()
 )
-_RESOURCE = prepare(
-    select(resources, _TEST_OF_VERSION.label("newest_passed"), _BEST_TEST.label("ever_passed")).where(
+_RESOURCE = Query(
+    ResourceRow,
+    select_row(ResourceRow, resources, newest_passed=_TEST_OF_VERSION, ever_passed=_BEST_TEST).where(
         resources.c.kind == bindparam("kind"), resources.c.name == bindparam("name")
-    )
+    ),
 )
-_COUNTS = prepare(select(resources.c.kind, func.count().label("count")).group_by(resources.c.kind))
-_ADD_RESOURCE = prepare(insert(resources), [column.name for column in resources.columns])
-_ADD_RESOURCE_VERSION = prepare(insert(resource_versions), [column.name for column in resource_versions.columns])
-_CHANGE_RESOURCE = prepare(
+_COUNTS = Query(CountRow, select(resources.c.kind, func.count().label("resources")).group_by(resources.c.kind))
+_ADD_RESOURCE = Command(insert(resources), [column.name for column in resources.columns])
+_ADD_RESOURCE_VERSION = Command(insert(resource_versions), [column.name for column in resource_versions.columns])
+_CHANGE_RESOURCE = Command(
     update(resources)
     .where(resources.c.resource_id == bindparam("of_resource_id"))
     .values({name: bindparam(f"new_{name}") for name in ("version", "definition", "updated_at")})
 )
-_CHANGE_TEST = prepare(
+_CHANGE_TEST = Command(
     update(connector_tests)
     .where(
         connector_tests.c.connector_id == bindparam("of_connector_id"),
@@ -85,41 +129,43 @@ _CHANGE_TEST = prepare(
     )
     .values({name: bindparam(f"new_{name}") for name in ("passed", "message", "tested_at")})
 )
-_ADD_TEST = prepare(insert(connector_tests), [column.name for column in connector_tests.columns])
+_ADD_TEST = Command(insert(connector_tests), [column.name for column in connector_tests.columns])
 
-_KNOWLEDGE_GRAPHS = prepare(
-    select(
+_KNOWLEDGE_GRAPHS = Query(
+    KnowledgeGraphRow,
+    select_row(
+        KnowledgeGraphRow,
         resources,
-        _publications("landed", "kept").label("runs"),
-        _publications("pending", "removing").label("pending"),
+        runs=_publications("landed", "kept"),
+        pending=_publications("pending", "removing"),
     )
     .where(resources.c.kind == literal_column("'knowledge_graph'"))
-    .order_by(resources.c.name)
+    .order_by(resources.c.name),
 )
 
 
-def get(tx: Tx, workflow_id: str) -> Any:
-    """A workflow's row by id, or None."""
-    return tx.one(_BY_ID, workflow_id=workflow_id)
+def get(tx: Tx, workflow_id: str) -> WorkflowRow | None:
+    """Returns a workflow's row by id, or None."""
+    return tx.first(_BY_ID, workflow_id=workflow_id)
 
 
-def find(tx: Tx, id_or_name: str) -> Any:
-    """A workflow's row by id, else by name, or None."""
-    return tx.one(_BY_ID, workflow_id=id_or_name) or tx.one(_BY_NAME, name=id_or_name)
+def find(tx: Tx, id_or_name: str) -> WorkflowRow | None:
+    """Returns a workflow's row by id, else by name, or None."""
+    return tx.first(_BY_ID, workflow_id=id_or_name) or tx.first(_BY_NAME, name=id_or_name)
 
 
-def get_by_name(tx: Tx, name: str) -> Any:
-    """A workflow's row by name, or None."""
-    return tx.one(_BY_NAME, name=name)
+def get_by_name(tx: Tx, name: str) -> WorkflowRow | None:
+    """Returns a workflow's row by name, or None."""
+    return tx.first(_BY_NAME, name=name)
 
 
-def all_workflows(tx: Tx) -> list[Any]:
-    """Every workflow by name, then id, in the order of code points; there are at most 256."""
+def all_workflows(tx: Tx) -> list[WorkflowRow]:
+    """Returns every workflow by name, then id, in the order of code points; there are at most 256."""
     return sorted(tx.all(_ALL), key=lambda row: (row.name, row.workflow_id))
 
 
 def add_workflow(tx: Tx, *, name: str, description: str, status: str, now: int) -> str:
-    """Writes a new workflow, whose version 1 is still to be added, and returns its id."""
+    """Writes a new workflow without its version 1, and returns its id."""
     workflow_id = new_id("wf")
     tx.enqueue(
         _ADD_WORKFLOW,
@@ -138,7 +184,13 @@ def add_workflow(tx: Tx, *, name: str, description: str, status: str, now: int) 
 
 
 def change_workflow(
-    tx: Tx, row: Any, now: int, *, status: str, newest_version: int | None = None, description: str | None = None
+    tx: Tx,
+    row: WorkflowRow,
+    now: int,
+    *,
+    status: str,
+    newest_version: int | None = None,
+    description: str | None = None,
 ) -> None:
     """Writes a workflow's status, its newest version, which is the active one, and description; None leaves them.
 
@@ -157,19 +209,19 @@ def change_workflow(
     _touch(tx)
 
 
-def resource(tx: Tx, kind: str, name: str) -> Any:
-    """A resource's row with `newest_passed` and `ever_passed` of its connection tests, or None."""
-    return tx.one(_RESOURCE, kind=kind, name=name)
+def resource(tx: Tx, kind: str, name: str) -> ResourceRow | None:
+    """Returns a resource with the results of its connection tests, or None."""
+    return tx.first(_RESOURCE, kind=kind, name=name)
 
 
-def knowledge_graphs(tx: Tx) -> list[Any]:
-    """Every knowledge graph by name, with `runs` that it holds and `pending` work."""
+def knowledge_graphs(tx: Tx) -> list[KnowledgeGraphRow]:
+    """Returns every knowledge graph by name."""
     return tx.all(_KNOWLEDGE_GRAPHS)
 
 
 def resource_counts(tx: Tx) -> dict[str, int]:
-    """How many resources of each kind there are."""
-    return {row.kind: row.count for row in tx.all(_COUNTS)}
+    """Returns how many resources of each kind there are."""
+    return {row.kind: row.resources for row in tx.all(_COUNTS)}
 
 
 def add_resource(tx: Tx, *, kind: str, name: str, definition: str, now: int) -> str:
@@ -190,7 +242,7 @@ def add_resource(tx: Tx, *, kind: str, name: str, definition: str, now: int) -> 
     return resource_id
 
 
-def change_resource(tx: Tx, row: Any, definition: str, now: int) -> None:
+def change_resource(tx: Tx, row: ResourceRow, definition: str, now: int) -> None:
     """Writes the next version of a resource."""
     version = row.version + 1
     tx.enqueue(
@@ -207,7 +259,7 @@ def change_resource(tx: Tx, row: Any, definition: str, now: int) -> None:
 
 
 def record_test(tx: Tx, *, connector_id: str, version: int, passed: bool, message: str, now: int) -> None:
-    """Records the outcome of a connection test as the last one of that version."""
+    """Writes the result of a connection test as the last one of that version."""
     changed = tx.run(
         _CHANGE_TEST,
         of_connector_id=connector_id,
@@ -229,7 +281,7 @@ def record_test(tx: Tx, *, connector_id: str, version: int, passed: bool, messag
 
 
 def resources_of(tx: Tx, keys: Iterable[ResourceKey]) -> dict[ResourceKey, Resource]:
-    """Those of the named resources that exist, at their newest version."""
+    """Returns those of the named resources that exist, at their newest version."""
     found: dict[ResourceKey, Resource] = {}
     for kind, name in keys:
         row = resource(tx, kind, name)
@@ -246,13 +298,12 @@ def resources_of(tx: Tx, keys: Iterable[ResourceKey]) -> dict[ResourceKey, Resou
 
 
 def revision(tx: Tx) -> int:
-    """A number that every change of a workflow or a resource changes."""
-    row = tx.one(_REVISION)
-    return 0 if row is None else int(row.revision)
+    """Returns a number that every change of a workflow or a resource changes."""
+    return tx.scalar(_REVISION) or 0
 
 
 def _touch(tx: Tx) -> None:
-    """Raises the revision, by chance: a number that a rollback took back is not met again with other content."""
+    """Raises the revision by a random number, so that one that was rolled back is not used again for other content."""
     step = 1 + secrets.randbits(20)
     if not tx.run(_NEXT_REVISION, step=step):
         tx.enqueue(_FIRST_REVISION, only=1, revision=step)

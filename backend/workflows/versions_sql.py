@@ -1,12 +1,12 @@
 """SQL of workflow versions: their definitions, and the versions of agents and environments that they use."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import BigInteger, Text, bindparam, cast, func, insert, literal_column, select
 
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
+from backend.storage.statements import Command, Query, ScalarQuery
 from backend.storage.tables.workflows import (
     resource_versions,
     resources,
@@ -16,9 +16,47 @@ from backend.storage.tables.workflows import (
 )
 from backend.workflows.readiness import ResourceKey
 
+
+class Pin(NamedTuple):
+    """The version of an agent or environment that a workflow version uses; None if nothing of that name existed."""
+
+    kind: str
+    name: str
+    resource_id: str | None
+    version: int | None
+
+    @property
+    def key(self) -> ResourceKey:
+        """Kind and name."""
+        return self.kind, self.name
+
+
+Pins = dict[ResourceKey, Pin]
+
+
+class NewestPinRow(NamedTuple):
+    """A pin of a workflow's newest version."""
+
+    workflow_id: str
+    kind: str
+    name: str
+    resource_id: str | None
+    version: int | None
+
+
+class PinnedRow(NamedTuple):
+    """An agent or environment that a workflow version uses, with its definition of that time."""
+
+    kind: str
+    name: str
+    resource_id: str
+    version: int
+    definition: str
+
+
 _SHARED = workflow_versions.alias("shared")
 _DEFINITION_VERSION = func.coalesce(workflow_versions.c.definition_version, workflow_versions.c.version)
-_DEFINITION = prepare(
+_DEFINITION = ScalarQuery[str](
     select(_SHARED.c.definition)
     .select_from(workflow_versions)
     .join(
@@ -28,10 +66,10 @@ _DEFINITION = prepare(
     .where(
         workflow_versions.c.workflow_id == bindparam("workflow_id"),
         workflow_versions.c.version == bindparam("version", type_=BigInteger),
-    )
+    ),
 )
-_ADD = prepare(insert(workflow_versions), [column.name for column in workflow_versions.columns])
-_ADD_SHARING = prepare(
+_ADD = Command(insert(workflow_versions), [column.name for column in workflow_versions.columns])
+_ADD_SHARING = Command(
     insert(workflow_versions).from_select(
         ["workflow_id", "version", "definition", "definition_version", "created_at"],
         select(
@@ -51,65 +89,50 @@ _PIN = (
     workflow_version_resources.c.kind,
     workflow_version_resources.c.name,
     workflow_version_resources.c.resource_id,
-    workflow_version_resources.c.resource_version,
+    workflow_version_resources.c.resource_version.label("version"),
 )
 _OF_VERSION = (
     workflow_version_resources.c.workflow_id == bindparam("workflow_id"),
     workflow_version_resources.c.version == bindparam("version"),
 )
-_ADD_PIN = prepare(insert(workflow_version_resources), [column.name for column in workflow_version_resources.columns])
-_PINS = prepare(select(*_PIN).where(*_OF_VERSION).order_by(*_PIN[:2]))
-_NEWEST_PINS = prepare(
+_ADD_PIN = Command(insert(workflow_version_resources), [column.name for column in workflow_version_resources.columns])
+_PINS = Query(Pin, select(*_PIN).where(*_OF_VERSION).order_by(*_PIN[:2]))
+_NEWEST_PINS = Query(
+    NewestPinRow,
     select(workflows.c.workflow_id, *_PIN).join(
         workflow_version_resources,
         (workflow_version_resources.c.workflow_id == workflows.c.workflow_id)
         & (workflow_version_resources.c.version == workflows.c.newest_version),
-    )
+    ),
 )
-_PRESENT_PINS = prepare(
+_PRESENT_PINS = Query(
+    Pin,
     select(resources.c.kind, resources.c.name, resources.c.resource_id, resources.c.version).where(
         resources.c.kind.in_([literal_column("'agent'"), literal_column("'environment'")])
-    )
+    ),
 )
-_PINNED = prepare(
+_PINNED = Query(
+    PinnedRow,
     select(*_PIN, resource_versions.c.definition)
     .join(
         resource_versions,
         (resource_versions.c.resource_id == workflow_version_resources.c.resource_id)
         & (resource_versions.c.version == workflow_version_resources.c.resource_version),
     )
-    .where(*_OF_VERSION)
+    .where(*_OF_VERSION),
 )
-_RESOURCE_DEFINITION = prepare(
+_RESOURCE_DEFINITION = ScalarQuery[str](
     select(resource_versions.c.definition).where(
         resource_versions.c.resource_id == bindparam("resource_id"), resource_versions.c.version == bindparam("version")
-    )
+    ),
 )
-
-
-class Pin(NamedTuple):
-    """The version of an agent or environment that a workflow version uses; None where none of the name existed."""
-
-    kind: str
-    name: str
-    resource_id: str | None
-    version: int | None
-
-    @property
-    def key(self) -> ResourceKey:
-        """Kind and name."""
-        return self.kind, self.name
-
-
-Pins = dict[ResourceKey, Pin]
 
 
 def definition_text(tx: Tx, workflow_id: str, version: int) -> str | None:
-    """The canonical JSON of a version, or None when there is no such version."""
+    """Returns the canonical JSON of a version, or None."""
     if version >= 2**31:
         return None
-    row = tx.one(_DEFINITION, workflow_id=workflow_id, version=version)
-    return None if row is None else str(row.definition)
+    return tx.scalar(_DEFINITION, workflow_id=workflow_id, version=version)
 
 
 def add_version(
@@ -144,34 +167,33 @@ def add_version(
 
 
 def pins_of(tx: Tx, workflow_id: str, version: int) -> Pins:
-    """The agents and environments of a version, by kind and name."""
+    """Returns the agents and environments of a version, by kind and name."""
     return _by_key(tx.all(_PINS, workflow_id=workflow_id, version=version))
 
 
 def newest_pins(tx: Tx) -> dict[str, Pins]:
-    """Those of every workflow's newest version, by workflow id."""
+    """Returns the agents and environments of every workflow's newest version, by workflow id."""
     found: dict[str, Pins] = {}
     for workflow_id, *columns in tx.all(_NEWEST_PINS):
-        pin = Pin(*columns)
+        pin = Pin._make(columns)
         found.setdefault(workflow_id, {})[pin.key] = pin
     return found
 
 
 def present_pins(tx: Tx) -> Pins:
-    """Every agent and environment at its newest version."""
+    """Returns every agent and environment at its newest version."""
     return _by_key(tx.all(_PRESENT_PINS))
 
 
-def pinned_resources(tx: Tx, workflow_id: str, version: int) -> list[Any]:
-    """The agents and environments of a version that existed, as rows with the `definition` of that time."""
+def pinned_resources(tx: Tx, workflow_id: str, version: int) -> list[PinnedRow]:
+    """Returns the agents and environments of a version that existed, with their definitions of that time."""
     return tx.all(_PINNED, workflow_id=workflow_id, version=version)
 
 
 def resource_definition(tx: Tx, pin: Pin) -> str:
-    """The definition of the version that an existing resource is pinned at."""
-    return str(tx.one(_RESOURCE_DEFINITION, resource_id=pin.resource_id, version=pin.version).definition)
+    """Returns the definition of the version that an existing resource is pinned at."""
+    return tx.scalar_one(_RESOURCE_DEFINITION, resource_id=pin.resource_id, version=pin.version)
 
 
-def _by_key(rows: Iterable[Any]) -> Pins:
-    pins = (Pin(*row) for row in rows)
+def _by_key(pins: Iterable[Pin]) -> Pins:
     return {pin.key: pin for pin in pins}

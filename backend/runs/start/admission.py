@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from backend.clock import seconds_to_next_utc_day
 from backend.errors import ApiError
 from backend.runs.start.parsed_start import ParsedStart
+from backend.runs.start.sql import FactsRow
 from backend.workflows.access import read_access
 from backend.workflows.parameters import effective_parameters
 from backend.workflows.pii_policy import Policy, apply_override
@@ -31,7 +32,7 @@ class StartContext:
     """All that a start is judged by; `facts` is a row of `sql.facts`."""
 
     start: ParsedStart
-    facts: Any
+    facts: FactsRow
     terms: WorkflowTerms | None
     inputs: Inputs | None
 

@@ -5,7 +5,7 @@ It judges a start by the facts that the key's last start found, and the database
 
 import threading
 from collections import OrderedDict
-from typing import Any, Final
+from typing import Final
 
 from backend.clock import utc_day
 from backend.revisioned_cache import RevisionedCache
@@ -13,7 +13,9 @@ from backend.runs.start import optimistic_start_sql
 from backend.runs.start.admission import Inputs, StartContext, first_refusal
 from backend.runs.start.new_run import NewRun, binding, new_run
 from backend.runs.start.parsed_start import ParsedStart
-from backend.storage.database import SingleRoundTrip, key_of
+from backend.runs.start.sql import FactsRow
+from backend.storage.database import key_of
+from backend.storage.guarded_insert import SingleRoundTrip
 from backend.workflows.terms_cache import cached_terms
 
 _MOST: Final = 10_000
@@ -28,9 +30,9 @@ class OptimisticStart:
         self._most = most
         self._lock = threading.Lock()
         # The key that was used last is at the end.
-        self._facts: OrderedDict[str, Any] = OrderedDict()
+        self._facts: OrderedDict[str, FactsRow] = OrderedDict()
 
-    def remember(self, key_id: str, facts: Any) -> None:
+    def remember(self, key_id: str, facts: FactsRow) -> None:
         """Keeps the facts that a start of the key found, a row of `sql.facts`."""
         with self._lock:
             self._facts.pop(key_id, None)
@@ -51,7 +53,7 @@ class OptimisticStart:
         if terms is not inputs.terms or first_refusal(StartContext(start, facts, terms, inputs)) is not None:
             return None
         new = new_run(start, inputs)
-        found = optimistic_start_sql.start(
+        found, started = optimistic_start_sql.start(
             self._single_round_trip,
             facts,
             new,
@@ -62,9 +64,9 @@ class OptimisticStart:
         )
         self.remember(start.key_id, found)
         # It finds its own run where the connection was lost after the run was started.
-        return new if found.fits or found.run_id == new.run_id else None
+        return new if started or found.run_id == new.run_id else None
 
-    def _expected_facts(self, key_id: str) -> Any:
+    def _expected_facts(self, key_id: str) -> FactsRow | None:
         """Returns facts that leave the key one free slot and one unit of its quota; None where it may have neither.
 
         A start that is admitted with one left of each is admitted with more of them, too.
@@ -72,6 +74,8 @@ class OptimisticStart:
         known = self._facts.get(key_id)
         if known is None or known.key_id is None:
             return None
-        facts = known._replace(active_runs=known.max_concurrent_runs - 1, runs_started=known.daily_run_quota - 1)
-        full = known.active_runs > facts.active_runs or (known.runs_started or 0) > facts.runs_started
-        return None if full else facts
+        assert known.max_concurrent_runs is not None
+        assert known.daily_run_quota is not None
+        active_runs, runs_started = known.max_concurrent_runs - 1, known.daily_run_quota - 1
+        full = known.active_runs > active_runs or (known.runs_started or 0) > runs_started
+        return None if full else known._replace(active_runs=active_runs, runs_started=runs_started)

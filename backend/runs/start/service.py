@@ -4,8 +4,7 @@ A start is parsed (`parsed_start`), judged (`admission`), turned into rows (`new
 """
 
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, Final
+from typing import Final
 
 from backend import metrics
 from backend.caller import Caller
@@ -21,6 +20,7 @@ from backend.runs.start.optimistic_start import OptimisticStart
 from backend.runs.start.parsed_start import ParsedStart, parse_start
 from backend.services import Services
 from backend.storage.database import ClaimedError, Tx, key_of
+from backend.storage.tables.runs import RunRow
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import cached_terms, load_terms
 from workflow_api.v1 import errors_pb2, runs_pb2
@@ -63,9 +63,11 @@ class Starts:
             )
         except ClaimedError:
             return self._while_being_decided(start)
+        if isinstance(decided, ApiError):
+            raise decided
         if decided.new is None:
             return self._replay(decided.run_id)
-        return runs_pb2.StartRunResponse(run=messages.detail(SimpleNamespace(**decided.new)))
+        return runs_pb2.StartRunResponse(run=messages.detail(RunRow(**decided.new)))
 
     def _judge_inputs(self, start: ParsedStart) -> Inputs | None:
         """Judges the inputs before the transaction, which judges again only where the terms changed meanwhile."""
@@ -104,7 +106,7 @@ class Starts:
         if terms is not None and terms.refusal() is None and (inputs is None or inputs.terms is not terms):
             inputs = judge_inputs(start, terms, self._providers)
         refusal = first_refusal(StartContext(start, facts, terms, inputs))
-        first_used_at = facts.first_used_at if bound else start.at
+        first_used_at = (facts.first_used_at if bound else None) or start.at
         exists = facts.fingerprint is not None
         if refusal is not None:
             if not bound:
@@ -142,6 +144,6 @@ class Starts:
         return runs_pb2.StartRunResponse(run=messages.detail(row), replayed=True)
 
 
-def _is_bound(record: Any, at: int) -> bool:
+def _is_bound(record: sql.FactsRow | sql.RecordRow, at: int) -> bool:
     """Returns whether an idempotency record still holds: for 24 h from its first use."""
-    return record.fingerprint is not None and at - record.first_used_at < RECORD_LIFE_MS
+    return record.first_used_at is not None and at - record.first_used_at < RECORD_LIFE_MS

@@ -1,75 +1,91 @@
-"""SQL of a start: what it is judged by, and what it leaves."""
+"""SQL of a start: the facts that it is judged by, and the rows that it writes."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_column, select, update
 
 from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
 from backend.storage.purging import purge_of
-from backend.storage.statements import prepare
+from backend.storage.statements import Command, Query, select_row
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
-from backend.storage.tables.runs import idempotency_records, runs, segments, status_in, steps
+from backend.storage.tables.runs import idempotency_records, runs, status_in
+from backend.storage.tables.segments import segments, steps
 from backend.storage.tables.workflows import resource_revision
 
 RUN_COLUMNS: Final = tuple(column.name for column in runs.columns)
 SEGMENT_COLUMNS: Final = ("segment_id", "run_id", "ordinal", "state", "created_at", "last_seq")
 
-_KEY: BindParameter[Any] = bindparam("of_key_id")
-_IDEMPOTENCY_KEY: BindParameter[Any] = bindparam("of_idempotency_key")
-_RECORD: Final = (
-    idempotency_records.c.fingerprint,
-    idempotency_records.c.run_id,
-    idempotency_records.c.first_used_at,
-)
+
+class RecordRow(NamedTuple):
+    """What an idempotency key is bound to."""
+
+    fingerprint: str
+    run_id: str | None
+    first_used_at: int
+
+
+class FactsRow(NamedTuple):
+    """Everything in the database that a start is judged by; None is what does not exist."""
+
+    key_id: str | None
+    access_mode: str | None
+    access_workflow_ids: str | None
+    max_concurrent_runs: int | None
+    daily_run_quota: int | None
+    runs_started: int | None
+    active_runs: int
+    licence_state: str
+    licence_reason: str | None
+    licence_enforcement_status: str | None
+    license_id: str | None
+    resource_revision: int
+    fingerprint: str | None
+    run_id: str | None
+    first_used_at: int | None
+
+
+_KEY: BindParameter[str] = bindparam("of_key_id")
+_IDEMPOTENCY_KEY: BindParameter[str] = bindparam("of_idempotency_key")
 _OF_RECORD: Final = and_(
     idempotency_records.c.key_id == _KEY, idempotency_records.c.idempotency_key == _IDEMPOTENCY_KEY
 )
-# Everything in one row, which is always there: the deployment's.
+# One row, which always exists, as the deployment's does.
 FACTS: Final = (
-    select(
-        api_keys.c.key_id,
-        api_keys.c.access_mode,
-        api_keys.c.access_workflow_ids,
-        api_keys.c.max_concurrent_runs,
-        api_keys.c.daily_run_quota,
-        daily_usage.c.runs_started,
-        select(func.count())
+    select_row(
+        FactsRow,
+        api_keys,
+        daily_usage,
+        idempotency_records,
+        deployments,
+        active_runs=select(func.count())
         .select_from(runs)
         .where(runs.c.key_id == _KEY, status_in(*IN_FLIGHT))
-        .scalar_subquery()
-        .label("active_runs"),
-        deployments.c.licence_state,
-        deployments.c.licence_reason,
-        deployments.c.licence_enforcement_status,
-        deployments.c.license_id,
-        func.coalesce(select(resource_revision.c.revision).scalar_subquery(), literal_column("0")).label(
-            "resource_revision"
-        ),
-        *_RECORD,
+        .scalar_subquery(),
+        resource_revision=func.coalesce(select(resource_revision.c.revision).scalar_subquery(), literal_column("0")),
     )
     .select_from(deployments)
     .outerjoin(api_keys, api_keys.c.key_id == _KEY)
     .outerjoin(daily_usage, and_(daily_usage.c.key_id == _KEY, daily_usage.c.day == bindparam("of_day")))
     .outerjoin(idempotency_records, _OF_RECORD)
 )
-_FACTS = prepare(FACTS)
-_FIND_RECORD = prepare(select(*_RECORD).where(_OF_RECORD))
-_ADD_RECORD = prepare(insert(idempotency_records), [column.name for column in idempotency_records.columns])
-_CHANGE_RECORD = prepare(
+_FACTS = Query(FactsRow, FACTS)
+_FIND_RECORD = Query(RecordRow, select_row(RecordRow, idempotency_records).where(_OF_RECORD))
+_ADD_RECORD = Command(insert(idempotency_records), [column.name for column in idempotency_records.columns])
+_CHANGE_RECORD = Command(
     update(idempotency_records)
     .where(_OF_RECORD)
     .values(
         {name: bindparam(f"new_{name}") for name in ("fingerprint", "run_id", "first_used_at")},
     )
 )
-_ADD_RUN = prepare(insert(runs), RUN_COLUMNS)
-_ADD_STEP = prepare(insert(steps), [column.name for column in steps.columns])
-_ADD_SEGMENT = prepare(insert(segments), SEGMENT_COLUMNS)
-_FIRST_OF_DAY = prepare(insert(daily_usage), ["key_id", "day", "runs_started"])
-_ONE_MORE = prepare(
+_ADD_RUN = Command(insert(runs), RUN_COLUMNS)
+_ADD_STEP = Command(insert(steps), [column.name for column in steps.columns])
+_ADD_SEGMENT = Command(insert(segments), SEGMENT_COLUMNS)
+_FIRST_OF_DAY = Command(insert(daily_usage), ["key_id", "day", "runs_started"])
+_ONE_MORE = Command(
     update(daily_usage)
     .where(daily_usage.c.key_id == _KEY, daily_usage.c.day == bindparam("of_day"))
     .values(runs_started=daily_usage.c.runs_started + literal_column("1"))
@@ -78,14 +94,14 @@ _ONE_MORE = prepare(
 purge_records = purge_of(idempotency_records, idempotency_records.c.first_used_at)
 
 
-def facts(tx: Tx, key_id: str, idempotency_key: str, day: int) -> Any:
-    """Key, counters, licence, idempotency record and the resources' revision in one row; None is what is not there."""
+def facts(tx: Tx, key_id: str, idempotency_key: str, day: int) -> FactsRow:
+    """Returns key, counters, licence, idempotency record and the resources' revision in one row."""
     return tx.one(_FACTS, of_key_id=key_id, of_idempotency_key=idempotency_key, of_day=day)
 
 
-def record(tx: Tx, key_id: str, idempotency_key: str) -> Any:
-    """The idempotency record, or None."""
-    return tx.one(_FIND_RECORD, of_key_id=key_id, of_idempotency_key=idempotency_key)
+def record(tx: Tx, key_id: str, idempotency_key: str) -> RecordRow | None:
+    """Returns the idempotency record, or None."""
+    return tx.first(_FIND_RECORD, of_key_id=key_id, of_idempotency_key=idempotency_key)
 
 
 def bind(tx: Tx, record: Mapping[str, object], *, exists: bool) -> None:
@@ -104,14 +120,14 @@ def bind(tx: Tx, record: Mapping[str, object], *, exists: bool) -> None:
 def add_run(
     tx: Tx, run: Mapping[str, object], step_rows: Iterable[Mapping[str, object]], segment: Mapping[str, object]
 ) -> None:
-    """Writes a run, its steps, and its first segment, which the launcher takes from there."""
+    """Writes a run, its steps, and its first segment, which is the outbox of the launcher."""
     tx.enqueue(_ADD_RUN, **run)
     tx.many(_ADD_STEP, step_rows)
     tx.enqueue(_ADD_SEGMENT, **segment)
 
 
 def count_start(tx: Tx, key_id: str, day: int, *, first: bool) -> None:
-    """Takes one unit of the key's quota of that UTC day."""
+    """Counts one start against the key's quota of that UTC day."""
     if first:
         tx.enqueue(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=1)
     else:

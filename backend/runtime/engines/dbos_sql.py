@@ -1,4 +1,4 @@
-"""SQL of what DBOS keeps of segments that have ended, which it never removes by itself."""
+"""SQL that removes what DBOS keeps of ended segments, which it never removes by itself."""
 
 from typing import Final
 
@@ -18,10 +18,10 @@ from sqlalchemy import (
 
 from backend.segment_state import SegmentState
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
-from backend.storage.tables.runs import segments
+from backend.storage.statements import Command, ScalarQuery
+from backend.storage.tables.segments import segments
 
-# Not of our schema: only what is needed of it.
+# A table of DBOS, with the columns that are needed here.
 _WORKFLOWS: Final = Table(
     "workflow_status",
     MetaData(schema="dbos"),
@@ -39,15 +39,17 @@ _ENDED: Final = (
     )
     .limit(bindparam("most"))
 )
-_IS_THERE = prepare(select(func.to_regclass(literal_column("'dbos.workflow_status'")).is_not(None).label("yes")))
-_PURGE = prepare(delete(_WORKFLOWS).where(_WORKFLOWS.c.workflow_uuid.in_(_ENDED)))
+_IS_THERE = ScalarQuery[bool](
+    select(func.to_regclass(literal_column("'dbos.workflow_status'")).is_not(None).label("yes"))
+)
+_PURGE = Command(delete(_WORKFLOWS).where(_WORKFLOWS.c.workflow_uuid.in_(_ENDED)))
 
 
 def is_there(tx: Tx) -> bool:
-    """Whether DBOS has made its tables, as the first worker has it do."""
-    return bool(tx.one(_IS_THERE).yes)
+    """Whether DBOS has made its tables, which it does for the first worker."""
+    return tx.scalar_one(_IS_THERE)
 
 
 def purge(tx: Tx, before: int, most: int) -> int:
-    """Removes what was changed last before that time and whose segments have ended; gives how many."""
+    """Removes entries that last changed before that time and whose segments have ended; returns how many."""
     return tx.run(_PURGE, before=before, most=most)

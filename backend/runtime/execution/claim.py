@@ -12,6 +12,7 @@ from backend.runtime.execution.run_redaction import RunRedaction
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.step_states import StepStates
 from backend.storage.database import Tx, run_of
+from backend.storage.tables.segments import ApprovalRow
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import load_terms
 
@@ -32,7 +33,7 @@ class ClaimedSegment:
     terms: WorkflowTerms
     step_states: StepStates
     redaction: RunRedaction | None
-    decisions: list[Any]
+    decisions: list[ApprovalRow]
 
 
 def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegment | None:
@@ -42,13 +43,13 @@ def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegment | 
     """
 
     def read(tx: Tx) -> tuple[str, WorkflowTerms] | None:
-        run = sql.run_of_segment(tx, segment_id)
+        run = sql.find_run_of_segment(tx, segment_id)
         terms = (
             None
             if run is None
             else load_terms(context.cache, tx, context.models.callable_providers, run.workflow_id, run.version)
         )
-        return None if terms is None else (run.run_id, terms)
+        return None if run is None or terms is None else (run.run_id, terms)
 
     found = context.database.snapshot(read)
     if found is None:
@@ -78,8 +79,9 @@ def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegment | 
     return context.database.write(take, lock_key=run_of(run_id))
 
 
-def _redaction(context: SegmentContext, run: Any) -> RunRedaction | None:
+def _redaction(context: SegmentContext, run: sql.ExecutedRunRow) -> RunRedaction | None:
     policy = json_text.parse(run.pii_policy)
     if policy["mode"] == "off":
         return None
+    assert run.pii_redaction is not None
     return RunRedaction(context.redactor, policy, redaction_manifest.model_calls(run.pii_redaction), run.key_id)

@@ -1,11 +1,13 @@
 """Outcomes of runs that do not follow from their steps, with messages for the caller. (SPEC.md, Failure codes)."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from backend.clock import HOUR_MS
 from backend.run_status import RunStatus
 from backend.runs.lifecycle import SegmentLease, close_run
+from backend.runtime.execution.sql import ExecutedRunRow
+from backend.runtime.scheduling.sql import RunningSegmentRow
 from backend.storage.database import Tx
 from contract import failure_codes
 
@@ -51,7 +53,7 @@ def time_limit(max_run_hours: float) -> Outcome:
     return Outcome(RunStatus.FAILED, failure_codes.WALL_CLOCK_LIMIT_REACHED, message)
 
 
-def reason_to_stop(run: Any, now: int) -> Outcome | None:
+def reason_to_stop(run: ExecutedRunRow | RunningSegmentRow, now: int) -> Outcome | None:
     """Returns the outcome with which a started run must end now, by its row; None where it may go on."""
     if run.cancel_requested_at is not None:
         return CANCEL

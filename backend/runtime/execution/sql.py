@@ -1,25 +1,46 @@
-"""SQL of an executing segment: what it reads once at its start, and what its steps leave."""
+"""SQL of an executing segment: what it reads at its start, and what its steps write."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import BindParameter, bindparam, insert, select, update
 
 from backend import json_text
 from backend.runs import redaction_manifest as manifests
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
-from backend.storage.tables.runs import approvals, runs, segments, steps
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.tables.runs import runs
+from backend.storage.tables.segments import StepRow, approvals, segments, steps
+
+
+class ExecutedRunRow(NamedTuple):
+    """The run of a segment that is being executed, with the segment's ordinal."""
+
+    run_id: str
+    key_id: str
+    workflow_id: str
+    version: int
+    started_at: int | None
+    cancel_requested_at: int | None
+    max_run_hours: float | None
+    parameters: str | None
+    input_text: str | None
+    inputs_manifest: str | None
+    pii_policy: str
+    pii_redaction: str | None
+    ordinal: int
+
 
 _SEGMENT: Final[BindParameter[str]] = bindparam("of_segment_id")
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
 
-_RUN_OF_SEGMENT = prepare(
-    select(runs, segments.c.ordinal)
+_RUN_OF_SEGMENT = Query(
+    ExecutedRunRow,
+    select_row(ExecutedRunRow, runs, segments)
     .join(segments, segments.c.run_id == runs.c.run_id)
-    .where(segments.c.segment_id == _SEGMENT)
+    .where(segments.c.segment_id == _SEGMENT),
 )
-_STEPS = prepare(select(steps).where(steps.c.run_id == _RUN).order_by(steps.c.position))
+_STEPS = Query(StepRow, select_row(StepRow, steps).where(steps.c.run_id == _RUN).order_by(steps.c.position))
 _STEP_COLUMNS: Final = (
     "status",
     "segment_id",
@@ -30,40 +51,45 @@ _STEP_COLUMNS: Final = (
     "error_message",
     "value",
 )
-_SAVE_STEP = prepare(
+_SAVE_STEP = Command(
     update(steps)
     .where(steps.c.run_id == _RUN, steps.c.position == bindparam("at_position"))
     .values({name: bindparam(f"new_{name}") for name in _STEP_COLUMNS})
 )
-_ADD_APPROVAL = prepare(
+_ADD_APPROVAL = Command(
     insert(approvals),
     ["approval_id", "run_id", "segment_id", "step", "title", "instructions", "state", "requested_at"],
 )
 _COUNTED: Final = ("steps_completed", "steps_failed", "steps_skipped", "approvals_pending")
-_COUNT = prepare(
+_COUNT = Command(
     update(runs)
     .where(runs.c.run_id == _RUN)
     .values({name: runs.c[name] + bindparam(f"more_{name}") for name in _COUNTED})
 )
-_REDACTION = prepare(select(runs.c.pii_redaction).where(runs.c.run_id == _RUN))
-_SET_REDACTION = prepare(update(runs).where(runs.c.run_id == _RUN).values(pii_redaction=bindparam("manifest")))
-_WARNINGS = prepare(select(runs.c.warnings).where(runs.c.run_id == _RUN))
-_SET_WARNINGS = prepare(update(runs).where(runs.c.run_id == _RUN).values(warnings=bindparam("new_warnings")))
-_SET_MANIFEST = prepare(update(runs).where(runs.c.run_id == _RUN).values(inputs_manifest=bindparam("manifest")))
+_REDACTION = ScalarQuery[str](select(runs.c.pii_redaction).where(runs.c.run_id == _RUN))
+_SET_REDACTION = Command(update(runs).where(runs.c.run_id == _RUN).values(pii_redaction=bindparam("manifest")))
+_WARNINGS = ScalarQuery[str](select(runs.c.warnings).where(runs.c.run_id == _RUN))
+_SET_WARNINGS = Command(update(runs).where(runs.c.run_id == _RUN).values(warnings=bindparam("new_warnings")))
+_SET_MANIFEST = Command(update(runs).where(runs.c.run_id == _RUN).values(inputs_manifest=bindparam("manifest")))
 
 
-def run_of_segment(tx: Tx, segment_id: str) -> Any:
-    """The run's row with the segment's ordinal."""
+def run_of_segment(tx: Tx, segment_id: str) -> ExecutedRunRow:
+    """Returns the run of a segment that exists."""
     return tx.one(_RUN_OF_SEGMENT, of_segment_id=segment_id)
 
 
-def steps_of(tx: Tx, run_id: str) -> list[Any]:
-    """The board, in the order of the definition."""
+def find_run_of_segment(tx: Tx, segment_id: str) -> ExecutedRunRow | None:
+    """Returns the run of a segment, or None."""
+    return tx.first(_RUN_OF_SEGMENT, of_segment_id=segment_id)
+
+
+def steps_of(tx: Tx, run_id: str) -> list[StepRow]:
+    """Returns the steps of a run in the order of the definition."""
     return tx.all(_STEPS, of_run_id=run_id)
 
 
 def save_steps(tx: Tx, run_id: str, rows: Iterable[Mapping[str, object]]) -> None:
-    """Writes where steps stand; a row has `position` and every changing column."""
+    """Writes the states of steps; a row has `position` and every changing column."""
     tx.many(
         _SAVE_STEP,
         [
@@ -74,29 +100,29 @@ def save_steps(tx: Tx, run_id: str, rows: Iterable[Mapping[str, object]]) -> Non
 
 
 def add_approvals(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
-    """Writes approvals that a person is asked for."""
+    """Writes approvals that wait for a person."""
     tx.many(_ADD_APPROVAL, rows)
 
 
 def count(tx: Tx, run_id: str, more: Mapping[str, int]) -> None:
-    """Raises the run's counters."""
+    """Adds to the run's counters."""
     tx.enqueue(_COUNT, of_run_id=run_id, **{f"more_{name}": more.get(name, 0) for name in _COUNTED})
 
 
 def set_manifest(tx: Tx, run_id: str, manifest: str) -> None:
-    """Writes what was copied in."""
+    """Writes the manifest of the inputs that were copied."""
     tx.enqueue(_SET_MANIFEST, of_run_id=run_id, manifest=manifest)
 
 
 def add_warnings(tx: Tx, run_id: str, new: Sequence[str]) -> None:
-    """Adds warnings to those of a run that goes on, each once: later segments sweep the same files again."""
-    warnings = json_text.parse(tx.one(_WARNINGS, of_run_id=run_id).warnings)
+    """Adds warnings to those of an unfinished run, each once: later segments sweep the same files again."""
+    warnings = json_text.parse(tx.scalar_one(_WARNINGS, of_run_id=run_id))
     tx.enqueue(_SET_WARNINGS, of_run_id=run_id, new_warnings=json_text.write(list(dict.fromkeys([*warnings, *new]))))
 
 
 def redaction_manifest(tx: Tx, run_id: str) -> str:
-    """The redaction manifest of a run whose policy is not off."""
-    return str(tx.one(_REDACTION, of_run_id=run_id).pii_redaction)
+    """Returns the redaction manifest of a run whose policy is not off."""
+    return tx.scalar_one(_REDACTION, of_run_id=run_id)
 
 
 def set_redaction_manifest(tx: Tx, run_id: str, manifest: str) -> None:
@@ -105,5 +131,5 @@ def set_redaction_manifest(tx: Tx, run_id: str, manifest: str) -> None:
 
 
 def set_redaction_status(tx: Tx, run_id: str, stage: str, status: str) -> None:
-    """Writes into the redaction manifest how it stands with a stage."""
+    """Writes the status of a stage into the redaction manifest."""
     set_redaction_manifest(tx, run_id, manifests.with_status(redaction_manifest(tx, run_id), stage, status))

@@ -12,6 +12,7 @@ from backend.runs.lifecycle import decision_event, decision_value
 from backend.runtime.execution import dag
 from backend.runtime.execution.unit_of_work import Row, UnitOfWork
 from backend.step_status import StepStatus
+from backend.storage.tables.segments import ApprovalRow, StepRow
 from backend.workflows.terms import StepTerms
 from contract.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
 
@@ -19,7 +20,7 @@ from contract.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
 class StepStates:
     """The steps of one run; `steps` and `rows`, those of the table, are in the order of the definition."""
 
-    def __init__(self, steps: Sequence[StepTerms], run_id: str, segment_id: str, rows: Sequence[Any]) -> None:
+    def __init__(self, steps: Sequence[StepTerms], run_id: str, segment_id: str, rows: Sequence[StepRow]) -> None:
         self._run_id = run_id
         self._segment_id = segment_id
         self._steps = {step.step: step for step in steps}
@@ -122,7 +123,7 @@ class StepStates:
             self._changes.counts["approvals_pending"] += 1
             self._changes.event("approval.requested", step, approval_id=approval_id, title=terms.title)
 
-    def decide(self, approval: Any, comment: str | None, *, hand_on: bool) -> None:
+    def decide(self, approval: ApprovalRow, comment: str | None, *, hand_on: bool) -> None:
         """Records a decision with this comment; with `hand_on`, other steps get it in place of the row's comment."""
         self._changes.events.append(decision_event(approval, comment=comment))
         if hand_on:

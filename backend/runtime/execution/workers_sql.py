@@ -1,38 +1,45 @@
 """SQL of the leases that processes hold while they execute runs."""
 
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 
 from backend.segment_state import SegmentState
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
-from backend.storage.tables.runs import segments
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.tables.segments import segments
 from backend.storage.tables.workers import workers
 
+
+class LeaseRow(NamedTuple):
+    """The lease of a process, and the host that it runs on."""
+
+    owner: str
+    host: str
+    lease_until: int
+
+
 _OWNER: Final = workers.c.owner == bindparam("of_owner")
-_ADD = prepare(insert(workers), [column.name for column in workers.columns])
-_RENEW = prepare(
+_ADD = Command(insert(workers), [column.name for column in workers.columns])
+_RENEW = Command(
     update(workers).where(_OWNER).values(lease_until=bindparam("until"), draining=bindparam("new_draining"))
 )
-_REMOVE = prepare(delete(workers).where(_OWNER))
-_SLOTS = prepare(
-    select(func.coalesce(func.sum(workers.c.step_slots), literal_column("0")).label("slots")).where(
+_REMOVE = Command(delete(workers).where(_OWNER))
+_SLOTS = ScalarQuery[int](
+    select(func.coalesce(func.sum(workers.c.step_slots), literal_column("0"))).where(
         workers.c.lease_until > bindparam("now"), workers.c.draining == literal_column("0")
-    )
+    ),
 )
-_LEASES = prepare(
-    select(workers.c.owner, workers.c.host, workers.c.lease_until).where(workers.c.lease_until > bindparam("now"))
-)
-_LIVE = prepare(select(workers.c.owner).where(workers.c.lease_until > bindparam("now")))
-# One whose segments are not closed yet must stay known as dead.
-_FORGET = prepare(
+_LEASES = Query(LeaseRow, select_row(LeaseRow, workers).where(workers.c.lease_until > bindparam("now")))
+_LIVE = ScalarQuery[str](select(workers.c.owner).where(workers.c.lease_until > bindparam("now")))
+# A dead process stays until its segments are closed.
+_FORGET = Command(
     delete(workers).where(
         workers.c.lease_until < bindparam("before"),
         ~select(segments.c.segment_id)
         .where(
             segments.c.owner == workers.c.owner,
-            # In the words of the partial index.
+            # The condition of the partial index.
             segments.c.state != literal_column(f"'{SegmentState.ENDED}'"),
             segments.c.state == literal_column(f"'{SegmentState.RUNNING}'"),
         )
@@ -47,28 +54,28 @@ def add(tx: Tx, *, owner: str, host: str, step_slots: int, now: int, until: int)
 
 
 def renew(tx: Tx, owner: str, until: int, *, draining: bool) -> bool:
-    """Renews a lease; False where there is none any more."""
+    """Renews a lease; False if it is gone."""
     return tx.run(_RENEW, of_owner=owner, until=until, new_draining=int(draining)) == 1
 
 
 def remove(tx: Tx, owner: str) -> None:
-    """Gives a lease back."""
+    """Removes a lease."""
     tx.enqueue(_REMOVE, of_owner=owner)
 
 
 def live(tx: Tx, now: int) -> set[str]:
-    """Who holds a lease."""
-    return {row.owner for row in tx.all(_LIVE, now=now)}
+    """Returns the processes that hold a lease."""
+    return set(tx.scalars(_LIVE, now=now))
 
 
-def leases(tx: Tx, now: int) -> list[Any]:
-    """Every lease that stands: its owner, the host, and until when."""
+def leases(tx: Tx, now: int) -> list[LeaseRow]:
+    """Returns every lease that has not ended."""
     return tx.all(_LEASES, now=now)
 
 
 def step_slots(tx: Tx, now: int) -> int:
-    """How many steps all processes that take something new run at once."""
-    return int(tx.one(_SLOTS, now=now).slots)
+    """Returns how many steps can run at once on all processes that take new segments."""
+    return int(tx.scalar_one(_SLOTS, now=now))
 
 
 def forget(tx: Tx, before: int) -> int:

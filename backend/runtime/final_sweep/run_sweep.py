@@ -17,6 +17,7 @@ from backend.storage.database import Database, Tx, run_of
 from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
 from backend.storage.objects.reading import copy_to_file
+from backend.storage.tables.outputs import OutputRow
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ class RunSweep:
         database: Database,
         objects: ObjectStore,
         redactor: Redactor,
-        row: Any,
+        row: sql.SweptRunRow,
         folder: Path,
         halt: threading.Event,
     ) -> None:
@@ -71,7 +72,7 @@ class RunSweep:
         Raises:
             RedactionError, OSError: nothing was opened.
         """
-        outputs: list[Any] = []
+        outputs: list[OutputRow] = []
         if OUTPUTS in self._policy["stages"]:
             outputs = self._database.read(lambda tx: outputs_of(tx, self._run_id))
             self._announce(outputs)
@@ -91,7 +92,7 @@ class RunSweep:
     def _redacts(self) -> bool:
         return bool(self._policy["mode"] == "redact")
 
-    def _finish(self, outputs: Iterable[Any]) -> bool:
+    def _finish(self, outputs: Iterable[OutputRow]) -> bool:
         manifest = redaction_manifest.with_counts(self._row.pii_redaction, OUTPUTS, self._counts.as_dict())
         manifest = redaction_manifest.ended(manifest, began=bool(self._row.began), opened=True)
         columns = {**self._columns, "pii_redaction": manifest}
@@ -102,12 +103,12 @@ class RunSweep:
 
         return self._database.write(finish, lock_key=run_of(self._run_id))
 
-    def _announce(self, outputs: Iterable[Any]) -> None:
+    def _announce(self, outputs: Iterable[OutputRow]) -> None:
         if self._redacts:
             keys = [_swept_key(output) for output in outputs]
             self._database.write(lambda tx: sql.announce(tx, keys), lock_key=run_of(self._run_id))
 
-    def _discard_if_erased(self, outputs: Iterable[Any]) -> None:
+    def _discard_if_erased(self, outputs: Iterable[OutputRow]) -> None:
         """Announces the objects of a run that was erased meanwhile, as its removal may have come before them."""
         if self._database.read(lambda tx: sql.run(tx, self._run_id)) is None:
             self._announce(outputs)
@@ -153,11 +154,11 @@ class RunSweep:
         warnings = [after for before, after in zip(messages[1], warnings, strict=True) if before != SUMMARY_TOO_LONG]
         self._columns["warnings"] = json_text.write([*warnings, *self._warnings])
 
-    def _sweep_files(self, files: list[Any]) -> None:
+    def _sweep_files(self, files: list[OutputRow]) -> None:
         for output, name in zip(files, self._names(files), strict=True):
             self._sweep_file(output, name)
 
-    def _names(self, files: list[Any]) -> list[str]:
+    def _names(self, files: list[OutputRow]) -> list[str]:
         try:
             names, counts = self._redactor.names(
                 self._policy, [output.path for output in files], self._halt, owner=self._row.key_id
@@ -170,7 +171,7 @@ class RunSweep:
         self._add(counts)
         return names
 
-    def _sweep_file(self, output: Any, name: str) -> None:
+    def _sweep_file(self, output: OutputRow, name: str) -> None:
         source, target = self._folder / "source", self._folder / "target"
         copy_to_file(self._objects, output.object_key, output.size_bytes, source, self._halt)
         outcome, counts = self._redactor.file(
@@ -189,7 +190,7 @@ class RunSweep:
             self._changed.append(_changed(output, name, size, sha256, key))
             target.unlink()
 
-    def _sweep_result(self, output: Any) -> None:
+    def _sweep_result(self, output: OutputRow) -> None:
         given = b"".join(self._objects.open_range(output.object_key, 0, output.size_bytes)).decode()
         swept = self._text(given)
         if swept is None:
@@ -219,9 +220,9 @@ def _withheld(text: str | None) -> str | None:
     return None if text is None else _WITHHELD
 
 
-def _swept_key(output: Any) -> str:
+def _swept_key(output: OutputRow) -> str:
     return object_key(output.run_id, f"{output.output_id}-swept")
 
 
-def _changed(output: Any, path: str, size: int, sha256: str, key: str) -> dict[str, object]:
+def _changed(output: OutputRow, path: str, size: int, sha256: str, key: str) -> dict[str, object]:
     return {"output_id": output.output_id, "path": path, "size_bytes": size, "sha256": sha256, "object_key": key}

@@ -1,18 +1,46 @@
-"""SQL of the final sweep: which runs wait for it, and what it leaves."""
+"""SQL of the final sweep: which runs wait for it, and what it writes."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import BindParameter, bindparam, delete, exists, func, insert, literal_column, select, update
 
 from backend.storage.database import Tx
 from backend.storage.object_keys import run_of
-from backend.storage.statements import prepare
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.outputs import outputs, pending_deletions
-from backend.storage.tables.runs import runs, steps
+from backend.storage.tables.runs import runs
+from backend.storage.tables.segments import steps
+
+
+class UnsweptRunRow(NamedTuple):
+    """A run that waits for its final sweep, with its key."""
+
+    run_id: str
+    key_id: str
+
+
+class SweptRunRow(NamedTuple):
+    """A run that is being swept: what the sweep needs of it, and the columns that it may change."""
+
+    run_id: str
+    key_id: str
+    pii_policy: str
+    result_error_code: str | None
+    error_message: str | None
+    warnings: str
+    result: str | None
+    result_output_id: str | None
+    result_size_bytes: int | None
+    result_sha256: str | None
+    result_error_message: str | None
+    summary_markdown: str | None
+    pii_redaction: str
+    began: int
+
 
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
-# In the words of the partial index.
+# The condition of the partial index.
 _UNSWEPT: Final = runs.c.redaction_state == literal_column("'pending'")
 _COLUMNS: Final = (
     "error_message",
@@ -26,29 +54,26 @@ _COLUMNS: Final = (
     "pii_redaction",
 )
 
-_WAITING = prepare(
-    select(runs.c.run_id, runs.c.key_id)
+_WAITING = Query(
+    UnsweptRunRow,
+    select_row(UnsweptRunRow, runs)
     .where(_UNSWEPT, runs.c.finished_at.is_not(None), runs.c.data_purged_at.is_(None))
     .order_by(runs.c.finished_at)
-    .with_hint(runs, "INDEXED BY ix_runs_unswept", "sqlite")
+    .with_hint(runs, "INDEXED BY ix_runs_unswept", "sqlite"),
 )
-_RUN_ROW = prepare(
-    select(
-        runs.c.run_id,
-        runs.c.key_id,
-        runs.c.pii_policy,
-        runs.c.result_error_code,
-        *(runs.c[name] for name in _COLUMNS),
-        exists().where(steps.c.run_id == _RUN, steps.c.attempt > 0).label("began"),
-    ).where(runs.c.run_id == _RUN, _UNSWEPT)
+_RUN_ROW = Query(
+    SweptRunRow,
+    select_row(SweptRunRow, runs, began=exists().where(steps.c.run_id == _RUN, steps.c.attempt > 0)).where(
+        runs.c.run_id == _RUN, _UNSWEPT
+    ),
 )
-_CHANGE_OUTPUT = prepare(
+_CHANGE_OUTPUT = Command(
     update(outputs)
     .where(outputs.c.output_id == bindparam("of_output_id"))
     .values({name: bindparam(f"new_{name}") for name in ("path", "size_bytes", "sha256", "object_key")})
 )
-_WITHHOLD = prepare(delete(outputs).where(outputs.c.output_id == bindparam("of_output_id")))
-_FINISH = prepare(
+_WITHHOLD = Command(delete(outputs).where(outputs.c.output_id == bindparam("of_output_id")))
+_FINISH = Command(
     update(runs)
     .where(runs.c.run_id == _RUN, _UNSWEPT, runs.c.data_purged_at.is_(None))
     .values(
@@ -59,34 +84,34 @@ _FINISH = prepare(
         }
     )
 )
-_ADD_DELETION = prepare(insert(pending_deletions), ["object_key"])
-_DELETIONS = prepare(select(pending_deletions.c.object_key))
-_DELETED = prepare(delete(pending_deletions).where(pending_deletions.c.object_key == bindparam("of_object_key")))
+_ADD_DELETION = Command(insert(pending_deletions), ["object_key"])
+_DELETIONS = ScalarQuery[str](select(pending_deletions.c.object_key))
+_DELETED = Command(delete(pending_deletions).where(pending_deletions.c.object_key == bindparam("of_object_key")))
 
 
 def to_do(tx: Tx) -> tuple[dict[str, str], list[str]]:
-    """Finished runs whose outputs nobody may see yet, oldest first, with their keys; objects that are to be removed.
+    """Returns the finished runs that wait for their sweep, oldest first, with their keys; and objects to be removed.
 
     Both of one snapshot: what was announced for a run that waits will be stored again, or get its name.
     """
     still = {row.run_id: row.key_id for row in tx.all(_WAITING)}
-    return still, [row.object_key for row in tx.all(_DELETIONS) if run_of(row.object_key) not in still]
+    return still, [key for key in tx.scalars(_DELETIONS) if run_of(key) not in still]
 
 
-def run(tx: Tx, run_id: str) -> Any:
-    """What a sweep needs to know of a run that waits for it, and what of it a sweep may change; else None."""
-    return tx.one(_RUN_ROW, of_run_id=run_id)
+def run(tx: Tx, run_id: str) -> SweptRunRow | None:
+    """Returns a run that waits for its sweep, or None."""
+    return tx.first(_RUN_ROW, of_run_id=run_id)
 
 
 def finish(
     tx: Tx,
-    row: Any,
+    row: SweptRunRow,
     changed: Iterable[Mapping[str, object]],
     withheld: Iterable[str],
     originals: Iterable[str],
     **columns: object,
 ) -> bool:
-    """Opens a run's outputs as they were swept; False, and nothing changed, when the run was erased meanwhile.
+    """Replaces a run's outputs by the swept ones and opens them; False, and no change, if the run was erased meanwhile.
 
     `changed` are outputs with output_id and what is new of them, `withheld` the ids of those that nobody may see,
     `originals` the objects that are to be removed; columns that are not given stay.
@@ -103,8 +128,8 @@ def finish(
         ],
     )
     tx.many(_WITHHOLD, [{"of_output_id": output_id} for output_id in withheld])
-    values = {f"new_{name}": columns.get(name, getattr(row, name)) for name in _COLUMNS}
-    if tx.run(_FINISH, of_run_id=row.run_id, **values) != 1:
+    values = row._asdict() | columns
+    if tx.run(_FINISH, of_run_id=row.run_id, **{f"new_{name}": values[name] for name in _COLUMNS}) != 1:
         return False
     tx.many(_DELETED, [{"of_object_key": output["object_key"]} for output in changed])
     tx.many(_ADD_DELETION, [{"object_key": key} for key in originals])
@@ -112,11 +137,11 @@ def finish(
 
 
 def announce(tx: Tx, keys: Collection[str]) -> None:
-    """Has objects that are about to be stored removed should `finish` never name them, as after an erasure."""
+    """Requests the removal of objects that are about to be stored, which `finish` withdraws for those that it names."""
     deleted(tx, keys)
     tx.many(_ADD_DELETION, [{"object_key": key} for key in keys])
 
 
 def deleted(tx: Tx, keys: Iterable[str]) -> None:
-    """Those objects are gone."""
+    """Withdraws the removal of objects, or records that they are removed."""
     tx.many(_DELETED, [{"of_object_key": key} for key in keys])

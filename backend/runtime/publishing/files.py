@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from backend.outputs import sql as outputs_sql
 from backend.storage.database import Database
 from backend.storage.objects import ObjectReader, ObjectStore
+from backend.storage.tables.outputs import OutputRow
 from backend.workflows.manifests.publishing import RDF_ENDINGS, ROW_ENDINGS
 
 
@@ -50,7 +51,7 @@ def is_chosen(path: str, entry: Mapping[str, Any]) -> bool:
     return ending in RDF_ENDINGS or (ending in ROW_ENDINGS and entry["mapping"] is not None)
 
 
-def _open(objects: ObjectStore, output: Any) -> BinaryIO:
+def _open(objects: ObjectStore, output: OutputRow) -> BinaryIO:
     return io.BufferedReader(_Stream(objects.open_range(output.object_key, 0, output.size_bytes)))
 
 

@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from backend.clock import DAY_MS, Clock
-from backend.graphs.graph import GraphRefusedError, GraphUnavailableError, Statement
+from backend.graphs.graph import Graph, GraphRefusedError, GraphUnavailableError, Statement
 from backend.graphs.graphs import Graphs, graph_name
 from backend.retry import Backoff
 from backend.runtime.publishing import sql
@@ -143,7 +143,7 @@ class Publisher:
         """Returns whether any process has withdrawn a publication in progress."""
         return not self._database.read(lambda tx: sql.is_pending(tx, active.run_id, active.graph_id))
 
-    def _begin(self, waiting: list[Any]) -> None:
+    def _begin(self, waiting: list[sql.WaitingPublicationRow]) -> None:
         # An unfinished run is published by its own process, whose watch learns why an attempt failed.
         ours = [row for row in waiting if row.ended or (row.run_id, row.graph_id) in self._watches]
         with self._lock:
@@ -182,7 +182,7 @@ class Publisher:
             # There may be more than one round takes.
             self.wake()
 
-    def _remove(self, rows: list[Any]) -> None:
+    def _remove(self, rows: list[sql.PublicationRow]) -> None:
         """Removes publications; they count as removed only once nothing of them stays readable."""
         if not rows:
             return
@@ -203,7 +203,7 @@ class Publisher:
             lambda tx: sql.removed(tx, [(row.run_id, row.graph_id) for row in removed]), lock_key=_LOCK_KEY
         )
 
-    def _publish(self, row: Any, active: Active) -> None:
+    def _publish(self, row: sql.PublicationRow, active: Active) -> None:
         try:
             landed = self._landed(row, active)
         except GraphRefusedError as error:
@@ -222,7 +222,7 @@ class Publisher:
         else:
             self._settle(row, landed)
 
-    def _landed(self, row: Any, active: Active) -> Landed:
+    def _landed(self, row: sql.PublicationRow, active: Active) -> Landed:
         graph, name = self._graph_of(row)
         files, entry = self._source(row.run_id), orjson.loads(row.entry)
         base_iri = orjson.loads(row.definition).get("base_iri")
@@ -232,7 +232,7 @@ class Publisher:
         ):
             return Landed(name, graph.replace(name, _until_halted(swept.read(), active.halt)))
 
-    def _settle(self, row: Any, outcome: Landed | NotLanded) -> None:
+    def _settle(self, row: sql.PublicationRow, outcome: Landed | NotLanded) -> None:
         state = sql.LANDED if isinstance(outcome, Landed) else sql.FAILED
         settled = self._database.write(lambda tx: sql.settle(tx, row.run_id, row.graph_id, state), lock_key=_LOCK_KEY)
         if isinstance(outcome, Landed) and not settled:
@@ -245,11 +245,11 @@ class Publisher:
         if watch is not None and not watch.outcome.done():
             watch.outcome.set_result(outcome)
 
-    def _postpone(self, row: Any) -> None:
+    def _postpone(self, row: sql.PublicationRow) -> None:
         until = self._clock() + round(1000 * _BACKOFF.delay(row.attempts + 1))
         self._database.write(lambda tx: sql.postpone(tx, row.run_id, row.graph_id, until), lock_key=_LOCK_KEY)
 
-    def _graph_of(self, row: Any) -> tuple[Any, str]:
+    def _graph_of(self, row: sql.PublicationRow) -> tuple[Graph, str]:
         definition = orjson.loads(row.definition)
         return self._graphs.get(row.graph_id, row.graph_version, definition), graph_name(definition, row.run_id)
 

@@ -4,7 +4,9 @@ import threading
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
+
+from backend.runtime.publishing.sql import WaitingPublicationRow
 
 CONCURRENT_PUBLICATIONS: Final = 8
 """The concurrent publications of one process; keys without one share as many more."""
@@ -22,7 +24,7 @@ class Active:
     halt: threading.Event = field(default_factory=threading.Event)
 
 
-def next_publications(waiting: Iterable[Any], active: Collection[Active]) -> Iterator[Active]:
+def next_publications(waiting: Iterable[WaitingPublicationRow], active: Collection[Active]) -> Iterator[Active]:
     """Yields the waiting publications to start now, in order for each key, those of the keys with the fewest first.
 
     A key has one at a time for each graph, so that a store which does not answer holds up only a few.

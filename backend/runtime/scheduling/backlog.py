@@ -3,11 +3,11 @@
 import logging
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 from backend import metrics
 from backend.run_status import IN_FLIGHT
-from backend.runtime.scheduling.backlog_sql import backlog
+from backend.runtime.scheduling.backlog_sql import BacklogRow, backlog
 from backend.services import Services
 from telemetry import Family
 
@@ -24,7 +24,7 @@ class Backlog:
         # One thread for all queries, as a database may keep a connection for each thread.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="backlog")
         self._lock = threading.Lock()
-        self._query: Future[Any] | None = None
+        self._query: Future[tuple[BacklogRow, int]] | None = None
 
     def measured(self) -> list[Family]:
         """Returns the counts, or only that the database does not answer."""
@@ -41,19 +41,19 @@ class Backlog:
         """Ends its thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _running_query(self) -> Future[Any]:
+    def _running_query(self) -> Future[tuple[BacklogRow, int]]:
         """Returns the running query, or a new one; the next call waits for one that is still running."""
         with self._lock:
             if self._query is None or self._query.done():
                 self._query = self._thread.submit(self._read)
             return self._query
 
-    def _read(self) -> tuple[Any, int]:
+    def _read(self) -> tuple[BacklogRow, int]:
         now = self._services.clock()
         return self._services.database.read(lambda tx: backlog(tx, now)), now
 
 
-def _families(row: Any, now: int) -> list[Family]:
+def _families(row: BacklogRow | None, now: int) -> list[Family]:
     """Returns the metrics of a row; without one, their names alone."""
     if row is None:
         gauges = (metrics.RUNS, metrics.SEGMENTS_QUEUED, metrics.OLDEST_QUEUED, metrics.APPROVALS, metrics.SWEEPS)

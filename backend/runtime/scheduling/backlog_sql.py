@@ -1,6 +1,6 @@
-"""SQL of what there is to do in the whole deployment, counted as far as `MOST` of each."""
+"""SQL that counts pending work in the whole deployment, up to `MOST` of each kind."""
 
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import ColumnElement, ScalarSelect, Select, Table, bindparam, func, literal_column, select
 
@@ -8,16 +8,36 @@ from backend.approval_state import ApprovalState
 from backend.run_status import IN_FLIGHT
 from backend.segment_state import SegmentState
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
+from backend.storage.statements import Query
 from backend.storage.tables.outputs import pending_deletions, pending_removals
 from backend.storage.tables.publishing import publications
-from backend.storage.tables.runs import approvals, runs, segments, status_in
+from backend.storage.tables.runs import runs, status_in
+from backend.storage.tables.segments import approvals, segments
 from backend.storage.tables.workers import workers
 
 MOST: Final = 10_000
 
+
+class BacklogRow(NamedTuple):
+    """How much work of each kind there is in the deployment; see the metrics that show it."""
+
+    runs_queued: int
+    runs_running: int
+    runs_waiting_for_approval: int
+    segments_waiting: int
+    segments_handed_over: int
+    oldest_queued_at: int | None
+    approvals: int
+    sweeps: int
+    removals_of_runs: int
+    removals_of_objects: int
+    publications: int
+    workers: int
+    worker_slots: int
+
+
 _QUEUED: Final = (
-    # In the text, so that the partial index over open segments serves.
+    # As text, so that the partial index over open segments serves.
     segments.c.state != literal_column(f"'{SegmentState.ENDED}'"),
     segments.c.state == literal_column(f"'{SegmentState.QUEUED}'"),
 )
@@ -25,13 +45,14 @@ _LIVE: Final = workers.c.lease_until > bindparam("now")
 
 
 def _count(table: Table, *where: ColumnElement[bool], index: str | None = None) -> ScalarSelect[int]:
-    some: Select[Any] = select(literal_column("1")).select_from(table).where(*where).limit(literal_column(str(MOST)))
+    some: Select[int] = select(literal_column("1")).select_from(table).where(*where).limit(literal_column(str(MOST)))
     if index is not None:
         some = some.with_hint(table, f"INDEXED BY {index}", "sqlite")
     return select(func.count()).select_from(some.subquery()).scalar_subquery()
 
 
-_BACKLOG = prepare(
+_BACKLOG = Query(
+    BacklogRow,
     select(
         *(_count(runs, status_in(*IN_FLIGHT), status_in(status)).label(f"runs_{status}") for status in IN_FLIGHT),
         _count(segments, *_QUEUED, segments.c.handed_over_at.is_(None)).label("segments_waiting"),
@@ -49,7 +70,7 @@ _BACKLOG = prepare(
         _count(pending_deletions).label("removals_of_objects"),
         _count(
             publications,
-            # In the words of the partial index.
+            # The condition of the partial index.
             publications.c.state.in_([literal_column(f"'{state}'") for state in ("pending", "landed", "removing")]),
             publications.c.state != literal_column("'landed'"),
         ).label("publications"),
@@ -58,10 +79,10 @@ _BACKLOG = prepare(
         .where(_LIVE, workers.c.draining == literal_column("0"))
         .scalar_subquery()
         .label("worker_slots"),
-    )
+    ),
 )
 
 
-def backlog(tx: Tx, now: int) -> Any:
-    """Everything in one row, by one query."""
+def backlog(tx: Tx, now: int) -> BacklogRow:
+    """Counts everything by one query."""
     return tx.one(_BACKLOG, now=now)

@@ -1,7 +1,6 @@
 """Ends runs that must end and that no segment ends by itself. (DESIGN.md, 6)."""
 
 import logging
-from typing import Any
 
 from backend import metrics
 from backend.clock import Clock
@@ -10,6 +9,7 @@ from backend.runtime.engines.engine import Engine
 from backend.runtime.execution import workers_sql
 from backend.runtime.execution.outcomes import LAUNCH_FAILED, ORPHANED, Outcome, reason_to_stop, time_limit
 from backend.runtime.scheduling import sql
+from backend.runtime.scheduling.sql import QueuedSegmentRow, RunningSegmentRow
 from backend.storage.database import Database, Tx, run_of
 from contract import failure_codes
 
@@ -64,29 +64,29 @@ class Sweeper:
                 self._engine.cancel(segment.segment_id)
         for run in self._database.read(lambda tx: sql.parked_past_limit(tx, now)):
             self._close(run.run_id, time_limit(run.max_run_hours), now)
-        for segment in self._database.read(lambda tx: sql.not_launched(tx, now - self._launch_timeout_ms)):
-            self._fail_launch(segment, now)
+        for queued in self._database.read(lambda tx: sql.not_launched(tx, now - self._launch_timeout_ms)):
+            self._fail_launch(queued, now)
         if self._owner is not None and not self._database.read(lambda tx: workers_sql.live(tx, now)):
             # No worker is alive: segments that wait to be handed over are not taken up either.
-            for segment in self._database.read(lambda tx: sql.not_handed_over(tx, now - self._launch_timeout_ms)):
-                self._fail_launch(segment, now)
+            for queued in self._database.read(lambda tx: sql.not_handed_over(tx, now - self._launch_timeout_ms)):
+                self._fail_launch(queued, now)
 
-    def _live(self, running: list[Any], now: int) -> set[str]:
+    def _live(self, running: list[RunningSegmentRow], now: int) -> set[str]:
         """Returns the other processes that hold a lease, and end their segments themselves."""
         if self._owner is None or all(segment.owner == self._owner for segment in running):
             return set()
         return self._database.read(lambda tx: workers_sql.live(tx, now)) - {self._owner}
 
-    def _end(self, segment: Any, reason: Outcome | None, now: int) -> None:
+    def _end(self, segment: RunningSegmentRow, reason: Outcome | None, now: int) -> None:
         """Closes the run of a segment that nobody executes, unless it ended or parked since it was read."""
-        self._close(segment.run_id, reason or ORPHANED, now, SegmentLease(segment.segment_id, segment.owner))
+        self._close(segment.run_id, reason or ORPHANED, now, SegmentLease(segment.segment_id, segment.owner or ""))
 
     def _close(self, run_id: str, outcome: Outcome, now: int, lease: SegmentLease | None = None) -> None:
         if self._database.write(lambda tx: outcome.close(tx, run_id, now, lease), lock_key=run_of(run_id)):
             metrics.SWEEPER_CLOSED.add(outcome.code or outcome.status)
             _LOG.warning("Run %s was closed as %s", run_id, outcome.code or outcome.status)
 
-    def _fail_launch(self, segment: Any, now: int) -> None:
+    def _fail_launch(self, segment: QueuedSegmentRow, now: int) -> None:
         def work(tx: Tx) -> bool:
             return sql.is_queued(tx, segment.segment_id) and LAUNCH_FAILED.close(tx, segment.run_id, now)
 

@@ -1,4 +1,4 @@
-"""How alembic reaches the tables and the database."""
+"""Gives alembic the tables and the connection."""
 
 from alembic import context
 

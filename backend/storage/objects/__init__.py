@@ -1,4 +1,4 @@
-"""Stored objects: bytes under keys of our own making, in a folder or in a bucket, behind one interface."""
+"""Object storage: bytes by key, in a folder or in a bucket, behind one interface."""
 
 from backend.storage.objects.factory import open_objects
 from backend.storage.objects.folder import FolderObjects

@@ -1,4 +1,4 @@
-"""Objects in a bucket of S3, or of a store that speaks as it does."""
+"""Objects in a bucket of S3, or of a store with the same protocol."""
 
 import contextlib
 import hashlib
@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from backend import metrics
 from backend.settings import ObjectSettings
-from backend.storage.aws import Endpoint, s3_client
+from backend.storage.objects.aws_clients import Endpoint, s3_client
 from backend.storage.objects.interface import ObjectReader, ObjectStoreError, checked_key, folder_key
 from backend.storage.objects.ranged import Body, BucketRange
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 PIECE_BYTES: Final = 5 * 1024 * 1024
-"""The smallest piece of an upload that S3 takes: one of them is all that a store holds in memory."""
+"""The smallest part of an upload that S3 accepts; no more than one part is in memory."""
 
 _MOST_PIECES: Final = 10_000
 _ATTEMPTS: Final = 4
@@ -32,14 +32,14 @@ _CONNECTIONS: Final = 64
 _OURS: Final = "runs/"
 _ABSENT: Final = frozenset({"NoSuchKey", "404"})
 _UNKNOWN_TO_THE_STORE: Final = frozenset({"NotImplemented", "MethodNotAllowed", "501"})
-# No store takes so long: whoever began it is gone.
+# No upload takes so long: the process that began it is gone.
 _LONGEST_UPLOAD: Final = timedelta(days=1)
 
 
 class BucketObjects:
     """Objects below one prefix of a bucket, which many processes may share.
 
-    Credentials are those that the process finds for itself, in the way of every AWS client.
+    Credentials are those of the process's environment, found as by every AWS client.
     """
 
     def __init__(self, settings: ObjectSettings) -> None:
@@ -58,10 +58,10 @@ class BucketObjects:
         self._client.meta.events.register("request-created.s3", _count_retry)
 
     def prove(self) -> None:
-        """Writes, reads, lists and removes once, and ends uploads that a crash left long ago.
+        """Writes, reads, lists and removes an object, and ends uploads that a crash left behind long ago.
 
         Raises:
-            ObjectStoreError: one of them is not possible.
+            ObjectStoreError: one of these is not possible.
         """
         folder = f"{_OURS}probe-{secrets.token_hex(8)}/"
         try:
@@ -83,7 +83,7 @@ class BucketObjects:
         return self._put(key, io.BytesIO(data), PIECE_BYTES)
 
     def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
-        """Opens an object at once to read a range of it; see `ObjectStore`."""
+        """Opens an object to read a range of it; see `ObjectStore`."""
         name = self._prefix + checked_key(key)
 
         def open_at(first: int, left: int) -> Body:
@@ -111,7 +111,7 @@ class BucketObjects:
             self._remove(name, lambda found: found == name)
 
     def delete_prefix(self, prefix: str) -> None:
-        """Removes every object below a prefix with all its versions, and what is being uploaded; see `ObjectStore`."""
+        """Removes every object below a prefix with all its versions, and ends uploads; see `ObjectStore`."""
         below = f"{self._prefix}{folder_key(prefix)}/"
         with _as_store_errors(f"Removing {prefix} failed"):
             self._abort_uploads(below)
@@ -127,7 +127,7 @@ class BucketObjects:
         return len(piece), hashlib.sha256(piece).hexdigest()
 
     def _upload(self, name: str, piece: bytes, source: BinaryIO) -> tuple[int, str]:
-        """Uploads a first piece and the rest of a source; the object appears with the last act."""
+        """Uploads a first piece and the rest of a source; the object appears with the last request."""
         piece_bytes = len(piece)
         upload = self._client.create_multipart_upload(Bucket=self._bucket, Key=name, **self._encryption)["UploadId"]
         digest = hashlib.sha256()
@@ -168,7 +168,7 @@ class BucketObjects:
                     )
 
     def _remove(self, prefix: str, meant: Callable[[str], bool]) -> None:
-        """Removes what is meant page by page, at most 1,000 each; tries all of them before it tells what stayed.
+        """Removes the chosen objects page by page, at most 1,000 each; an error is raised after the last page.
 
         Raises:
             ObjectStoreError: the store kept some.
@@ -210,7 +210,7 @@ def _code(error: ClientError) -> str:
 
 @contextlib.contextmanager
 def _unless(codes: frozenset[str]) -> Iterator[None]:
-    """Passes over answers of these codes."""
+    """Ignores errors with these codes."""
     try:
         yield
     except ClientError as error:

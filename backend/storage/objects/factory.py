@@ -1,4 +1,4 @@
-"""Opens the store of objects that the settings name."""
+"""Opens the object store that the settings name."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from backend.storage.objects.measured import MeasuredObjects
 
 
 def open_objects(settings: ObjectSettings, folder: Path) -> ObjectStore:
-    """A store that is known to work; `folder` holds the objects where no bucket does.
+    """Opens an object store and proves that it works; `folder` holds the objects unless the store is a bucket.
 
     Raises:
         ObjectStoreError: the bucket cannot be used as it must be; the message says why.

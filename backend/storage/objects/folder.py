@@ -1,4 +1,4 @@
-"""Objects as files: the embedded default."""
+"""Objects as files, the default of an embedded deployment."""
 
 import contextlib
 import hashlib
@@ -18,7 +18,7 @@ _LEFT_BEHIND_SECONDS: Final = 86_400.0
 
 
 class FolderObjects:
-    """Objects as files below one folder, which one process owns, or several where it is `shared`."""
+    """Objects as files below one folder, which one process owns, or several if it is `shared`."""
 
     def __init__(self, root: Path, *, shared: bool = False) -> None:
         self._objects = root
@@ -41,7 +41,7 @@ class FolderObjects:
         return self._put(key, (data,))
 
     def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
-        """Opens an object at once to read a range of it; see `ObjectStore`."""
+        """Opens an object to read a range of it; see `ObjectStore`."""
         try:
             file = self._path(key).open("rb")
         except FileNotFoundError:
@@ -92,7 +92,7 @@ class FolderObjects:
         return size, digest.hexdigest()
 
     def _make_folder(self, folder: Path) -> None:
-        """Makes a folder and those above it, each durable in the one above."""
+        """Makes a folder and its parents, each durable in the one above."""
         if not folder.is_dir():
             self._make_folder(folder.parent)
             folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What every store of objects does, whatever holds the bytes."""
+"""The interface of every object store."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _KEY: Final = re.compile(r"[a-z0-9_-]+(/[a-z0-9_-]+)*")
 
 
 class ObjectStoreError(OSError):
-    """The store could not do what it was asked; the message says what, and why, in one sentence."""
+    """An operation of the object store failed; the message says which, and why, in one sentence."""
 
 
 class ObjectReader(Protocol):
@@ -21,13 +21,13 @@ class ObjectReader(Protocol):
     """
 
     def __iter__(self) -> Iterator[bytes]:
-        """Itself."""
+        """Returns itself."""
 
     def __next__(self) -> bytes:
-        """The next part."""
+        """Returns the next part."""
 
     def close(self) -> None:
-        """Gives back what the read holds open."""
+        """Releases what the read holds open."""
 
 
 class ObjectStore(Protocol):
@@ -37,27 +37,27 @@ class ObjectStore(Protocol):
     """
 
     def put_file(self, key: str, source: Path) -> tuple[int, str]:
-        """Stores a copy of a file, durable on return; gives its size and its SHA-256 in hexadecimal."""
+        """Stores a copy of a file, durable on return; returns its size and its SHA-256 in hexadecimal."""
 
     def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
-        """Stores bytes, durable on return; gives their size and SHA-256 in hexadecimal."""
+        """Stores bytes, durable on return; returns their size and SHA-256 in hexadecimal."""
 
     def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
-        """Opens an object at once to read `length` bytes from `offset`.
+        """Opens an object to read `length` bytes from `offset`.
 
         Raises:
             KeyError: there is no such object.
         """
 
     def delete(self, key: str) -> None:
-        """Removes an object; none there is no error."""
+        """Removes an object, if it exists."""
 
     def delete_prefix(self, prefix: str) -> None:
-        """Removes every object below `prefix`, a key followed by `/`; none there is no error."""
+        """Removes every object below `prefix`, a key followed by `/`."""
 
 
 def checked_key(key: str) -> str:
-    """The key itself.
+    """Returns a key that is well-formed.
 
     Raises:
         ValueError: it is none of ours.
@@ -68,7 +68,7 @@ def checked_key(key: str) -> str:
 
 
 def folder_key(prefix: str) -> str:
-    """The key that a prefix follows with its `/`.
+    """Returns a prefix without its `/`.
 
     Raises:
         ValueError: it is no prefix of ours.

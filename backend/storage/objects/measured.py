@@ -1,4 +1,4 @@
-"""A store of objects whose operations are timed, and its failures counted."""
+"""An object store that times its operations and counts its failures."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from backend.storage.objects.interface import ObjectReader, ObjectStore
 
 
 class MeasuredObjects:
-    """Another store, measured; see `ObjectStore`."""
+    """Measures another store; see `ObjectStore`."""
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
@@ -26,7 +26,7 @@ class MeasuredObjects:
             return self._objects.put_bytes(key, data)
 
     def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
-        """Opens an object at once to read a range of it."""
+        """Opens an object to read a range of it."""
         with _measured("open_range"):
             return _Reader(self._objects.open_range(key, offset, length))
 
@@ -42,7 +42,7 @@ class MeasuredObjects:
 
 
 class _Reader(Iterator[bytes]):
-    """A read whose failure is counted."""
+    """Counts the failure of a read."""
 
     def __init__(self, reader: ObjectReader) -> None:
         self._reader = reader

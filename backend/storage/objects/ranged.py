@@ -1,4 +1,4 @@
-"""Reads a range of an object while it arrives."""
+"""Reads a range of an object from a bucket as a stream."""
 
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
@@ -11,17 +11,17 @@ _MOST_FAILURES: Final = 3
 
 
 class Body(Protocol):
-    """The answer of a store, as it arrives."""
+    """The body of a response."""
 
     def read(self, size: int, /) -> bytes:
-        """At most so many bytes; none at the end."""
+        """Returns at most so many bytes; none at the end."""
 
     def close(self) -> None:
-        """Ends the connection where there is more to come."""
+        """Ends the connection if the body has not been read to its end."""
 
 
 class BucketRange(Iterator[bytes]):
-    """A range of an object; a store that fails or closes in mid-read is asked again for what is left.
+    """A range of an object; if the connection is lost, the rest is requested again.
 
     `open_at` opens the object for an offset and a length. Closing ends the connection.
     """
@@ -64,7 +64,7 @@ class BucketRange(Iterator[bytes]):
                 raise ObjectStoreError("The object was removed while it was read.") from None
 
     def close(self) -> None:
-        """Ends the connection where there is more to come."""
+        """Ends the connection if the body has not been read to its end."""
         if not self._closed:
             self._closed = True
             self._body.close()

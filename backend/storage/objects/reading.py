@@ -1,4 +1,4 @@
-"""Reads whole objects."""
+"""Copies whole objects into files."""
 
 import threading
 from contextlib import closing
@@ -10,7 +10,7 @@ from backend.storage.objects.interface import ObjectStore
 def copy_to_file(
     objects: ObjectStore, key: str, size_bytes: int, target: Path, halt: threading.Event | None = None
 ) -> None:
-    """Writes an object into a file; ends soon after `halt` is set.
+    """Copies an object into a file; ends soon after `halt` is set.
 
     Raises:
         OSError, KeyError, EOFError: as `ObjectStore.open_range` and `ObjectReader`; or the file cannot be written.

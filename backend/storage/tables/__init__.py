@@ -1,5 +1,16 @@
-"""The schema: every table of every service. A store writes its service's own and may read the others."""
+"""The schema: every table of every service. A service writes its own tables and may read the others."""
 
-from backend.storage.tables import audit, deployment, keys, outputs, publishing, runs, users, workers, workflows
+from backend.storage.tables import (
+    audit,
+    deployment,
+    keys,
+    outputs,
+    publishing,
+    runs,
+    segments,
+    users,
+    workers,
+    workflows,
+)
 
-__all__ = ["audit", "deployment", "keys", "outputs", "publishing", "runs", "users", "workers", "workflows"]
+__all__ = ["audit", "deployment", "keys", "outputs", "publishing", "runs", "segments", "users", "workers", "workflows"]

@@ -1,5 +1,7 @@
 """Table of the audit trail."""
 
+from typing import NamedTuple
+
 from sqlalchemy import BigInteger, Column, Index, Table, Text
 
 from backend.storage.tables.metadata import METADATA
@@ -16,3 +18,14 @@ audit_records = Table(
     Index(None, "at"),
     Index(None, "target", "at"),
 )
+
+
+class AuditRow(NamedTuple):
+    """One record of the audit trail."""
+
+    audit_id: str
+    at: int
+    actor: str
+    action: str
+    target: str
+    details: str

@@ -1,4 +1,6 @@
-"""Tables of keys and of what was done with them."""
+"""Tables of API keys and of their usage."""
+
+from typing import NamedTuple
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
 
@@ -33,6 +35,7 @@ api_keys = Table(
     Column("revoked_at", BigInteger),
 )
 
+
 daily_usage = Table(
     "daily_usage",
     METADATA,
@@ -58,7 +61,23 @@ usage_records = Table(
     Index(None, "at"),
 )
 
-# Usage records counted by the hour, written with them; what an administrator's view is made from.
+
+class UsageRow(NamedTuple):
+    """One request of a key."""
+
+    batch_id: str
+    position: int
+    at: int
+    key_id: str
+    method: str
+    route: str
+    status: int
+    address: str
+    reason: str
+    request_id: str
+
+
+# Usage records counted by the hour, written with them; the console shows these.
 usage_hours = Table(
     "usage_hours",
     METADATA,
@@ -71,3 +90,14 @@ usage_hours = Table(
     Column("calls", BigInteger, nullable=False),
     Index(None, "key_id", "hour"),
 )
+
+
+class UsageHourRow(NamedTuple):
+    """The requests of one kind in one hour."""
+
+    hour: int
+    key_id: str
+    method: str
+    route: str
+    status: int
+    calls: int

@@ -1,5 +1,7 @@
 """Tables of promoted outputs and of the objects that hold their bytes."""
 
+from typing import NamedTuple
+
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Table, Text, UniqueConstraint
 
 from backend.storage.tables.metadata import METADATA
@@ -22,15 +24,30 @@ outputs = Table(
     UniqueConstraint("run_id", "path"),
 )
 
-# Single objects that still have to be removed: written with the change that left them without a name, or before they
-# are stored and get one.
+
+class OutputRow(NamedTuple):
+    """An output of a run."""
+
+    output_id: str
+    run_id: str
+    path: str
+    step: str | None
+    media_type: str
+    size_bytes: int
+    sha256: str
+    created_at: int
+    object_key: str
+
+
+# Single objects to be removed: written with the change after which no row names them, or before they are stored and
+# named.
 pending_deletions = Table(
     "pending_deletions",
     METADATA,
     Column("object_key", Text, primary_key=True),
 )
 
-# Objects of a run that still have to be removed: written with the erasure, so that a crash leaves none behind.
+# Runs whose objects are to be removed: written with the erasure, so that a crash leaves none behind.
 pending_removals = Table(
     "pending_removals",
     METADATA,
@@ -38,3 +55,10 @@ pending_removals = Table(
     Column("requested_at", BigInteger, nullable=False),
     Index(None, "requested_at"),
 )
+
+
+class RemovalRow(NamedTuple):
+    """A run whose objects still have to be removed."""
+
+    run_id: str
+    requested_at: int

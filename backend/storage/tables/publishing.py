@@ -1,10 +1,10 @@
-"""Table of what runs publish to knowledge graphs: the queue of the publisher, and what there is to remove later."""
+"""Table of what runs publish to knowledge graphs: the publisher's queue and record."""
 
 from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text, text
 
 from backend.storage.tables.metadata import METADATA
 
-# No reference to the run: a removal that was ordered outlives it.
+# No foreign key to the run: a requested removal outlives it.
 publications = Table(
     "publications",
     METADATA,

@@ -1,13 +1,12 @@
-"""Tables of runs: the truth that an engine only executes."""
+"""Tables of runs and of the idempotency keys that started them."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
     Column,
     ColumnElement,
     Float,
-    ForeignKey,
     Index,
     Integer,
     Table,
@@ -20,8 +19,8 @@ from sqlalchemy import (
 from backend.run_status import FINISHED, IN_FLIGHT
 from backend.storage.tables.metadata import METADATA
 
-# A partial index serves a query only where both say it in the same words. With IN, SQLite builds a table of the list at
-# each change of a row.
+# A partial index serves a query only if both have the same condition as text. With IN, SQLite builds a table of the
+# list at each change of a row.
 _IN_FLIGHT: Final = " OR ".join(f"status = '{status}'" for status in IN_FLIGHT)
 _FINISHED: Final = " OR ".join(f"status = '{status}'" for status in FINISHED)
 _REFERENCED: Final = f"client_reference IS NOT NULL AND ({_FINISHED})"
@@ -109,6 +108,50 @@ runs = Table(
 )
 
 
+class RunRow(NamedTuple):
+    """A run in full."""
+
+    run_id: str
+    key_id: str
+    workflow_id: str
+    workflow_name: str
+    version: int
+    status: str
+    triggered_by: str
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    cancel_requested_at: int | None
+    cancel_reason: str | None
+    client_reference: str | None
+    labels: str
+    steps_total: int
+    steps_completed: int
+    steps_failed: int
+    steps_skipped: int
+    approvals_pending: int
+    outputs_count: int
+    warnings: str
+    parameters: str | None
+    input_text: str | None
+    inputs_manifest: str | None
+    error_code: str | None
+    error_message: str | None
+    max_run_hours: float | None
+    summary_markdown: str | None
+    result: str | None
+    result_error_code: str | None
+    result_error_message: str | None
+    result_schema_version: str | None
+    result_output_id: str | None
+    result_size_bytes: int | None
+    result_sha256: str | None
+    data_purged_at: int | None
+    pii_policy: str
+    pii_redaction: str | None
+    redaction_state: str
+
+
 def status_in(*statuses: str) -> ColumnElement[bool]:
     """Condition on `runs`, with the statuses in the text so that a partial index can serve it."""
     return or_(*(runs.c.status == literal_column(f"'{status}'") for status in statuses))
@@ -125,94 +168,4 @@ idempotency_records = Table(
     Column("run_id", Text),
     Column("first_used_at", BigInteger, nullable=False),
     Index(None, "first_used_at"),
-)
-
-# A segment in state `queued` that was not handed over is the outbox of the launcher.
-segments = Table(
-    "segments",
-    METADATA,
-    Column("segment_id", Text, primary_key=True),
-    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), nullable=False),
-    Column("ordinal", Integer, nullable=False),
-    # `queued`, `running` or `ended`.
-    Column("state", Text, nullable=False),
-    # The process that runs it: an id made at its start and never used again.
-    Column("owner", Text),
-    Column("created_at", BigInteger, nullable=False),
-    Column("handed_over_at", BigInteger),
-    Column("started_at", BigInteger),
-    Column("ended_at", BigInteger),
-    Column("last_seq", Integer, nullable=False),
-    Index(None, "run_id", "ordinal", unique=True),
-    Index(
-        "ix_segments_open",
-        "state",
-        "created_at",
-        sqlite_where=text("state <> 'ended'"),
-        postgresql_where=text("state <> 'ended'"),
-    ),
-)
-
-# The board.
-steps = Table(
-    "steps",
-    METADATA,
-    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), primary_key=True),
-    Column("position", Integer, primary_key=True),
-    Column("step", Text, nullable=False),
-    Column("name", Text, nullable=False),
-    # `agent` or `approval`.
-    Column("kind", Text, nullable=False),
-    Column("status", Text, nullable=False),
-    # JSON array of handles.
-    Column("needs", Text, nullable=False),
-    Column("agent_id", Text),
-    Column("segment_id", Text),
-    Column("attempt", Integer, nullable=False),
-    Column("optional", Integer, nullable=False),
-    Column("started_at", BigInteger),
-    Column("finished_at", BigInteger),
-    Column("error_code", Text),
-    Column("error_message", Text),
-    # The step's return value as JSON; later segments read it.
-    Column("value", Text),
-)
-
-events = Table(
-    "events",
-    METADATA,
-    Column("segment_id", Text, ForeignKey(segments.c.segment_id, ondelete="CASCADE"), primary_key=True),
-    Column("seq", Integer, primary_key=True),
-    Column("type", Text, nullable=False),
-    Column("at", BigInteger, nullable=False),
-    Column("step", Text),
-    # JSON object.
-    Column("data", Text, nullable=False),
-    sqlite_with_rowid=False,
-)
-
-approvals = Table(
-    "approvals",
-    METADATA,
-    Column("approval_id", Text, primary_key=True),
-    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), nullable=False),
-    Column("segment_id", Text, nullable=False),
-    Column("step", Text, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("instructions", Text),
-    # `pending`, `approved`, `rejected` or `withdrawn`.
-    Column("state", Text, nullable=False),
-    Column("requested_at", BigInteger, nullable=False),
-    Column("decided_at", BigInteger),
-    Column("decided_by", Text),
-    Column("comment", Text),
-    # The segment that goes on after the decision; null while the segment that asked still runs.
-    Column("continued_in", Text),
-    Index(None, "run_id", "requested_at"),
-    Index(
-        "ix_approvals_pending",
-        "requested_at",
-        sqlite_where=text("state = 'pending'"),
-        postgresql_where=text("state = 'pending'"),
-    ),
 )

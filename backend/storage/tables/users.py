@@ -1,5 +1,7 @@
 """Tables of the people who sign in to the console."""
 
+from typing import NamedTuple
+
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
 
 from backend.storage.tables.metadata import METADATA
@@ -12,12 +14,25 @@ users = Table(
     Column("role", Text, nullable=False),
     # Argon2id with its parameters and salt, in the PHC string format.
     Column("password_hash", Text, nullable=False),
-    # Set while the password is one that was made for them.
+    # Set while the password is the one that an administrator handed out.
     Column("password_is_temporary", Integer, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("signed_in_at", BigInteger),
     Column("disabled_at", BigInteger),
 )
+
+
+class UserRow(NamedTuple):
+    """A person who may sign in to the console."""
+
+    name: str
+    role: str
+    password_hash: str
+    password_is_temporary: int
+    created_at: int
+    signed_in_at: int | None
+    disabled_at: int | None
+
 
 sessions = Table(
     "sessions",
@@ -36,12 +51,22 @@ sign_in_tries = Table(
     METADATA,
     # Its name is from when only names were counted: a process of the release before still uses the column.
     Column("name_sha256", Text, key="subject_sha256", primary_key=True),
-    # How many in a row.
+    # How many in succession.
     Column("tries", Integer, nullable=False),
     Column("last_at", BigInteger, nullable=False),
-    # Until when there is no other try; 0 where there may be one.
+    # Until when further sign-ins are refused; 0 for not at all.
     Column("waits_until", BigInteger, nullable=False),
-    # When the audit trail last got a record of them; 0 for never.
+    # When they were last recorded in the audit trail; 0 for never.
     Column("audited_at", BigInteger, nullable=False),
     Index(None, "last_at"),
 )
+
+
+class TriesRow(NamedTuple):
+    """The failed sign-ins of one subject."""
+
+    subject_sha256: str
+    tries: int
+    last_at: int
+    waits_until: int
+    audited_at: int

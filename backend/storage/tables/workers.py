@@ -4,7 +4,7 @@ from sqlalchemy import BigInteger, Column, Integer, Table, Text
 
 from backend.storage.tables.metadata import METADATA
 
-# A process that renews its lease no more is dead, or must behave as if: what it ran is orphaned.
+# A process that does not renew its lease is dead, or must behave as if it were: its segments are orphaned.
 workers = Table(
     "workers",
     METADATA,
@@ -15,6 +15,6 @@ workers = Table(
     Column("step_slots", Integer, nullable=False),
     Column("started_at", BigInteger, nullable=False),
     Column("lease_until", BigInteger, nullable=False),
-    # Set once it takes nothing new.
+    # Set once it takes no new segments.
     Column("draining", Integer, nullable=False),
 )

@@ -1,5 +1,7 @@
 """Tables of workflows and of the resources that their steps use."""
 
+from typing import NamedTuple
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -30,6 +32,21 @@ workflows = Table(
     Column("updated_at", BigInteger, nullable=False),
     Index(None, "name", "workflow_id"),
 )
+
+
+class WorkflowRow(NamedTuple):
+    """A workflow."""
+
+    workflow_id: str
+    name: str
+    name_folded: str
+    description: str
+    status: str
+    active_version: int | None
+    newest_version: int
+    created_at: int
+    updated_at: int
+
 
 workflow_versions = Table(
     "workflow_versions",
@@ -67,7 +84,7 @@ resource_versions = Table(
     Column("created_at", BigInteger, nullable=False),
 )
 
-# The agents and environments that a workflow version uses, each at the version that it had when that was made.
+# The agents and environments that a workflow version uses, each at its version of the time when that was made.
 workflow_version_resources = Table(
     "workflow_version_resources",
     METADATA,
@@ -84,7 +101,7 @@ workflow_version_resources = Table(
         [workflow_versions.c.workflow_id, workflow_versions.c.version],
         ondelete="CASCADE",
     ),
-    # Without a cascade: what a workflow version uses cannot be removed.
+    # Without a cascade: a resource that a workflow version uses cannot be removed.
     ForeignKeyConstraint(
         ["resource_id", "resource_version"], [resource_versions.c.resource_id, resource_versions.c.version]
     ),

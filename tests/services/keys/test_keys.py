@@ -212,7 +212,9 @@ def test_an_edit_to_a_name_out_of_bounds_changes_nothing(keys: Caller, name: str
 def test_a_key_named_before_names_were_bounded_keeps_working(keys: Caller, services: Services) -> None:
     key_id = create(keys).record.key.key_id
     name = "two\nlines"
-    services.database.write(lambda tx: sql.edit(tx, sql.get(tx, key_id, 0), {"name": name}))
+    row = services.database.read(lambda tx: sql.get(tx, key_id, 0))
+    assert row is not None
+    services.database.write(lambda tx: sql.edit(tx, row, {"name": name}))
     edited = keys("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=key_id, rate_limit_rpm=7))
     assert (edited.key.name, edited.key.rate_limit_rpm) == (name, 7)
     assert keys("GetMe", caller_pb2.GetMeRequest(), key_id=key_id).name == name

@@ -8,8 +8,8 @@ from sqlalchemy import delete
 from backend.runs import lifecycle
 from backend.runs.lifecycle import SegmentEndedError, SegmentLease
 from backend.storage.database import Tx
-from backend.storage.statements import prepare
-from backend.storage.tables.runs import events
+from backend.storage.statements import Command
+from backend.storage.tables.segments import events
 from tests.services.runs.world import World
 from workflow_api.v1 import runs_pb2
 
@@ -125,7 +125,7 @@ def test_each_output_is_promoted_once(world: World, status: str, fields: dict[st
     world.services.database.write(lambda tx: lifecycle.promote_outputs(tx, run_id, segment_id, promoted_at))
     assert world.get(run_id).summary.counts.outputs == 2
     assert world.event_types(run_id)[2:] == ["output.promoted"] * 2
-    delete_promotions = prepare(delete(events).where(events.c.type == "output.promoted"))
+    delete_promotions = Command(delete(events).where(events.c.type == "output.promoted"))
     world.services.database.write(lambda tx: tx.run(delete_promotions))
     world.clock.advance(seconds=1)
     assert world.close(run_id, status, **fields)

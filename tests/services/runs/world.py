@@ -2,11 +2,12 @@
 
 import itertools
 import json
+from collections import namedtuple
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import bindparam, func, select, text
 
 from backend.audit.servicer import AuditServicer
 from backend.deployment.servicer import DeploymentServicer
@@ -24,8 +25,10 @@ from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.object_keys import object_key
 from backend.storage.objects import FolderObjects
-from backend.storage.statements import prepare
-from backend.storage.tables.runs import runs
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.tables.metadata import METADATA
+from backend.storage.tables.runs import RunRow, runs
+from backend.storage.tables.segments import segments
 from backend.workflows.servicer import WorkflowsServicer
 from tests.services.calls import Caller
 from tests.services.conftest import TestClock
@@ -231,9 +234,9 @@ class World:
         """Lets the runtime take the run's queued segment."""
 
         def work(tx: Tx) -> str:
-            segment_id = tx.one(_QUEUED, run_id=run_id).segment_id
+            segment_id = tx.scalar_one(_QUEUED, run_id=run_id)
             assert lifecycle.begin_segment(tx, segment_id, owner, self.clock())
-            return str(segment_id)
+            return segment_id
 
         return self.services.database.write(work)
 
@@ -305,29 +308,37 @@ class World:
         assert self.close(run_id)
         return run_id
 
-    def row(self, run_id: str) -> Any:
+    def row(self, run_id: str) -> RunRow:
         return self.services.database.read(lambda tx: tx.one(_ROW, run_id=run_id))
 
     def dump(self, table: str) -> list[Any]:
-        return self.services.database.read(lambda tx: tx.all(prepare(text(f"SELECT * FROM {table}"))))
+        name, _, condition = table.partition(" WHERE ")
+        make_class: Any = namedtuple  # noqa: PYI024 - of any table
+        found = METADATA.tables[name]
+        query: Query[Any] = Query(
+            make_class("Row", found.columns.keys()), select(found).where(text(condition or "1 = 1"))
+        )
+        return self.services.database.read(lambda tx: tx.all(query))
 
     def count(self, table: str, where: str = "1 = 1") -> int:
-        statement = prepare(text(f"SELECT count(*) AS n FROM {table} WHERE {where}"))
-        return int(self.services.database.read(lambda tx: tx.one(statement)).n)
+        query = ScalarQuery[int](select(func.count()).select_from(text(table)).where(text(where)))
+        return self.services.database.read(lambda tx: tx.scalar_one(query))
 
 
-_QUEUED = prepare(text("SELECT segment_id FROM segments WHERE run_id = :run_id AND state = 'queued'"))
-_ASK = prepare(
+_QUEUED = ScalarQuery[str](
+    select(segments.c.segment_id).where(segments.c.run_id == bindparam("run_id"), segments.c.state == "queued")
+)
+_ASK = Command(
     text(
         "INSERT INTO approvals (approval_id, run_id, segment_id, step, title, state, requested_at)"
         " VALUES (:approval_id, :run_id, :segment_id, :step, :title, 'pending', :requested_at)"
     )
 )
-_PARK_STEP = prepare(
+_PARK_STEP = Command(
     text(
         "UPDATE steps SET status = 'waiting_for_approval', segment_id = :segment_id, started_at = :at"
         " WHERE run_id = :run_id AND step = :step"
     )
 )
-_COUNT_APPROVAL = prepare(text("UPDATE runs SET approvals_pending = approvals_pending + 1 WHERE run_id = :run_id"))
-_ROW = prepare(runs.select().where(text("run_id = :run_id")))
+_COUNT_APPROVAL = Command(text("UPDATE runs SET approvals_pending = approvals_pending + 1 WHERE run_id = :run_id"))
+_ROW = Query(RunRow, select_row(RunRow, runs).where(runs.c.run_id == bindparam("run_id")))

@@ -46,7 +46,7 @@ def policy(calls: int, *stages: str) -> dict[str, Any]:
 def model_calls(world: RuntimeWorld, run_id: str) -> int:
     world.until_ended(run_id)
     until(lambda: world.row(run_id).redaction_state == "done", "the final sweep")
-    return int(json.loads(world.row(run_id).pii_redaction)["counts"]["model_calls"])
+    return int(json.loads(world.row(run_id).pii_redaction or "{}")["counts"]["model_calls"])
 
 
 def test_later_segments_share_the_calls_of_the_run(asking: RuntimeWorld, server: OpenAIServer) -> None:

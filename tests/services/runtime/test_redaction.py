@@ -74,7 +74,7 @@ def stored(world: RuntimeWorld, run_id: str) -> bytes:
 
 
 def manifest(world: RuntimeWorld, run_id: str) -> Any:
-    return json.loads(world.row(run_id).pii_redaction)
+    return json.loads(world.row(run_id).pii_redaction or "{}")
 
 
 def test_everything_that_a_run_shows_is_swept(world: RuntimeWorld) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import bindparam, select, text
 
 from backend.audit import retention as audit_retention
 from backend.clock import DAY_MS
@@ -23,7 +23,8 @@ from backend.runtime.scheduling.sweeper import Sweeper
 from backend.runtime.scheduling.upkeep import Upkeep
 from backend.services import Services
 from backend.storage.object_keys import object_key
-from backend.storage.statements import Statement, prepare
+from backend.storage.statements import Command, ScalarQuery, Statement
+from backend.storage.tables.segments import segments
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 from workflow_api.v1 import audit_pb2, deployment_pb2
@@ -71,8 +72,8 @@ def rounds(world: World) -> Rounds:
 
 
 def _segment(world: World, run_id: str) -> str:
-    statement = prepare(text("SELECT segment_id FROM segments WHERE run_id = :run_id"))
-    return str(world.services.database.read(lambda tx: tx.one(statement, run_id=run_id)).segment_id)
+    query = ScalarQuery[str](select(segments.c.segment_id).where(segments.c.run_id == bindparam("run_id")))
+    return world.services.database.read(lambda tx: tx.scalar_one(query, run_id=run_id))
 
 
 def test_a_segment_is_handed_over_once(world: World, rounds: Rounds) -> None:
@@ -241,7 +242,7 @@ def test_records_are_deleted_after_their_time(world: World, rounds: Rounds) -> N
     assert world.count("audit_records") == 0
 
 
-ADD_USAGE = prepare(
+ADD_USAGE = Command(
     text(
         "INSERT INTO usage_records (batch_id, position, at, key_id, method, route, status, address, reason,"
         " request_id) VALUES ('b', :position, :at, 'k', 'GET', '/me', 200, '::1', '', 'r')"
@@ -363,7 +364,7 @@ def test_rounds_with_nothing_to_do_read_by_index(world: World, statement: Statem
     embedded = world.services.database.read(lambda tx: tx._dialect.name == "sqlite")
 
     def plan(tx: Any) -> list[str]:
-        query, arguments = statement.prepare(tx._dialect, {"now": 0, "before": 0, "most_of_a_key": 1})
+        query, arguments = statement.bind(tx._dialect, {"now": 0, "before": 0, "most_of_a_key": 1})
         if embedded:
             return [row[3] for row in tx._connection.execute(f"EXPLAIN QUERY PLAN {query}", arguments).fetchall()]
         # Few rows are read by a scan all the same where an index would do.

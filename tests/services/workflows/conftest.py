@@ -95,6 +95,7 @@ class Workflows:
 
         def work(tx: Any) -> None:
             row = sql.resource(tx, "connector", name)
+            assert row is not None
             sql.record_test(tx, connector_id=row.resource_id, version=row.version, passed=passed, message="any", now=1)
 
         self.services.database.write(work)

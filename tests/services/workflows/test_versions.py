@@ -43,8 +43,7 @@ def definition(workflows: Workflows, name: str, **fields: int) -> workflows_pb2.
 
 
 def stored(workflows: Workflows, statement: str) -> list[Any]:
-    rows: list[Any] = workflows.services.database.read(lambda tx: tx._connection.execute(statement, ()).fetchall())
-    return rows
+    return workflows.services.database.read(lambda tx: list(tx.connection.execute(statement).fetchall()))
 
 
 def test_a_changed_agent_makes_a_new_version_of_each_workflow_that_uses_it_and_says_so(workflows: Workflows) -> None:
@@ -210,7 +209,9 @@ def test_a_version_that_a_process_of_the_former_release_made_is_followed_by_one_
 
     def former(tx: Tx) -> None:
         sql.change_resource(tx, agent, agent.definition.replace("return 1", "return 2"), 1)
-        sql.change_workflow(tx, sql.get(tx, made.id), 1, status="active", newest_version=2)
+        row = sql.get(tx, made.id)
+        assert row is not None
+        sql.change_workflow(tx, row, 1, status="active", newest_version=2)
         versions_sql.add_version(
             tx, made.id, 2, definition=versions_sql.definition_text(tx, made.id, 1), pins=(), now=1
         )

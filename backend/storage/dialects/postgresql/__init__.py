@@ -1,1 +1,1 @@
-"""The database that several processes share."""
+"""PostgreSQL, which several processes share."""

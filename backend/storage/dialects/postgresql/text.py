@@ -1,4 +1,4 @@
-"""Any text in PostgreSQL: its own cannot hold U+0000, which JSON and callers' input may."""
+"""Escapes U+0000, which JSON and callers' input may hold and PostgreSQL's text cannot."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -8,13 +8,13 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg.abc import Buffer
 
-# A noncharacter, so that next to no text has to be rewritten. What it begins is itself, or U+0000.
+# A noncharacter, so that hardly any text has to be rewritten. "0" after it stands for U+0000, "1" for itself.
 _ESCAPE: Final = "\ufffe"
 _ESCAPED: Final = str.maketrans({"\0": f"{_ESCAPE}0", _ESCAPE: f"{_ESCAPE}1"})
 
 
 def register_text(connection: "psycopg.Connection[Any]") -> None:
-    """Has the connection store and give back every text as it is."""
+    """Has the connection store and return every text unchanged."""
     connection.adapters.register_dumper(str, _Dumper)
     for kind in ("text", "varchar"):
         connection.adapters.register_loader(kind, _Loader)

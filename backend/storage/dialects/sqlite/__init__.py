@@ -1,1 +1,1 @@
-"""The embedded database."""
+"""SQLite, the embedded database of one process."""

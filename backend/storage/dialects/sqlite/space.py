@@ -1,4 +1,4 @@
-"""Gives the pages that deletions left free in an SQLite file back to the file system."""
+"""Returns the pages that deletions left free in an SQLite file to the file system."""
 
 import logging
 import sqlite3
@@ -6,23 +6,23 @@ from pathlib import Path
 from typing import Final
 
 LARGEST_CONVERTED_BYTES: Final = 256 * 1024 * 1024
-"""A larger file of an earlier release is not rewritten at the start, which would take long."""
+"""The largest file of an earlier release that is rewritten at the start; a larger one would take long."""
 
 KEPT_PAGES: Final = 256
-"""Free pages that stay in the file for what is written next: a megabyte."""
+"""Free pages that stay in the file for the next changes: a megabyte."""
 
 PAGES_A_CHANGE: Final = 128
-"""Few enough that no other change notices waiting for them."""
+"""Pages that one change frees; few enough that no other change waits noticeably."""
 
 _INCREMENTAL: Final = 2
 _LOG = logging.getLogger(__name__)
 
 
 def prepare(file: Path) -> None:
-    """Have the file record where each page belongs, without which it cannot shrink; to be called with no other user.
+    """Has the file record where each page belongs, without which it cannot shrink; it must have no other user.
 
     A new file gets that at no cost, an existing one by being rewritten once. Where that is not possible now the file
-    is left as it is and goes on to work.
+    is left as it is and keeps working.
     """
     connection = sqlite3.connect(file, isolation_level=None)
     try:
@@ -42,12 +42,12 @@ def prepare(file: Path) -> None:
 
 
 def has_space_to_free(connection: sqlite3.Connection) -> bool:
-    """Whether more pages are free than are kept for what comes."""
+    """Whether more pages are free than are to stay in the file."""
     return _free_pages(connection) > KEPT_PAGES
 
 
 def free_some(connection: sqlite3.Connection) -> bool:
-    """Cut some free pages off the file, inside a transaction; whether any was."""
+    """Cuts some free pages off the file, inside a transaction; returns whether there were any."""
     before = _free_pages(connection)
     for _ in range(min(PAGES_A_CHANGE, before - KEPT_PAGES)):
         # With a larger number Python's driver would free one page as well: it steps once through what has no rows.

@@ -15,8 +15,8 @@ from sqlalchemy.pool import StaticPool
 from backend.run_status import FINISHED, IN_FLIGHT, TRANSITIONS
 from backend.runs import list_sql
 from backend.runs.filters import RunFilters
-from backend.storage.database import Tx
-from backend.storage.dialects.postgresql.database import engine_of
+from backend.storage.database import DriverCursor, Tx
+from backend.storage.dialects.postgresql.connection import engine_of
 from backend.storage.dialects.sqlite.dialect import Dialect
 from backend.storage.tables.metadata import METADATA
 from backend.storage.tables.runs import runs
@@ -96,13 +96,14 @@ class Explained:
         self._connection = connection
         self.rows = 0
 
-    def execute(self, text: str, arguments: Any) -> Any:
+    def execute(self, text: str, arguments: Sequence[object] = (), /) -> DriverCursor:
         explained = self._connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {text}", arguments).fetchone()[0]
         plan = json.loads(explained) if isinstance(explained, str) else explained
         self.rows += _rows(plan[0]["Plan"])
-        return self._connection.execute(text, arguments)
+        cursor: DriverCursor = self._connection.execute(text, arguments)
+        return cursor
 
-    def executemany(self, text: str, arguments: Any) -> Any:
+    def cursor(self) -> DriverCursor:
         raise NotImplementedError
 
 
@@ -233,7 +234,7 @@ def test_statuses_are_ranges_of_indexes_in_the_order_of_the_list(equal: tuple[st
     METADATA.create_all(engine)
     statement = list_sql._newest(frozenset(equal), tuple(TRANSITIONS))
     names = [*equal, *RunFilters().bounds(None), "limit"]
-    text, arguments = statement.prepare(Dialect(paramstyle="qmark"), dict.fromkeys(names, 1))
+    text, arguments = statement.bind(Dialect(paramstyle="qmark"), dict.fromkeys(names, 1))
     with closing(engine.raw_connection()) as raw:
         plan = [row[3] for row in raw.driver_connection.execute(f"EXPLAIN QUERY PLAN {text}", arguments)]  # type: ignore[union-attr]
     engine.dispose()

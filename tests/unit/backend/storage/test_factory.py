@@ -66,7 +66,7 @@ def test_a_folder_of_another_user_is_refused_by_a_sentence_and_stays_as_it_is(tm
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-def test_a_database_that_another_user_planted_is_refused(tmp_path: Path) -> None:
+def test_a_database_of_another_user_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     planted = folder / DATABASE

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, inspect, text
 from sqlalchemy.event import listen
 
 import backend.storage.migrate
-from backend.storage.dialects.postgresql.database import engine_of
+from backend.storage.dialects.postgresql.connection import engine_of
 from backend.storage.migrate import upgrade
 from backend.storage.tables.metadata import METADATA
 from tests.support.postgresql import Postgresql

@@ -24,7 +24,7 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 
 def plan(connection: sqlite3.Connection, statement: Statement, *names: str) -> str:
-    text, arguments = statement.prepare(Dialect(paramstyle="qmark"), dict.fromkeys(names, 1))
+    text, arguments = statement.bind(Dialect(paramstyle="qmark"), dict.fromkeys(names, 1))
     return "\n".join(row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", arguments))
 
 

@@ -61,7 +61,7 @@ def test_a_start_leaves_nothing_behind_and_takes_nothing_of_others(
         ({"endpoint_url": "http://"}, "Invalid endpoint"),
     ],
 )
-def test_a_bucket_that_cannot_be_used_is_told_at_the_start(
+def test_a_bucket_that_cannot_be_used_is_refused_at_the_start(
     settings: ObjectSettings, tmp_path: Path, change: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(ObjectStoreError, match=f"^Objects cannot be kept.*{why}"):
@@ -69,7 +69,7 @@ def test_a_bucket_that_cannot_be_used_is_told_at_the_start(
 
 
 @pytest.mark.parametrize("missing", ["PutObject", "GetObject", "ListBucket", "ListBucketMultipartUploads"])
-def test_credentials_that_may_not_do_all_are_told_at_the_start(
+def test_credentials_without_a_needed_permission_are_refused_at_the_start(
     s3_server: S3Server, settings: ObjectSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     needed = {"PutObject", "GetObject", "DeleteObject", "ListBucket", "ListBucketMultipartUploads"}
@@ -141,7 +141,7 @@ def test_what_could_not_be_removed_is_an_error(
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_an_answer_that_breaks_off_in_its_head_is_not_taken_for_an_empty_one(
+def test_a_response_with_a_truncated_head_is_not_read_as_empty(
     s3_server: S3Server, settings: ObjectSettings, number: int
 ) -> None:
     with FaultyProxy(lambda: int(s3_server.url.rpartition(":")[2])) as proxy:
@@ -230,12 +230,12 @@ def test_closing_a_read_early_ends_the_connection() -> None:
         assert server.dropped.wait(60), "the store went on sending"
 
 
-def test_a_read_that_breaks_off_goes_on_where_it_was() -> None:
+def test_a_read_whose_connection_is_lost_continues_where_it_was() -> None:
     with broken([100_000, 300_000, 10**6]) as server:
         assert b"".join(server.objects.open_range(KEY, 5, 700_000)) == b"x" * 700_000
     assert server.ranges == ["bytes=5-700004", "bytes=100005-700004", "bytes=400005-700004"]
 
 
-def test_a_read_that_breaks_off_again_and_again_is_an_error() -> None:
+def test_a_read_that_keeps_losing_its_connection_is_an_error() -> None:
     with broken([100]) as server, pytest.raises(ObjectStoreError, match="before the end"):
         b"".join(server.objects.open_range(KEY, 0, 700_000))

@@ -9,14 +9,25 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from backend.errors import ApiError
 from backend.storage.database import ClaimedError, DatabaseAwayError, OutcomeUnknownError, Tx
+from backend.storage.dialects.postgresql.connection import Timeouts
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
-from backend.storage.shared_clock import SharedClock
+from backend.storage.dialects.postgresql.shared_clock import SharedClock
 from tests.support.poll import until
 from tests.support.postgresql import end_sessions
-from tests.unit.backend.storage.notes import ADD, ADD_AT_ONCE, ALL, END_SESSION, SET, Held, add, notes, waits
-from workflow_api.v1 import errors_pb2
+from tests.unit.backend.storage.dialects.postgresql.notes import (
+    ADD,
+    ALL,
+    END_SESSION,
+    SESSION,
+    SET,
+    Found,
+    Held,
+    add,
+    add_once,
+    notes,
+    waits,
+)
 
 
 def test_work_that_raises_leaves_nothing(database: PostgresqlDatabase) -> None:
@@ -27,16 +38,6 @@ def test_work_that_raises_leaves_nothing(database: PostgresqlDatabase) -> None:
     with pytest.raises(LookupError):
         database.write(change)
     assert notes(database) == {}
-
-
-def test_work_that_returns_an_error_keeps_what_it_wrote_and_the_error_is_raised(database: PostgresqlDatabase) -> None:
-    def change(tx: Tx) -> ApiError:
-        tx.run(ADD, number=1, text="text")
-        return ApiError(errors_pb2.ERROR_REASON_QUOTA_EXCEEDED)
-
-    with pytest.raises(ApiError):
-        database.write(change)
-    assert notes(database) == {1: "text"}
 
 
 def test_actions_run_after_the_commit_and_only_for_work_that_holds(
@@ -106,7 +107,7 @@ def test_a_claim_is_had_by_one_change_of_any_process_at_a_time(url: str, databas
     other.close()
 
 
-def test_a_server_that_ended_every_session_is_not_noticed(url: str, database: PostgresqlDatabase) -> None:
+def test_sessions_that_the_server_ended_are_replaced_unnoticed(url: str, database: PostgresqlDatabase) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: add(database, number), range(8)))
     end_sessions(url)
@@ -118,14 +119,14 @@ def test_a_server_that_ended_every_session_is_not_noticed(url: str, database: Po
     assert database.healthy()
 
 
-def test_a_change_whose_session_ends_is_made_once_all_the_same(database: PostgresqlDatabase) -> None:
+def test_a_change_whose_session_ends_is_retried_and_made_once(database: PostgresqlDatabase) -> None:
     tries = []
 
     def change(tx: Tx) -> None:
         tx.run(ADD, number=1, text="text")
         tries.append(1)
         if len(tries) == 1:
-            tx.one(END_SESSION)
+            tx.scalar(END_SESSION)
 
     database.write(change)
     assert (len(tries), notes(database)) == (2, {1: "text"})
@@ -148,7 +149,7 @@ def test_a_change_whose_session_ends_in_its_commit_is_not_made_twice(url: str, d
     assert notes(database) == {}
 
 
-def test_changes_that_lock_each_other_out_are_made_one_after_the_other(database: PostgresqlDatabase) -> None:
+def test_changes_in_a_deadlock_are_made_one_after_the_other(database: PostgresqlDatabase) -> None:
     add(database, 1, "")
     add(database, 2, "")
     both = threading.Barrier(2)
@@ -170,7 +171,7 @@ def test_changes_that_lock_each_other_out_are_made_one_after_the_other(database:
     assert notes(database) in ({1: "a", 2: "a"}, {1: "b", 2: "b"})
 
 
-def test_what_is_changed_at_once_has_the_locks_and_sees_what_was_committed_before(
+def test_a_guarded_insert_waits_for_its_lock_and_sees_what_was_committed_under_it(
     url: str, database: PostgresqlDatabase
 ) -> None:
     other = PostgresqlDatabase(url, 1)
@@ -184,29 +185,31 @@ def test_what_is_changed_at_once_has_the_locks_and_sees_what_was_committed_befor
     with ThreadPoolExecutor(2) as pool:
         one = pool.submit(other.write, hold, lock_key="key 1")
         assert entered.wait(60)
-        two = pool.submit(database.single_round_trip, ADD_AT_ONCE, lock_key="key 1", claim="k", number=1)
+        two = pool.submit(add_once, database, 1)
         until(lambda: waits(url), "the second change to wait")
         release.set()
         one.result(60)
-        assert two.result(60) == (1, True)
+        assert two.result(60) == (Found(notes=1, known=1), False)
     assert notes(database) == {1: "text"}
     other.close()
 
 
-def test_what_another_has_the_claim_of_is_not_changed_at_once(url: str, database: PostgresqlDatabase) -> None:
+def test_a_guarded_insert_is_refused_while_another_transaction_has_its_claim(
+    url: str, database: PostgresqlDatabase
+) -> None:
     other = PostgresqlDatabase(url, 1)
     one = Held(lambda work: other.write(work, lock_key="else", claim="k"))
     until(lambda: one.begun, "the first change")
     with pytest.raises(ClaimedError):
-        database.single_round_trip(ADD_AT_ONCE, lock_key="key 1", claim="k", number=1)
+        add_once(database, 1)
     one.end()
     assert notes(database) == {}
-    database.single_round_trip(ADD_AT_ONCE, lock_key="key 1", claim="k", number=1)
+    add_once(database, 1)
     assert notes(database) == {1: "text"}
     other.close()
 
 
-def test_what_needs_no_answer_goes_in_its_turn(database: PostgresqlDatabase) -> None:
+def test_enqueued_changes_keep_their_order(database: PostgresqlDatabase) -> None:
     def change(tx: Tx) -> list[int]:
         tx.enqueue(ADD, number=1, text="text")
         tx.many(ADD, [{"number": number, "text": "text"} for number in (2, 3)])
@@ -220,7 +223,7 @@ def test_what_needs_no_answer_goes_in_its_turn(database: PostgresqlDatabase) -> 
     assert notes(database)[2] == "changed too"
 
 
-def test_a_change_that_fails_with_the_commit_leaves_nothing_and_is_told(database: PostgresqlDatabase) -> None:
+def test_a_change_that_fails_with_the_commit_leaves_nothing_and_raises(database: PostgresqlDatabase) -> None:
     def change(tx: Tx) -> None:
         tx.all(ALL)
         tx.enqueue(ADD, number=1, text="text")
@@ -232,7 +235,7 @@ def test_a_change_that_fails_with_the_commit_leaves_nothing_and_is_told(database
     assert notes(database) == {}
 
 
-def test_a_server_that_is_not_there_is_told(url: str) -> None:
+def test_an_unreachable_server_is_an_error(url: str) -> None:
     away = PostgresqlDatabase(psycopg.conninfo.make_conninfo(url, host="127.0.0.1", port=1), 1)
     for use in (away.read, away.snapshot, away.write):
         with pytest.raises(DatabaseAwayError):
@@ -241,19 +244,30 @@ def test_a_server_that_is_not_there_is_told(url: str) -> None:
     away.close()
 
 
-def test_a_connection_that_never_comes_free_is_told(
-    database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database._pool, "_timeout", 0.01)
+def test_a_pool_without_a_free_connection_is_not_waited_for(url: str) -> None:
+    database = PostgresqlDatabase(url, 4, Timeouts(pool_seconds=0.01))
     held = [Held(lambda work, number=number: database.write(work, lock_key=f"run {number}")) for number in range(4)]  # type: ignore[misc]
     until(lambda: all(one.begun for one in held), "every connection in use")
     with pytest.raises(DatabaseAwayError):
         notes(database)
     for one in held:
         one.end()
+    database.close()
 
 
-def test_a_name_is_held_by_one_process_until_it_lets_go_or_ends(url: str, database: PostgresqlDatabase) -> None:
+def test_a_connection_in_use_at_the_close_ends_after_its_use(url: str) -> None:
+    closing = PostgresqlDatabase(url, 1)
+    pid = closing.read(lambda tx: tx.scalar_one(SESSION))
+    held = Held(closing.write)
+    until(lambda: held.begun, "the change")
+    closing.close()
+    held.end()
+    with psycopg.connect(url, autocommit=True) as connection:
+        sessions = "SELECT 1 FROM pg_stat_activity WHERE pid = %s"
+        until(lambda: connection.execute(sessions, [pid]).fetchone() is None, "the end of the session")
+
+
+def test_a_name_is_held_by_one_process_until_it_releases_it_or_ends(url: str, database: PostgresqlDatabase) -> None:
     other = PostgresqlDatabase(url, 2)
     with database.hold("upkeep") as mine, other.hold("upkeep") as theirs, other.hold("else") as another:
         assert (mine, theirs, another) == (True, False, True)
@@ -275,7 +289,7 @@ def test_the_time_is_the_servers(url: str, database: PostgresqlDatabase, monkeyp
     assert before - 1_000 <= told <= database.now() + 1_000
 
 
-def test_who_waited_for_a_lock_sees_what_was_done_under_it_whatever_the_servers_default_is(
+def test_a_change_sees_what_was_committed_under_its_lock_at_any_default_isolation_of_the_server(
     database: PostgresqlDatabase, url: str
 ) -> None:
     def add_unless_there_is_one(tx: Tx) -> None:

@@ -1,6 +1,5 @@
 """A server that is too slow, silent, or not the one that takes changes: callers hear of it in time."""
 
-import re
 import threading
 from collections.abc import Callable, Iterator
 
@@ -9,36 +8,36 @@ import pytest
 from sqlalchemy import func, literal_column, select
 
 from backend.storage.database import DatabaseAwayError
-from backend.storage.dialects.postgresql import database as postgresql
+from backend.storage.dialects.postgresql.connection import Timeouts
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
-from backend.storage.statements import prepare
+from backend.storage.statements import ScalarQuery
 from tests.support.long_wire import LongWire
 from tests.support.poll import until
-from tests.unit.backend.storage.notes import ADD_AT_ONCE, ALL, SESSION, Held, add, notes
+from tests.unit.backend.storage.dialects.postgresql.notes import ALL, SESSION, Held, add, add_once, notes
 
-SLEEP = prepare(select(func.pg_sleep(3600)))
-TURN_READ_ONLY = prepare(select(func.set_config("default_transaction_read_only", "on", literal_column("false"))))
+SLEEP = ScalarQuery[None](select(func.pg_sleep(3600)))
+TURN_READ_ONLY = ScalarQuery[str](
+    select(func.set_config("default_transaction_read_only", "on", literal_column("false")))
+)
 
 
 @pytest.fixture
-def impatient(url: str, database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresqlDatabase]:
-    """The database whose sessions have the time-outs of `_SESSION`, in fewer milliseconds."""
-    monkeypatch.setattr(postgresql, "_SESSION", re.sub(r"'(\d)s'", r"'\g<1>0ms'", postgresql._SESSION))
-    impatient = PostgresqlDatabase(url, 1)
+def impatient(url: str, database: PostgresqlDatabase) -> Iterator[PostgresqlDatabase]:
+    impatient = PostgresqlDatabase(url, 1, Timeouts(statement_ms=90, lock_ms=80))
     yield impatient
     impatient.close()
 
 
-def test_a_statement_that_does_not_end_is_given_up_and_its_connection_kept(impatient: PostgresqlDatabase) -> None:
-    pid = impatient.read(lambda tx: tx.one(SESSION)).pid
+def test_a_statement_past_its_time_out_fails_and_its_connection_is_kept(impatient: PostgresqlDatabase) -> None:
+    pid = impatient.read(lambda tx: tx.scalar(SESSION))
     for use in (impatient.read, impatient.snapshot, impatient.write):
         with pytest.raises(DatabaseAwayError):
-            use(lambda tx: tx.one(SLEEP))
+            use(lambda tx: tx.scalar(SLEEP))
     add(impatient, 1)
-    assert impatient.read(lambda tx: tx.one(SESSION)).pid == pid
+    assert impatient.read(lambda tx: tx.scalar(SESSION)) == pid
 
 
-def test_a_lock_that_does_not_come_free_is_given_up(
+def test_waiting_for_a_lock_past_its_time_out_fails(
     database: PostgresqlDatabase, impatient: PostgresqlDatabase
 ) -> None:
     one = Held(lambda work: database.write(work, lock_key="key 1"))
@@ -46,7 +45,7 @@ def test_a_lock_that_does_not_come_free_is_given_up(
     with pytest.raises(DatabaseAwayError):
         impatient.write(lambda tx: tx.all(ALL), lock_key="key 1")
     with pytest.raises(DatabaseAwayError):
-        impatient.single_round_trip(ADD_AT_ONCE, lock_key="key 1", claim="k", number=1)
+        add_once(impatient, 1)
     one.end()
     assert notes(impatient) == {}
 
@@ -60,20 +59,19 @@ USES: dict[str, Callable[[PostgresqlDatabase], object]] = {
     "read": lambda database: database.read(lambda tx: tx.all(ALL)),
     "snapshot": lambda database: database.snapshot(lambda tx: tx.all(ALL)),
     "write": lambda database: add(database, 1),
-    "at once": lambda database: database.single_round_trip(ADD_AT_ONCE, lock_key="key 1", claim="k", number=1),
+    "single round trip": lambda database: add_once(database, 1),
     "hold": hold_a_name,
 }
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_server_that_says_nothing_any_more_is_not_waited_for(
-    url: str, monkeypatch: pytest.MonkeyPatch, use: str
-) -> None:
-    monkeypatch.setattr(postgresql, "_ALL_TRIES_SECONDS", 1)
+def test_a_server_that_stops_answering_is_not_waited_for(url: str, use: str) -> None:
     parts = psycopg.conninfo.conninfo_to_dict(url)
     wire = LongWire(str(parts["host"]), int(parts.get("port") or 5432))
     threading.Thread(target=wire.serve, daemon=True).start()
-    silent = PostgresqlDatabase(psycopg.conninfo.make_conninfo(url, host="127.0.0.1", port=wire.port), 1)
+    silent = PostgresqlDatabase(
+        psycopg.conninfo.make_conninfo(url, host="127.0.0.1", port=wire.port), 1, Timeouts(attempts_seconds=1)
+    )
     assert silent.healthy()
     wire.one_way_seconds = 3600
     with pytest.raises(DatabaseAwayError):
@@ -81,8 +79,8 @@ def test_a_server_that_says_nothing_any_more_is_not_waited_for(
     silent.close()
 
 
-def test_a_server_that_takes_no_changes_any_more_is_looked_for_anew(database: PostgresqlDatabase) -> None:
-    database.read(lambda tx: tx.one(TURN_READ_ONLY))
+def test_a_server_that_became_read_only_is_connected_anew(database: PostgresqlDatabase) -> None:
+    database.read(lambda tx: tx.scalar(TURN_READ_ONLY))
     with pytest.raises(DatabaseAwayError):
         add(database, 1)
     add(database, 1)

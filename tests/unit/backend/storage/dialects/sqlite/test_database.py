@@ -5,22 +5,28 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, create_engine, insert, select
+from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, create_engine, insert
 
-from backend.errors import ApiError
 from backend.storage.database import Tx
 from backend.storage.dialects.sqlite.database import SqliteDatabase
-from backend.storage.statements import prepare
+from backend.storage.statements import Command, Query, select_row
 from tests.support.poll import until
-from workflow_api.v1 import errors_pb2
 
 CATALOGUE = MetaData()
 NOTES = Table("notes", CATALOGUE, Column("number", Integer, primary_key=True), Column("text", Text, nullable=False))
-ADD = prepare(insert(NOTES), ["number", "text"])
-GET = prepare(select(NOTES).where(NOTES.c.number == bindparam("number")))
-ALL = prepare(select(NOTES).order_by(NOTES.c.number))
+
+
+class Note(NamedTuple):
+    number: int
+    text: str
+
+
+ADD = Command(insert(NOTES), ["number", "text"])
+GET = Query(Note, select_row(Note, NOTES).where(NOTES.c.number == bindparam("number")))
+ALL = Query(Note, select_row(Note, NOTES).order_by(NOTES.c.number))
 
 
 @pytest.fixture
@@ -82,17 +88,7 @@ def test_work_that_raises_leaves_nothing_and_spares_the_others_of_its_commit(dat
     assert numbers(database) == [0, 2, 4, 6, 8]
 
 
-def test_work_that_returns_an_error_keeps_what_it_wrote_and_the_error_is_raised(database: SqliteDatabase) -> None:
-    def work(tx: Tx) -> ApiError:
-        tx.run(ADD, number=1, text="binding")
-        return ApiError(errors_pb2.ERROR_REASON_QUOTA_EXCEEDED)
-
-    with pytest.raises(ApiError):
-        database.write(work)
-    assert numbers(database) == [1]
-
-
-def test_nobody_is_told_ok_when_the_disk_fills_in_a_group_commit(database: SqliteDatabase, path: Path) -> None:
+def test_no_change_succeeds_that_a_full_disk_kept_from_being_committed(database: SqliteDatabase, path: Path) -> None:
     add(database, 0)
     pages = sqlite3.connect(path).execute("PRAGMA page_count").fetchone()[0]
     database.write(lambda tx: tx._connection.execute(f"PRAGMA max_page_count = {pages + 8}", ()))
@@ -120,11 +116,11 @@ def test_nobody_is_told_ok_when_the_disk_fills_in_a_group_commit(database: Sqlit
 
 def test_a_statement_names_the_parameter_that_is_missing(database: SqliteDatabase) -> None:
     with pytest.raises(KeyError, match="number"):
-        database.read(lambda tx: tx.one(GET))
+        database.read(lambda tx: tx.first(GET))
 
 
 def test_null_is_a_value_and_not_a_missing_parameter(database: SqliteDatabase) -> None:
-    assert database.read(lambda tx: tx.one(GET, number=None)) is None
+    assert database.read(lambda tx: tx.first(GET, number=None)) is None
 
 
 def test_a_reader_cannot_write(database: SqliteDatabase) -> None:
@@ -174,7 +170,7 @@ def test_closing_commits_what_has_queued(path: Path) -> None:
     assert begun.wait(60)
     writer = threading.Thread(target=add, args=(database, 7))
     writer.start()
-    until(lambda: not database._queue.empty(), "the change behind it")
+    until(lambda: database._writer.queued, "the change behind it")
     gate.set()
     database.close()
     holder.join()
@@ -191,8 +187,8 @@ def test_what_is_erased_without_trace_is_in_no_file(database: SqliteDatabase, pa
 
     def erase(tx: Tx) -> None:
         tx.leaves_no_trace = True
-        tx.run(prepare(NOTES.delete().where(NOTES.c.number < 40)))
-        tx.run(prepare(NOTES.update().values(text="gone")))
+        tx.run(Command(NOTES.delete().where(NOTES.c.number < 40)))
+        tx.run(Command(NOTES.update().values(text="gone")))
 
     database.write(erase)
     for file in path.parent.iterdir():
@@ -208,7 +204,7 @@ def test_a_reader_in_the_way_only_puts_off_the_emptying_of_the_log(database: Sql
 
     def erase(tx: Tx) -> None:
         tx.leaves_no_trace = True
-        tx.run(prepare(NOTES.update().values(text="gone")))
+        tx.run(Command(NOTES.update().values(text="gone")))
 
     database.write(erase)
     reader.execute("COMMIT")
@@ -224,7 +220,9 @@ def test_a_log_that_cannot_be_emptied_does_not_stop_the_writer(
         tx.leaves_no_trace = True
 
     with monkeypatch.context() as fault, caplog.at_level(logging.CRITICAL):
-        fault.setattr("backend.storage.dialects.sqlite.database._LOG_BUSY_MS", "no number, so the pragma is no SQL ;;")
+        fault.setattr(
+            "backend.storage.dialects.sqlite.connection._LOG_BUSY_MS", "no number, so the pragma is no SQL ;;"
+        )
         database.write(erase)
     add(database, 1)
     assert numbers(database) == [1]
@@ -233,8 +231,7 @@ def test_a_log_that_cannot_be_emptied_does_not_stop_the_writer(
 
 def test_a_database_whose_writer_ended_is_not_healthy(database: SqliteDatabase) -> None:
     assert database.healthy()
-    database._queue.put(None)
-    database._writer.join()
+    database._writer.close()
     assert not database.healthy()
 
 

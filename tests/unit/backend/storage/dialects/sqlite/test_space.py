@@ -11,13 +11,13 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text, delete, insert, s
 from backend.storage.dialects.sqlite import space
 from backend.storage.dialects.sqlite.database import SqliteDatabase
 from backend.storage.factory import DataFolder
-from backend.storage.statements import prepare
+from backend.storage.statements import Command, ScalarQuery
 
 MEBIBYTE = 1024 * 1024
 NOTES = Table("notes", MetaData(), Column("number", Integer, primary_key=True), Column("text", Text, nullable=False))
-ADD = prepare(insert(NOTES), ["number", "text"])
-ALL = prepare(select(NOTES.c.number).order_by(NOTES.c.number))
-CLEAR = prepare(delete(NOTES).where(NOTES.c.number < 1_000))
+ADD = Command(insert(NOTES), ["number", "text"])
+ALL = ScalarQuery[int](select(NOTES.c.number).order_by(NOTES.c.number))
+CLEAR = Command(delete(NOTES).where(NOTES.c.number < 1_000))
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_file_shrinks_to_what_it_holds_and_little_more(database: SqliteDatabas
     assert path.stat().st_size > 9 * MEBIBYTE
     database.reclaim_space(lambda: True)
     assert size_of(path) < 3 * MEBIBYTE
-    assert len(database.read(lambda tx: tx.all(ALL))) == 4
+    assert len(database.read(lambda tx: tx.scalars(ALL))) == 4
     assert is_sound(path)
 
 
@@ -89,11 +89,11 @@ def test_changes_go_on_while_a_file_shrinks(database: SqliteDatabase, path: Path
 
     database.reclaim_space(between)
     assert len(turns) > 4
-    assert [row.number for row in database.read(lambda tx: tx.all(ALL))] == turns
+    assert database.read(lambda tx: tx.scalars(ALL)) == turns
     assert is_sound(path)
 
 
-def test_shrinking_ends_when_it_is_told_to_and_goes_on_later(database: SqliteDatabase, path: Path) -> None:
+def test_shrinking_stops_on_request_and_continues_later(database: SqliteDatabase, path: Path) -> None:
     fill(database, 4)
     clear(database)
     database.reclaim_space(iter([True, False]).__next__)

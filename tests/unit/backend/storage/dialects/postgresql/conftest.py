@@ -3,9 +3,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from backend.storage.dialects.postgresql.database import PostgresqlDatabase, engine_of
+from backend.storage.dialects.postgresql.connection import engine_of
+from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from tests.support.postgresql import Postgresql
-from tests.unit.backend.storage.notes import CATALOGUE
+from tests.unit.backend.storage.dialects.postgresql.notes import CATALOGUE
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import psycopg
 from sqlalchemy import (
@@ -12,41 +13,60 @@ from sqlalchemy import (
     Table,
     Text,
     bindparam,
-    cast,
-    exists,
     func,
     insert,
-    literal_column,
     select,
     update,
 )
 
-from backend.storage.database import Tx, has_locks
+from backend.storage.database import Tx
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
-from backend.storage.statements import prepare
+from backend.storage.guarded_insert import GuardedInsert, InsertedRows
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
 
 CATALOGUE = MetaData()
 NOTES = Table("notes", CATALOGUE, Column("number", Integer, primary_key=True), Column("text", Text, nullable=False))
-ADD = prepare(insert(NOTES), ["number", "text"])
-ALL = prepare(select(NOTES).order_by(NOTES.c.number))
-SET = prepare(update(NOTES).where(NOTES.c.number == bindparam("of_number")).values(text=bindparam("new_text")))
-SESSION = prepare(select(func.pg_backend_pid().label("pid")))
-END_SESSION = prepare(select(func.pg_terminate_backend(func.pg_backend_pid())))
-# As a start does: it changes nothing unless it has the locks, and nothing twice.
-ADD_AT_ONCE = prepare(
-    select(func.count(), has_locks().label("held"))
-    .select_from(NOTES)
-    .add_cte(
-        insert(NOTES)
-        .from_select(
-            ["number", "text"],
-            select(cast(bindparam("number"), Integer), literal_column("'text'")).where(
-                has_locks(), ~exists().where(NOTES.c.number == bindparam("number"))
-            ),
-        )
-        .cte("added")
-    )
+
+
+class Note(NamedTuple):
+    number: int
+    text: str
+
+
+class Found(NamedTuple):
+    notes: int
+    known: int | None
+
+
+ADD = Command(insert(NOTES), ["number", "text"])
+ALL = Query(Note, select_row(Note, NOTES).order_by(NOTES.c.number))
+SET = Command(update(NOTES).where(NOTES.c.number == bindparam("of_number")).values(text=bindparam("new_text")))
+SESSION = ScalarQuery[int](select(func.pg_backend_pid()))
+END_SESSION = ScalarQuery[bool](select(func.pg_terminate_backend(func.pg_backend_pid())))
+# As a start does: nothing twice.
+ADD_ONCE = GuardedInsert(
+    row=Found,
+    query=select_row(
+        Found,
+        notes=select(func.count()).select_from(NOTES).scalar_subquery(),
+        known=select(NOTES.c.number).where(NOTES.c.number == bindparam("of_number")).scalar_subquery(),
+    ),
+    equal=(),
+    at_most=("notes",),
+    null=("known",),
+    inserts={"note": InsertedRows(NOTES, ("number", "text"))},
 )
+
+
+def add_once(database: PostgresqlDatabase, number: int) -> tuple[Found, bool]:
+    return database.single_round_trip(
+        ADD_ONCE,
+        Found(notes=10, known=None),
+        {"note": {"number": number, "text": "text"}},
+        lock_key="key 1",
+        claim="k",
+        of_number=number,
+    )
 
 
 def add(database: PostgresqlDatabase, number: int, text: str = "text") -> None:

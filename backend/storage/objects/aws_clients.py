@@ -1,4 +1,4 @@
-"""Clients of S3 and STS, made alike wherever they are needed."""
+"""Clients of S3 and STS with the same settings for all users."""
 
 import functools
 import logging
@@ -21,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class AccessKey(NamedTuple):
-    """Credentials that stay."""
+    """Credentials that do not expire."""
 
     access_key_id: str
     secret_access_key: str
@@ -37,11 +37,11 @@ class SessionKey(NamedTuple):
 
 
 Renewal = Callable[[], SessionKey]
-"""Gives a session's key anew; its client calls it before the last one expires."""
+"""Returns a new key of a session; a client calls it before the last one expires."""
 
 
 class Endpoint(NamedTuple):
-    """Whom a client speaks to, and how patiently: AWS itself where there is no `url`."""
+    """The server of a client, AWS itself without a `url`, and how often and over how many connections it is asked."""
 
     url: str | None
     region: str | None = None
@@ -50,39 +50,41 @@ class Endpoint(NamedTuple):
 
 
 def s3_client(endpoint: Endpoint, credentials: AccessKey | Renewal | None = None) -> "S3Client":
-    """A client of S3 with these credentials, or with those that the process finds for itself; thread-safe.
+    """Makes a thread-safe client of S3 with these credentials, or with those of the process's environment.
 
-    Raises whatever a renewal does, here the first time and later where the client is used.
+    Raises what a renewal raises, here the first time and later where the client is used.
     """
     session = _session(credentials)
     region = endpoint.region or session.region_name or _DEFAULT_REGION
     client = session.client("s3", region_name=region, endpoint_url=endpoint.url, config=_config(endpoint))
-    client.meta.events.register("before-parse.s3", _doubt_half_heads)
+    client.meta.events.register("before-parse.s3", _retry_truncated_head)
     return client
 
 
-def _doubt_half_heads(operation_model: Any, response_dict: dict[str, Any], **_: object) -> None:
-    """Has an answer tried again whose connection broke in mid-head.
+def _retry_truncated_head(operation_model: Any, response_dict: dict[str, Any], **_: object) -> None:
+    """Has a request retried whose response head was cut off by a lost connection.
 
-    It ends like a whole head, and with no length in it what follows reads as empty: a listing without objects, a
-    removal without errors. Bytes of objects are counted by whoever reads them.
+    Such a head looks complete, and without a length in it the body reads as empty: a listing without objects, a
+    removal without errors. Bytes of objects are counted by their readers.
     """
     if response_dict["status_code"] == 200 and not operation_model.has_streaming_output:
         names = {name.lower() for name in response_dict["headers"]}
         if names.isdisjoint({"content-length", "transfer-encoding"}):
-            _LOG.warning("an answer of the store told no length, as one that breaks off in its head: it is asked again")
+            _LOG.warning(
+                "A response of the object store has no length, as if its head was cut off; the request is retried"
+            )
             response_dict["status_code"] = 500
 
 
 def sts_client(endpoint: Endpoint, credentials: AccessKey | None = None) -> "STSClient":
-    """A client of STS, as `s3_client`; stores beside AWS serve it at the same address."""
+    """Makes a client of STS as `s3_client`; other stores than AWS serve it at the same address."""
     session = _session(credentials)
     region = endpoint.region or session.region_name or _DEFAULT_REGION
     return session.client("sts", region_name=region, endpoint_url=endpoint.url, config=_config(endpoint))
 
 
 def _session(credentials: AccessKey | Renewal | None) -> "Session":
-    """A session of its own, as sessions are not thread-safe; what it knows of the services is shared."""
+    """Makes a session, as sessions are not thread-safe; descriptions of the services are shared."""
     import boto3
     import botocore.session
 
@@ -91,12 +93,12 @@ def _session(credentials: AccessKey | Renewal | None) -> "Session":
     if isinstance(credentials, AccessKey):
         core.set_credentials(*credentials)
     elif credentials is not None:
-        core.register_component("credential_provider", _Renewed(credentials))
+        core.register_component("credential_provider", _RenewedCredentials(credentials))
     return boto3.session.Session(botocore_session=core)
 
 
-class _Renewed:
-    """What a session of botocore asks for its credentials."""
+class _RenewedCredentials:
+    """A provider of credentials for a session of botocore."""
 
     def __init__(self, renewal: Renewal) -> None:
         self._renewal = renewal
@@ -118,7 +120,7 @@ class _Renewed:
 
 @functools.cache
 def _loader() -> "Loader":
-    """The descriptions of the services, which take megabytes and a tenth of a second to read."""
+    """Reads the descriptions of the services, which take megabytes and a tenth of a second."""
     from botocore.loaders import create_loader
 
     return create_loader()
@@ -132,8 +134,8 @@ def _config(endpoint: Endpoint) -> "Config":
         read_timeout=_READ_SECONDS,
         retries={"total_max_attempts": endpoint.attempts, "mode": "standard"},
         max_pool_connections=endpoint.connections,
-        # Stores beside AWS rarely serve a host name for each bucket, and not all know the newer checksums. Without one
-        # the signature covers the whole body, so that nothing arrives changed.
+        # Other stores than AWS rarely serve a host name for each bucket, and not all know the newer checksums. Without
+        # one the signature covers the whole body, so that no change goes unnoticed.
         s3={"addressing_style": "path" if endpoint.url else "auto"},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",

@@ -96,7 +96,7 @@ def test_an_empty_range_yields_nothing(objects: ObjectStore) -> None:
     assert list(objects.open_range("runs/run_1/out_1", 0, 0)) == []
 
 
-def test_a_missing_object_is_told_when_it_is_opened(objects: ObjectStore) -> None:
+def test_a_missing_object_is_an_error_when_it_is_opened(objects: ObjectStore) -> None:
     for length in (0, 1):
         with pytest.raises(KeyError):
             objects.open_range("runs/run_1/out_1", 0, length)

@@ -1,4 +1,4 @@
-"""Ends connections whose server says nothing any more: its own time-outs cannot be trusted with that."""
+"""Breaks connections whose server does not answer in time, where its own time-outs have failed."""
 
 import os
 import socket
@@ -6,41 +6,48 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from typing import Final, Protocol
 
-_LOOKS_EVERY_SECONDS: Final = 0.5
+_INTERVAL_SECONDS: Final = 0.5
+
+
+class _Socket(Protocol):
+    """A connection with a socket, as psycopg's."""
+
+    def fileno(self) -> int:
+        """Returns the number of the socket."""
 
 
 class Deadlines:
-    """Breaks what connections are at when its time is over; whoever waits for an answer then gets an error."""
+    """Breaks watched connections whose deadline has passed; a thread that waits for an answer then gets an error."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._watched: dict[int, tuple[float, Any]] = {}
+        self._watched: dict[int, tuple[float, _Socket]] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="deadlines", daemon=True)
         self._thread.start()
 
     @contextmanager
-    def watched(self, connection: Any, until: float) -> Iterator[None]:
-        """Watches a psycopg connection until a time of the monotonic clock, or until the context ends."""
+    def watched(self, connection: _Socket, until: float) -> Iterator[None]:
+        """Watches a connection until a time of the monotonic clock, or until the context ends."""
         number = id(connection)
         with self._lock:
             self._watched[number] = (until, connection)
         try:
             yield
         finally:
-            # Not while it is being broken: from here on it may be somebody else's.
+            # Under the lock, so that it is not broken after another thread has got it from the pool.
             with self._lock:
                 self._watched.pop(number, None)
 
     def stop(self) -> None:
-        """Watches no more."""
+        """Ends the watching thread."""
         self._ended.set()
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._ended.wait(_LOOKS_EVERY_SECONDS):
+        while not self._ended.wait(_INTERVAL_SECONDS):
             now = time.monotonic()
             with self._lock:
                 for number, (until, connection) in list(self._watched.items()):
@@ -49,6 +56,6 @@ class Deadlines:
                         _break(connection)
 
 
-def _break(connection: Any) -> None:
+def _break(connection: _Socket) -> None:
     with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as end:
         end.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""The clock of a database that several processes share."""
+"""A clock that all processes of one database agree on."""
 
 import threading
 import time
@@ -10,12 +10,12 @@ _COMPARED_EVERY_SECONDS: Final = 30
 
 
 class SharedClock:
-    """Milliseconds since the epoch as the database counts them, whatever this machine's clock is set to.
+    """The database's time in milliseconds since the epoch, independent of the setting of this machine's clock.
 
-    Between two comparisons it goes on by itself, never backwards. Called without waiting, from any thread.
+    It is compared with the database's regularly, and never goes backwards. A call does not block; from any thread.
 
     Raises:
-        DatabaseAwayError: at its making, when the database cannot be reached.
+        DatabaseAwayError: the database cannot be reached when the clock is made.
     """
 
     def __init__(self, database: Database) -> None:
@@ -28,14 +28,14 @@ class SharedClock:
         self._thread.start()
 
     def __call__(self) -> int:
-        """The present time."""
+        """Returns the present time."""
         now = _monotonic() + self._ahead
         with self._lock:
             self._last = max(self._last, now)
             return self._last
 
     def stop(self) -> None:
-        """Compares no more."""
+        """Ends the comparisons."""
         self._ended.set()
         self._thread.join()
 
@@ -44,7 +44,7 @@ class SharedClock:
             try:
                 self._ahead = self._measured()
             except DatabaseAwayError:
-                # It goes on by itself until the next comparison.
+                # This machine's monotonic clock serves until the next comparison.
                 continue
 
     def _measured(self) -> int:

@@ -1,0 +1,148 @@
+"""A pool of connections that replaces lost ones, and repeats work that a lost connection or a deadlock undid."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Final, TypeVar
+
+import psycopg
+from psycopg import errors
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.pool import QueuePool
+
+from backend import metrics
+from backend.storage.database import DatabaseAwayError
+from backend.storage.dialects.postgresql.connection import Connection, Timeouts, connect
+from backend.storage.dialects.postgresql.deadlines import Deadlines
+
+T = TypeVar("T")
+
+_ATTEMPTS: Final = 4
+# The transaction is gone, and nothing of it holds: it may be run anew.
+_UNDONE: Final = (errors.DeadlockDetected, errors.SerializationFailure)
+# Nothing of it holds either, and another attempt would end no better: the server is too slow, full, or no longer the
+# one that takes changes.
+_UNABLE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
+
+
+class ConnectionPool:
+    """Up to so many connections to one server; used from any thread."""
+
+    def __init__(self, url: str, connections: int, timeouts: Timeouts) -> None:
+        self._timeouts = timeouts
+        self._closed = False
+        self._deadlines = deadlines = Deadlines()
+        self._pool = QueuePool(
+            lambda: connect(url, timeouts, deadlines),  # type: ignore[arg-type]  # the pool only closes it
+            pool_size=connections,
+            max_overflow=0,
+            timeout=timeouts.pool_seconds,
+            use_lifo=True,
+            reset_on_return=None,
+        )
+
+    @property
+    def in_use(self) -> int:
+        """How many connections are in use."""
+        return self._pool.checkedout()
+
+    @property
+    def idle(self) -> int:
+        """How many connections are open and not in use."""
+        return self._pool.checkedin()
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Runs work on a connection; again if the connection was lost before its end, or the server undid the work.
+
+        Raises:
+            DatabaseAwayError: there is no connection, the last attempt lost it too, or the server is unable.
+        """
+        until = time.monotonic() + self._timeouts.attempts_seconds
+        for left in reversed(range(_ATTEMPTS)):
+            with self._connection() as connection:
+                try:
+                    with self._deadlines.watched(connection, until):
+                        return work(connection)
+                except psycopg.Error as error:
+                    lost = connection.closed
+                    if left and time.monotonic() < until and (lost or isinstance(error, _UNDONE)):
+                        metrics.DATABASE_RETRIES.add("lost" if lost else "undone")
+                        continue
+                    metrics.DATABASE_ERRORS.add("lost" if lost else "statement")
+                    if isinstance(error, errors.ReadOnlySqlTransaction):
+                        # Another server takes the changes now.
+                        connection.close()
+                    if connection.closed or isinstance(error, _UNABLE):
+                        raise DatabaseAwayError("The database went away, or is not able to do it now.") from error
+                    raise
+        raise AssertionError("the last attempt has returned or raised")
+
+    @contextmanager
+    def session(self, begin: Callable[[Connection], T], end: Callable[[Connection, T], None]) -> Iterator[T]:
+        """Keeps one connection for as long as the context lasts; gives what `begin` returns.
+
+        Where the connection is lost before that, another one takes its place.
+
+        Raises:
+            DatabaseAwayError: there is no connection, or the last attempt lost it.
+        """
+        for left in reversed(range(_ATTEMPTS)):
+            with self._connection() as connection:
+                try:
+                    with self._watched(connection):
+                        begun = begin(connection)
+                except psycopg.Error as error:
+                    if left:
+                        continue
+                    metrics.DATABASE_ERRORS.add("lost")
+                    raise DatabaseAwayError("The database went away.") from error
+                try:
+                    yield begun
+                finally:
+                    with self._watched(connection):
+                        end(connection, begun)
+                return
+
+    def close(self) -> None:
+        """Ends every connection: those in use once they are not."""
+        self._closed = True
+        self._pool.dispose()
+        self._deadlines.stop()
+
+    @contextmanager
+    def _watched(self, connection: Connection) -> Iterator[None]:
+        with self._deadlines.watched(connection, time.monotonic() + self._timeouts.attempts_seconds):
+            yield
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        began, pool = perf_counter(), self._pool
+        try:
+            pooled = pool.connect()
+        except (psycopg.Error, PoolTimeoutError) as error:
+            metrics.DATABASE_ERRORS.add("unreachable")
+            raise DatabaseAwayError("The database cannot be reached.") from error
+        finally:
+            metrics.DATABASE_WAIT.observe(perf_counter() - began)
+        connection = pooled.dbapi_connection
+        assert isinstance(connection, psycopg.Connection)
+        try:
+            yield connection
+        finally:
+            if connection.closed:
+                pooled.invalidate()
+                self._forget(pool)
+            elif pool is self._pool:
+                pooled.close()
+            else:
+                # Nobody takes it out of a forgotten pool again.
+                pooled.invalidate()
+            if self._closed:
+                pool.dispose()
+
+    def _forget(self, pool: QueuePool) -> None:
+        """Replaces the pool: where one connection was lost, the others that rest most likely are too."""
+        if pool is self._pool:
+            self._pool = pool.recreate()
+            pool.dispose()

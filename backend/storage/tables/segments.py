@@ -1,0 +1,165 @@
+"""Tables of what a run consists of: segments, steps, events and approvals."""
+
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
+
+from backend.storage.tables.metadata import METADATA
+from backend.storage.tables.runs import runs
+
+# A segment in state `queued` that was not handed over is the outbox of the launcher.
+segments = Table(
+    "segments",
+    METADATA,
+    Column("segment_id", Text, primary_key=True),
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), nullable=False),
+    Column("ordinal", Integer, nullable=False),
+    # `queued`, `running` or `ended`.
+    Column("state", Text, nullable=False),
+    # The process that runs it: an id made at its start and never used again.
+    Column("owner", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("handed_over_at", BigInteger),
+    Column("started_at", BigInteger),
+    Column("ended_at", BigInteger),
+    Column("last_seq", Integer, nullable=False),
+    Index(None, "run_id", "ordinal", unique=True),
+    Index(
+        "ix_segments_open",
+        "state",
+        "created_at",
+        sqlite_where=text("state <> 'ended'"),
+        postgresql_where=text("state <> 'ended'"),
+    ),
+)
+
+
+class SegmentRow(NamedTuple):
+    """A segment of a run."""
+
+    segment_id: str
+    run_id: str
+    ordinal: int
+    state: str
+    owner: str | None
+    created_at: int
+    handed_over_at: int | None
+    started_at: int | None
+    ended_at: int | None
+    last_seq: int
+
+
+# Where each step of a run stands.
+steps = Table(
+    "steps",
+    METADATA,
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("step", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    # `agent` or `approval`.
+    Column("kind", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    # JSON array of handles.
+    Column("needs", Text, nullable=False),
+    Column("agent_id", Text),
+    Column("segment_id", Text),
+    Column("attempt", Integer, nullable=False),
+    Column("optional", Integer, nullable=False),
+    Column("started_at", BigInteger),
+    Column("finished_at", BigInteger),
+    Column("error_code", Text),
+    Column("error_message", Text),
+    # The step's return value as JSON; later segments read it.
+    Column("value", Text),
+)
+
+
+class StepRow(NamedTuple):
+    """A step of a run."""
+
+    run_id: str
+    position: int
+    step: str
+    name: str
+    kind: str
+    status: str
+    needs: str
+    agent_id: str | None
+    segment_id: str | None
+    attempt: int
+    optional: int
+    started_at: int | None
+    finished_at: int | None
+    error_code: str | None
+    error_message: str | None
+    value: str | None
+
+
+events = Table(
+    "events",
+    METADATA,
+    Column("segment_id", Text, ForeignKey(segments.c.segment_id, ondelete="CASCADE"), primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("type", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("step", Text),
+    # JSON object.
+    Column("data", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+
+class EventRow(NamedTuple):
+    """An event of a segment."""
+
+    segment_id: str
+    seq: int
+    type: str
+    at: int
+    step: str | None
+    data: str
+
+
+approvals = Table(
+    "approvals",
+    METADATA,
+    Column("approval_id", Text, primary_key=True),
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), nullable=False),
+    Column("segment_id", Text, nullable=False),
+    Column("step", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("instructions", Text),
+    # `pending`, `approved`, `rejected` or `withdrawn`.
+    Column("state", Text, nullable=False),
+    Column("requested_at", BigInteger, nullable=False),
+    Column("decided_at", BigInteger),
+    Column("decided_by", Text),
+    Column("comment", Text),
+    # The segment that goes on after the decision; null while the segment that asked still runs.
+    Column("continued_in", Text),
+    Index(None, "run_id", "requested_at"),
+    Index(
+        "ix_approvals_pending",
+        "requested_at",
+        sqlite_where=text("state = 'pending'"),
+        postgresql_where=text("state = 'pending'"),
+    ),
+)
+
+
+class ApprovalRow(NamedTuple):
+    """An approval that a step asked for."""
+
+    approval_id: str
+    run_id: str
+    segment_id: str
+    step: str
+    title: str
+    instructions: str | None
+    state: str
+    requested_at: int
+    decided_at: int | None
+    decided_by: str | None
+    comment: str | None
+    continued_in: str | None
