@@ -1,4 +1,4 @@
-# Everything a developer or CI does here. ARGS is passed on: make test ARGS="-k cursor", make run ARGS="--http 127.0.0.1:9000".
+# Every task of developers and CI. ARGS is passed on: make test ARGS="-k cursor", make run ARGS="--http 127.0.0.1:9000".
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -21,7 +21,7 @@ BASELINE := protos/baseline.binpb
 .PHONY: help venv run test test-long test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate \
 	baseline bench fuzz faults lock clean
 
-help: ## Say what there is to make
+help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 venv: $(DEV) $(GENERATOR) ## Set up .venv with everything for development
@@ -36,10 +36,10 @@ test-long: $(DEV) $(GENERATOR) ## Run all others: many processes, browsers, camp
 	$(PYTEST) $(or $(ARGS),-m long)
 	$(if $(ARGS),,$(PYTEST) --database postgresql $(STORES))
 
-test-postgresql: $(DEV) $(GENERATOR) ## Run what keeps data on PostgreSQL instead of the embedded database
+test-postgresql: $(DEV) $(GENERATOR) ## Run the tests that store data on PostgreSQL instead of the embedded database
 	$(PYTEST) --database postgresql $(or $(ARGS),tests/services tests/contract)
 
-lint: lint-python lint-protos lint-breaking lint-generated ## Run every check that executes nothing of ours
+lint: lint-python lint-protos lint-breaking lint-generated ## Run the static checks
 
 lint-python: $(DEV)
 	$(BIN)/python -m pip check
@@ -58,7 +58,7 @@ lint-breaking: $(DEV)
 lint-generated: $(DEV)
 	$(BIN)/python scripts/generate.py --check
 
-format: $(DEV) ## Rewrite Python and protos in the one layout
+format: $(DEV) ## Format Python and protos
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 	$(BIN)/buf format --write --exclude-path protos/google
@@ -72,7 +72,7 @@ baseline: $(DEV) ## Record the protos as the contract of the release that is abo
 bench: $(DEV) ## Compare the service with a bare server on this machine
 	$(BIN)/python -m benchmarks $(ARGS)
 
-fuzz: $(FUZZ) ## Look for bugs with made-up inputs, SECONDS=600 a target; ARGS names targets
+fuzz: $(FUZZ) ## Look for bugs with generated inputs, SECONDS=600 a target; ARGS names targets
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
 
 faults: $(DEV) ## Run the fault campaign at length: ARGS="--seed 7 --operations 10000 --faults 100"
@@ -85,7 +85,7 @@ lock: $(DEV) ## Pin dependencies again after a change of pyproject.toml; ARGS=--
 	$(COMPILE) $(ARGS) --group fuzz -o requirements/fuzz.txt
 	$(COMPILE) $(ARGS) --group generator -o requirements/generator.txt
 
-clean: ## Remove .venv and what tools cached, not your data
+clean: ## Remove .venv and the tools' caches, not your data
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,4 +1,4 @@
-"""Notifies the watch streams of this process of changes of keys and flags."""
+"""Notification of the watch streams of this process when a key or a flag changed."""
 
 import threading
 
@@ -8,7 +8,7 @@ class KeyChanges:
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
-        self._rings = 0
+        self._changes = 0
         self.ended = False
         """Whether waiting has ended for good."""
 
@@ -20,15 +20,15 @@ class KeyChanges:
     def notify(self) -> None:
         """Counts a change and wakes all waiters."""
         with self._condition:
-            self._rings += 1
+            self._changes += 1
             self._condition.notify_all()
 
     def heard(self) -> int:
         """Returns the number of changes so far, to be given to `wait`."""
         with self._condition:
-            return self._rings
+            return self._changes
 
     def wait(self, heard: int, timeout: float) -> None:
         """Returns at the next change after the number `heard`, or after `timeout` seconds."""
         with self._condition:
-            self._condition.wait_for(lambda: self._rings != heard, timeout)
+            self._condition.wait_for(lambda: self._changes != heard, timeout)

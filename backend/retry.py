@@ -30,7 +30,7 @@ class Halt(Protocol):
     """Ends retries in a thread, as a `threading.Event` does once it is set."""
 
     def is_set(self) -> bool:
-        """Whether nothing is tried any more."""
+        """Returns whether nothing is tried any more."""
 
     def wait(self, timeout: float) -> bool:
         """Waits for so many seconds, or until it is set; returns whether it is."""

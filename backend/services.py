@@ -1,4 +1,4 @@
-"""What all services share: the database, the clock, secrets, and the deployment."""
+"""Dependencies that all domain services share: the database, the clock, secrets, and the deployment."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ from contract.versions import RELEASE
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The dependencies of the domain services, made once by `backend.bootstrap`.
+    """Shared dependencies of the domain services, made once by `backend.bootstrap`.
 
     `release` is the deployment's; `model_providers` are those whose models a PII policy may name.
     """

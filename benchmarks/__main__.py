@@ -42,7 +42,7 @@ def compare(
     connections: int,
     status: int = 200,
 ) -> str:
-    """Return one row of the table: medians over all rounds, which alternate between the service and the bare server."""
+    """Returns one row of the table: medians over rounds that alternate between the service and the bare server."""
     service, bare = pair
     measured: list[Measured] = []
     baseline: list[Measured] = []
@@ -58,7 +58,7 @@ def compare(
 
 
 def end_to_end(workload: Workload, key: Key, runs: int) -> list[str]:
-    """Measure a one-step run from its POST until a GET shows it completed: one at a time, and 16 at once."""
+    """Measures a one-step run from its POST until a GET shows it completed: one at a time, and 16 at once."""
     for _ in range(5):
         workload.run(key, "One step", "completed")
     alone = []
@@ -77,7 +77,7 @@ def end_to_end(workload: Workload, key: Key, runs: int) -> list[str]:
 
 
 def hot_paths(workload: Workload, bare: Server, extent: Extent) -> None:
-    """Print the table of ratios."""
+    """Prints the table of ratios."""
     readers, event_readers, listers = (workload.keys(max(1, extent.keys // part)) for part in (1, 6, 2))
     finished = dict(zip(readers, workload.fill(readers, "One step", "completed", 1), strict=True))
     with_events = dict(zip(event_readers, workload.fill(event_readers, "Many events", "completed", 1), strict=True))
@@ -100,7 +100,7 @@ def hot_paths(workload: Workload, bare: Server, extent: Extent) -> None:
 
 
 def apart(bare: Server, extent: Extent) -> str:
-    """Return the table's row for reading a run through an edge and a backend in separate processes."""
+    """Returns the table's row for reading a run through an edge and a backend in separate processes."""
     with servers.apart() as service:
         workload = Workload(service)
         keys = workload.keys(extent.keys)
@@ -113,7 +113,7 @@ def apart(bare: Server, extent: Extent) -> str:
 
 
 def start(workload: Workload, pair: tuple[Server, Server], extent: Extent) -> str:
-    """Return the table's row for starts; every round has keys of its own, because each run keeps a slot of its key."""
+    """Returns the table's row for starts; every round has keys of its own, because each run keeps a slot of its key."""
     workflow_id = workload.workflow_ids["Parked"]
 
     def requests() -> list[str]:
@@ -126,7 +126,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seconds", type=float, help="length of one round of load (3)")
     arguments.add_argument("--quick", action="store_true", help="a short trial, whose figures mean nothing")
-    arguments.add_argument("--runs", type=int, help="instead, compare a key with so many runs with one that has few")
+    arguments.add_argument("--runs", type=int, help="instead, compare a key with that many runs with one that has few")
     arguments.add_argument("--database", help="with --runs: PostgreSQL's URL of an empty database in place of SQLite")
     given = arguments.parse_args()
     if given.runs is not None:

@@ -33,7 +33,7 @@ _numbers = count()
 
 
 def fill(engine: Engine, key_id: str, workflow_ids: Sequence[str], number: int) -> None:
-    """Copy a finished run into a key many times, with varied statuses, workflows and references, one second apart."""
+    """Copies a finished run into a key many times, with varied statuses, workflows and references, one second apart."""
     with engine.begin() as connection:
         columns = list(connection.execute(text("SELECT * FROM runs LIMIT 1")).keys())
         chosen = ", ".join(_GROWN.get(column, f"model.{column}") for column in columns)
@@ -85,7 +85,7 @@ def _milliseconds(calls: Sequence[Callable[[], None]]) -> list[float]:
 
 
 def _line(name: str, rounds: int, few: Sequence[Callable[[], None]], many: Sequence[Callable[[], None]]) -> str:
-    """Return one row of the table: the medians of both, measured alternately, and their ratio."""
+    """Returns one row of the table: the medians of both, measured alternately, and their ratio."""
     small: list[float] = []
     large: list[float] = []
     for number in range(rounds):
@@ -97,7 +97,7 @@ def _line(name: str, rounds: int, few: Sequence[Callable[[], None]], many: Seque
 
 
 def table(number: int, database: str | None, rounds: int) -> Iterator[str]:
-    """Yield the rows of the table: lists with each combination of filters, and starts."""
+    """Yields the rows of the table: lists with each combination of filters, and starts."""
     with tempfile.TemporaryDirectory() as folder:
         options = ["--data", folder]
         if database is not None:

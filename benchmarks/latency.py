@@ -34,7 +34,7 @@ objects.folder = "{objects}"
 
 
 def first_steps(url: str, folder: Path, number: int) -> Iterator[float]:
-    """Yield the seconds from each answer until the agent's code runs, both by this machine's wall clock."""
+    """Yields the seconds from each answer until the agent's code runs, both by this machine's wall clock."""
     config = folder / "settings.toml"
     config.write_text(_SETTINGS.format(url=url, objects=folder / "objects"))
     with ExitStack() as stack:

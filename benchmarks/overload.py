@@ -67,7 +67,7 @@ def body(head: str, text: str) -> str:
 
 
 def durations(port: int, text: str, seconds: float) -> list[float]:
-    """Return the sorted durations of one request, repeated on one connection."""
+    """Returns the sorted durations of one request, repeated on one connection."""
     taken = []
     until = time.perf_counter() + seconds
     with socket.create_connection(("127.0.0.1", port), timeout=120) as connection, connection.makefile("rb") as file:
@@ -84,7 +84,7 @@ def durations(port: int, text: str, seconds: float) -> list[float]:
 
 
 def health_and_me(workload: Workload, key: Key, seconds: float) -> list[float]:
-    """Return median and 95th percentile of GET /health, then of GET /me."""
+    """Returns median and 95th percentile of GET /health, then of GET /me."""
     with ThreadPoolExecutor(2) as pool:
         measured = list(
             pool.map(lambda path: durations(workload.server.port, key.get(path), seconds), ("/health", "/me"))
@@ -94,7 +94,7 @@ def health_and_me(workload: Workload, key: Key, seconds: float) -> list[float]:
 
 @contextmanager
 def flood(port: int, load: Load) -> Iterator[None]:
-    """Keep up a load, from when every connection has sent until the end of the context."""
+    """Keeps up a load, from when every connection has sent until the end of the context."""
     job = {"port": port, **{name: getattr(load, name) for name in ("connections", "text", "reads", "again")}}
     command = servers.on_load_core(["-m", "benchmarks.flood"])
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -114,7 +114,7 @@ def flood(port: int, load: Load) -> Iterator[None]:
 
 @contextmanager
 def starts(workload: Workload, extent: Extent) -> Iterator[None]:
-    """Start runs from ten times as many connections as keep the service busy."""
+    """Starts runs from ten times as many connections as keep the service busy."""
     keys = workload.keys(max(1, extent.connections // 40))
     requests = [key.start(workload.workflow_ids["Parked"]) for key in keys for _ in range(100)]
     job = {"port": workload.server.port, "connections": extent.connections // 6, "seconds": 2 * extent.seconds}

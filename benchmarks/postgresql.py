@@ -57,13 +57,13 @@ class NoRuntime:
     """A runtime that executes nothing."""
 
     def wake(self) -> None:
-        """Do nothing."""
+        """Does nothing."""
 
     def cancel(self, run_id: str) -> None:
-        """Do nothing."""
+        """Does nothing."""
 
     def forget(self, run_id: str) -> None:
-        """Do nothing."""
+        """Does nothing."""
 
     def upkeep(self) -> dict[str, int]:
         return {}
@@ -87,7 +87,7 @@ class ProxyProcess:
         return psycopg.conninfo.make_conninfo("", **{**self._parts, "host": "127.0.0.1", "port": self._port})
 
     def set_delay(self, milliseconds: float) -> int:
-        """Set the delay of a round trip; return the number of round trips since the previous call."""
+        """Sets the delay of a round trip; returns the number of round trips since the previous call."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{milliseconds}\n")
         self._process.stdin.flush()
@@ -120,7 +120,7 @@ class StartBench:
         self._starts = Starts(services, NoRuntime())
 
     def keys(self, number: int) -> list[str]:
-        """Create keys with the highest limits; return their ids."""
+        """Creates keys with the highest limits; returns their ids."""
         request = keys_pb2.CreateKeyRequest(
             name="bench",
             scopes=[options_pb2.SCOPE_WORKFLOWS_READ, options_pb2.SCOPE_RUNS_CREATE],
@@ -130,7 +130,7 @@ class StartBench:
         return [str(self._keys.create(request, "bench").row.key_id) for _ in range(number)]
 
     def start(self, key_id: str, idempotency_key: str) -> float:
-        """Start a run; return the seconds that it took."""
+        """Starts a run; returns the seconds that it took."""
         request = runs_pb2.StartRunRequest(
             workflow_id=self.workflow_id,
             idempotency_key=idempotency_key,
@@ -146,7 +146,7 @@ class StartBench:
 
 @contextmanager
 def new_database(server: str) -> Iterator[str]:
-    """Create a database; yields its URL."""
+    """Creates a database; yields its URL."""
     name = f"workflow_api_bench_{getpid()}"
     parts = psycopg.conninfo.conninfo_to_dict(server)
     with psycopg.connect(server, autocommit=True) as admin:
@@ -159,7 +159,7 @@ def new_database(server: str) -> Iterator[str]:
 
 
 def starts(stage: StartBench, wire: ProxyProcess, milliseconds: float, extent: Extent) -> str:
-    """Return one row of the table: one client alone, then 32 clients over all keys."""
+    """Returns one row of the table: one client alone, then 32 clients over all keys."""
     all_keys = stage.keys(extent.keys)
     alone = stage.keys(-(-extent.alone // STARTS_A_KEY))
     with ThreadPoolExecutor(CLIENTS) as pool:
@@ -195,7 +195,7 @@ def table(server: str, extent: Extent) -> Iterator[str]:
 
 
 def latency(server: str, number: int) -> str:
-    """Measure the time from the answer to a start until its first step runs on an idle worker."""
+    """Measures the time from the answer to a start until its first step runs on an idle worker."""
     with new_database(server) as url, tempfile.TemporaryDirectory() as folder:
         times = [seconds * 1000 for seconds in first_steps(url, Path(folder), number)]
     figures = f"median {statistics.median(times):.0f} ms, worst of {number} {max(times):.0f} ms"

@@ -27,7 +27,7 @@ class Server:
     behind: "tuple[subprocess.Popen[str], ...]" = ()
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time of its processes so far, without that of steps."""
+        """Returns the CPU time of its processes so far, without that of steps."""
         return sum(map(_cpu_seconds, (self.process, *self.behind)))
 
 
@@ -51,13 +51,13 @@ def _on(core: int, arguments: Sequence[str]) -> list[str]:
 
 
 def on_load_core(arguments: Sequence[str]) -> list[str]:
-    """Return the command of a Python process that generates load, on another core than the server's."""
+    """Returns the command of a Python process that generates load, on another core than the server's."""
     return _on(LOAD_CORE, arguments)
 
 
 @contextmanager
 def bare() -> Iterator[Server]:
-    """Run the bare aiohttp server."""
+    """Runs the bare aiohttp server."""
     process = subprocess.Popen(_on(SERVER_CORE, ["-m", "benchmarks.bare_server"]), stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -68,7 +68,7 @@ def bare() -> Iterator[Server]:
 
 
 def part(stack: ExitStack, *arguments: str, core: int | None = None) -> tuple["subprocess.Popen[str]", dict[str, Any]]:
-    """Start a process of the service, which ends with the stack; return it and the JSON record that it prints."""
+    """Starts a process of the service, which ends with the stack; returns it and the JSON record that it prints."""
     command = [str(Path(sys.executable).parent / "workflow-api"), *arguments, "--json"]
     process = subprocess.Popen(
         command if core is None else _on(core, command), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
@@ -80,13 +80,13 @@ def part(stack: ExitStack, *arguments: str, core: int | None = None) -> tuple["s
 
 
 def port_of(ready: dict[str, Any]) -> int:
-    """Return the port of a part that serves HTTP, from the record that it prints."""
+    """Returns the port of a part that serves HTTP, from the record that it prints."""
     return urlsplit(ready["base_address"]).port or 0
 
 
 @contextmanager
 def service(*options: str) -> Iterator[Server]:
-    """Run the service in one process with full durability, in a new data folder unless `options` name one."""
+    """Runs the service in one process with full durability, in a new data folder unless `options` name one."""
     with tempfile.TemporaryDirectory() as data, ExitStack() as stack:
         addresses = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
         process, ready = part(stack, "serve", "--data", data, *addresses, *options, core=SERVER_CORE)
@@ -95,7 +95,7 @@ def service(*options: str) -> Iterator[Server]:
 
 @contextmanager
 def apart() -> Iterator[Server]:
-    """Run edge and backend as two processes in a new data folder; the backend shares a core with the load."""
+    """Runs edge and backend as two processes in a new data folder; the backend shares a core with the load."""
     with tempfile.TemporaryDirectory() as data, ExitStack() as stack:
         backend, record = part(stack, "backend", "--data", data, "--grpc", "127.0.0.1:0", core=LOAD_CORE)
         edge, ready = part(stack, "edge", "--http", "127.0.0.1:0", "--grpc", record["grpc"], core=SERVER_CORE)
@@ -103,7 +103,7 @@ def apart() -> Iterator[Server]:
 
 
 def load(server: Server, requests: Sequence[str], *, connections: int, seconds: float, expect: int) -> Measured:
-    """Send a load and measure it; every answer must have the expected status."""
+    """Sends a load and measures it; every answer must have the expected status."""
     job = {"port": server.port, "connections": connections, "seconds": seconds, "requests": list(requests)}
     before = server.cpu_seconds()
     done = subprocess.run(

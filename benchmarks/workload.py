@@ -81,11 +81,11 @@ class Key:
         return {"Authorization": f"Bearer {self.bearer}", "X-Service-Key-External-Id": self.external_id}
 
     def get(self, path: str) -> str:
-        """Return the text of a GET request with this key."""
+        """Returns the text of a GET request with this key."""
         return f"GET /api/v1{path} HTTP/1.1\r\nHost: localhost\r\n{self._lines()}\r\n"
 
     def start(self, workflow_id: str) -> str:
-        """Return the text of a start with a new idempotency key."""
+        """Returns the text of a start with a new idempotency key."""
         body = json.dumps({"parameters": {"language": "fr"}, "client_reference": "order 7", "labels": {"a": "b"}})
         return (
             f"POST /api/v1/workflows/{workflow_id}/runs HTTP/1.1\r\nHost: localhost\r\n{self._lines()}"
@@ -113,7 +113,7 @@ class Workload:
         self.workflow_ids = {each.name: each.id for each in applied.items if each.kind == "Workflow"}
 
     def keys(self, number: int) -> list[Key]:
-        """Create keys with the highest limits, and wait until the edge knows them."""
+        """Creates keys with the highest limits, and waits until the edge knows them."""
         scopes = [
             options_pb2.SCOPE_WORKFLOWS_READ,
             options_pb2.SCOPE_RUNS_CREATE,
@@ -129,7 +129,7 @@ class Workload:
         return keys
 
     def await_keys(self, *keys: Key) -> None:
-        """Wait until the edge knows these keys."""
+        """Waits until the edge knows these keys."""
         deadline = time.monotonic() + 10
         for key in keys:
             while self.call("GET", "/me", key)[0] != 200:
@@ -138,12 +138,12 @@ class Workload:
                 time.sleep(0.05)
 
     def call(self, method: str, path: str, key: Key, body: object = None, **headers: str) -> tuple[int, Any]:
-        """Make a call; return status and parsed body. Each thread has a connection of its own."""
+        """Makes a call; returns status and parsed body. Each thread has a connection of its own."""
         status, content = self._exchange(method, path, key, body, headers)
         return status, json.loads(content or b"null")
 
     def size(self, path: str, key: Key) -> int:
-        """Return the size of a successful answer in bytes."""
+        """Returns the size of a successful answer in bytes."""
         status, content = self._exchange("GET", path, key, None, {})
         if status != 200:
             raise RuntimeError(f"{path} answered {status}")
@@ -159,7 +159,7 @@ class Workload:
         return answer.status, answer.read()
 
     def run(self, key: Key, workflow: str, until: str, **fields: object) -> str:
-        """Start a run and wait for a status; return its id."""
+        """Starts a run and waits for a status; returns its id."""
         path = f"/workflows/{self.workflow_ids[workflow]}/runs"
         status, run = self.call("POST", path, key, fields, **{"Idempotency-Key": f"workload-{next(_numbers)}"})
         if status != 201:
@@ -167,7 +167,7 @@ class Workload:
         return str(self.wait_for(key, run, until)["run_id"])
 
     def wait_for(self, key: Key, run: Any, until: str) -> Any:
-        """Poll a run until it has a status; return it."""
+        """Polls a run until it has a status; returns it."""
         deadline = time.monotonic() + 60
         while run["status"] != until:
             if time.monotonic() > deadline:
@@ -177,7 +177,7 @@ class Workload:
         return run
 
     def fill(self, keys: list[Key], workflow: str, until: str, each: int) -> list[str]:
-        """Execute `each` runs for each key; return the last run of each key."""
+        """Executes `each` runs for each key; returns the last run of each key."""
         with ThreadPoolExecutor(8) as pool:
             jobs = [[pool.submit(self.run, key, workflow, until) for _ in range(each)] for key in keys]
             return [runs[-1].result() for runs in jobs if all(run.result() for run in runs)]

@@ -21,7 +21,7 @@ class CommandFailed(Exception):  # noqa: N818 - it ends the command as `typer.Ex
         self.request_id = request_id
 
     def to_text(self) -> str:
-        """Return one line for each problem, or the message where there is no list of problems."""
+        """Returns one line for each problem, or the message where there is no list of problems."""
         match self.details:
             case [_, *_] as problems:
                 return "\n".join(f"{problem['name']}: {problem['reason']}" for problem in problems)
@@ -32,7 +32,7 @@ class CommandFailed(Exception):  # noqa: N818 - it ends the command as `typer.Ex
                 return f"{self.message} (request {self.request_id})" if self.code == "internal" else self.message
 
     def to_json(self) -> str:
-        """Return the JSON object `{"error": {code, message, request_id?, details?}}`."""
+        """Returns the JSON object `{"error": {code, message, request_id?, details?}}`."""
         error: dict[str, object] = {"code": self.code, "message": self.message}
         if self.request_id is not None:
             error["request_id"] = self.request_id

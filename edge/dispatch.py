@@ -1,4 +1,4 @@
-"""From an admitted call to its answer: decode, call the service, encode."""
+"""Dispatch of admitted calls: decode, call the service, encode."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -25,7 +25,7 @@ _HEALTH: Final = "/workflow_api.v1.DeploymentService/GetHealth"
 
 
 class Dispatcher:
-    """Hands calls on to the services."""
+    """Passes admitted calls on to the services."""
 
     def __init__(self, channel: Channel, keyring: Keyring, settings: EdgeSettings) -> None:
         self._channel = channel
@@ -41,7 +41,7 @@ class Dispatcher:
         route, path_params = call.match
         request = call.request
         message = route.request_codec.decode(path_params, request.query, request.header_values, call.body)
-        # Parsed, a body may be thirty times as large as it was sent: it does not wait for the answer.
+        # A parsed body may be thirty times as large as the bytes sent: free it before the call.
         call.body = None
         if isinstance(message, GetOutputContentRequest):
             take_conditions(request, message)
@@ -61,7 +61,7 @@ class Dispatcher:
         return finish(answer, body) if finish else Answer(route.success_status, body)
 
     def _last_known_health(self) -> Health:
-        """Liveness does not depend on the backend: what the mirror last said stands in for it."""
+        """Return the health according to the last mirror, because liveness must not depend on the backend."""
         accepts = self._keyring.governed and self._keyring.enabled
         return Health(
             status=Health.STATUS_OK if accepts else Health.STATUS_DISABLED,

@@ -1,4 +1,4 @@
-"""The RPCs of every service, from the descriptors."""
+"""Table of all RPCs, from the descriptors."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

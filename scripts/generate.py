@@ -1,4 +1,4 @@
-"""Writes `generated/` from `protos/`, or with `--check` fails when it differs from what the protos say."""
+"""Generates `generated/` from `protos/`; with `--check` fails where they differ."""
 
 import argparse
 import filecmp
@@ -21,13 +21,13 @@ def generate(target: Path) -> None:
     """Compiles every proto of the service into the folder `target`.
 
     Raises:
-        SystemExit: protoc refused, after it has said why on standard error.
+        SystemExit: protoc failed; its messages are on standard error.
     """
     package = target / PACKAGE
     package.mkdir(parents=True)
     sources = sorted(str(path.relative_to(PROTOS)) for path in (PROTOS / PACKAGE).glob("*.proto"))
     bundled = resources.files("grpc_tools") / "_proto"
-    # protoc looks for its plugins on the PATH, where an environment that was not activated is not.
+    # protoc searches the PATH for its plugins, which lacks an environment that is not activated.
     tools = Path(sys.executable).parent
     status = protoc.main(
         [
@@ -54,21 +54,21 @@ def generate(target: Path) -> None:
 
 
 def differences(expected: Path, actual: Path) -> list[str]:
-    """Names every file that is missing, left over or different in `actual`, one line each."""
-    ours, theirs = _files(expected), _files(actual)
+    """Returns a line for every file that is missing, left over or different in `actual`."""
+    wanted, present = _files(expected), _files(actual)
     return [
-        *(f"missing    {name}" for name in sorted(ours - theirs)),
-        *(f"left over  {name}" for name in sorted(theirs - ours)),
+        *(f"missing    {name}" for name in sorted(wanted - present)),
+        *(f"left over  {name}" for name in sorted(present - wanted)),
         *(
             f"differs    {name}"
-            for name in sorted(ours & theirs)
+            for name in sorted(wanted & present)
             if not filecmp.cmp(expected / name, actual / name, shallow=False)
         ),
     ]
 
 
 def vendored_differences() -> list[str]:
-    """Names every proto under `protos/google` that is not byte for byte the installed googleapis-common-protos'."""
+    """Returns a line for every proto under `protos/google/api` that differs from googleapis-common-protos."""
     installed = {
         Path(file): Path(str(file.locate()))
         for file in metadata.files("googleapis-common-protos") or []
@@ -92,10 +92,10 @@ def _files(folder: Path) -> set[str]:
 def _check(fresh: Path) -> None:
     drift = differences(fresh, GENERATED)
     if drift:
-        print("generated/ is not what protos/ say; run `make generate`:", *drift, sep="\n  ", file=sys.stderr)
+        print("generated/ differs from protos/; run `make generate`:", *drift, sep="\n  ", file=sys.stderr)
     vendored = vendored_differences()
     if vendored:
-        print("not the installed googleapis-common-protos' files:", *vendored, sep="\n  ", file=sys.stderr)
+        print("different from the installed googleapis-common-protos:", *vendored, sep="\n  ", file=sys.stderr)
     if drift or vendored:
         sys.exit(1)
     print(f"generated/ matches protos/ ({len(_files(fresh))} files)")

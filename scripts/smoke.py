@@ -1,7 +1,7 @@
-"""Does what the README tells a newcomer first: `make run`, then all that it prints for pasting, in one shell.
+"""Follows the README's first steps: `make run`, then the script that it prints, in one shell.
 
-Needs only the standard library, so that it runs before anything is installed. Exits 0 when every call worked and the
-service stopped cleanly; otherwise says what did not and shows the service's last words.
+Needs only the standard library, so that it runs before anything is installed. Exits with 0 when every call succeeded
+and the service stopped cleanly; otherwise prints the failure and the end of the service's log.
 """
 
 import os
@@ -26,7 +26,7 @@ END = "# --- to here ---"
 
 
 class SmokeError(Exception):
-    """Something a newcomer would have stumbled over."""
+    """A step that failed."""
 
 
 class Service:
@@ -48,7 +48,7 @@ class Service:
         threading.Thread(target=self._read, daemon=True).start()
 
     def printed_script(self) -> str:
-        """Waits for the service to be ready and returns the script that it printed."""
+        """Waits until the service is ready; returns the script that it printed."""
         deadline = time.monotonic() + READY_SECONDS
         while time.monotonic() < deadline:
             if END in self.output:
@@ -61,10 +61,10 @@ class Service:
         raise SmokeError(f"nothing to paste within {READY_SECONDS} s")
 
     def stop(self) -> None:
-        """Sends SIGTERM to the service itself and expects it, and so make, to end with status 0."""
+        """Sends SIGTERM to the service; it, and with it make, must end with status 0."""
         children = Path(f"/proc/{self._make.pid}/task/{self._make.pid}/children").read_text().split()
         if not children:
-            raise SmokeError("the service is gone")
+            raise SmokeError("the service has exited")
         os.kill(int(children[0]), signal.SIGTERM)
         try:
             status = self._make.wait(STOP_SECONDS)
@@ -74,13 +74,13 @@ class Service:
             raise SmokeError(f"make run ended with status {status} after SIGTERM")
 
     def kill(self) -> None:
-        """Ends whatever is left of `make run`."""
+        """Kills what is left of `make run`."""
         if self._make.poll() is None:
             os.killpg(self._make.pid, signal.SIGKILL)
             self._make.wait()
 
-    def last_words(self) -> str:
-        """Returns the end of what the service said on standard error."""
+    def log_tail(self) -> str:
+        """Returns the end of the service's log."""
         self._log.seek(0)
         return "".join(self._log.readlines()[-40:])
 
@@ -91,10 +91,10 @@ class Service:
 
 
 def paste(script: str, folder: Path) -> None:
-    """Runs the script as a person's shell would, up to the first call that fails.
+    """Runs the script in a shell, up to the first call that fails.
 
     Raises:
-        SmokeError: a call failed, or nothing that was fetched is a zip.
+        SmokeError: a call failed, or no zip was downloaded.
     """
     folder.mkdir()
     try:
@@ -114,11 +114,11 @@ def paste(script: str, folder: Path) -> None:
     print(f"ok  {script.count('curl ')} calls, {len(shell.stdout)} characters of answers")
     bundles = [path for path in folder.iterdir() if zipfile.is_zipfile(path)]
     if not bundles:
-        raise SmokeError("no zip was fetched")
+        raise SmokeError("no zip was downloaded")
 
 
 def main() -> None:
-    """Runs the whole visit."""
+    """Runs all steps."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         service = Service(folder)
@@ -126,7 +126,7 @@ def main() -> None:
             paste(service.printed_script(), folder / "shell")
             service.stop()
         except SmokeError as error:
-            print(service.last_words(), file=sys.stderr)
+            print(service.log_tail(), file=sys.stderr)
             sys.exit(f"smoke: {error}")
         finally:
             service.kill()

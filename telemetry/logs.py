@@ -23,7 +23,7 @@ _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def log_to_stderr(level: str) -> None:
-    """Log to standard error: our own packages at `level` and above, libraries from warnings on."""
+    """Logs to standard error: our own packages at `level` and above, libraries from warnings on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter())
     # A library may set a level of its own.
@@ -47,7 +47,7 @@ class JsonFormatter(logging.Formatter):
     """Formats a log record as a line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without its line end."""
+        """Returns the line, without its line end."""
         line = {
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -60,7 +60,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def exception_lines(error: BaseException) -> Iterator[str]:
-    """Yield an exception's type, its traceback and its causes as lines, without any exception's text."""
+    """Yields an exception's type, its traceback and its causes as lines, without any exception's text."""
     visited: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in visited:
@@ -89,7 +89,7 @@ def _is_own(name: str) -> bool:
 
 
 def _error_codes(error: BaseException) -> str:
-    """Return the short error codes of a library's exception, each after a blank; its text may quote anything."""
+    """Returns the short error codes of a library's exception, each after a blank; its text may quote anything."""
     response: Any = getattr(error, "response", None)
     codes = (
         errno.errorcode.get(error.errno or 0) if isinstance(error, OSError) else None,

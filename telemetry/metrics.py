@@ -47,19 +47,19 @@ class Metric:
         self.labels = tuple(labels)
 
     def family(self, samples: Iterable[Sample]) -> Family:
-        """Return samples as this metric's family."""
+        """Returns samples as this metric's family."""
         return Family(self.name, self.kind, self.description, tuple(samples))
 
     def with_values(self, values: Mapping[Labels, Value]) -> Family:
-        """Return the family of values that are kept elsewhere, by their labels."""
+        """Returns the family of values that are kept elsewhere, by their labels."""
         return self.family(Sample("", self.label_map(labels), value) for labels, value in values.items())
 
     def with_value(self, value: Value) -> Family:
-        """Return the family of a metric without labels, for a value that is kept elsewhere."""
+        """Returns the family of a metric without labels, for a value that is kept elsewhere."""
         return self.with_values({(): value})
 
     def label_map(self, labels: Labels) -> dict[str, str]:
-        """Return label values by label name."""
+        """Returns label values by label name."""
         return dict(zip(self.labels, map(str, labels), strict=True))
 
 
@@ -86,16 +86,16 @@ class Counter(Metric):
         self._counts: dict[Labels, Value] = dict.fromkeys(known or (() if labels else ((),)), 0)
 
     def add(self, *labels: object) -> None:
-        """Count one event."""
+        """Counts one event."""
         self.add_many(1, *labels)
 
     def add_many(self, number: Value, *labels: object) -> None:
-        """Count several events."""
+        """Counts several events."""
         with self._lock:
             self._counts[labels] = self._counts.get(labels, 0) + number
 
     def collect(self) -> Family:
-        """Return the counts since the start of the process."""
+        """Returns the counts since the start of the process."""
         return self.with_values(self._counts.copy())
 
 
@@ -119,15 +119,15 @@ class Histogram(Metric):
         self._buckets = _Buckets(self.bounds)
 
     def observe(self, seconds: float, *labels: object) -> None:
-        """Record one duration."""
+        """Records one duration."""
         self._buckets.add(seconds, labels)
 
     def collect(self) -> Family:
-        """Return the durations recorded since the start of the process."""
+        """Returns the durations recorded since the start of the process."""
         return self.with_buckets(self._buckets.snapshot())
 
     def with_buckets(self, buckets: Mapping[Labels, Sequence[Value]]) -> Family:
-        """Return the family of buckets that are kept elsewhere: by labels, the count of each bucket, then the sum."""
+        """Returns the family of buckets that are kept elsewhere: by labels, the count of each bucket, then the sum."""
         return self.family(sample for labels, series in buckets.items() for sample in self._samples(labels, series))
 
     def _samples(self, labels: Labels, series: Sequence[Value]) -> Iterator[Sample]:
@@ -149,7 +149,7 @@ class TimedCounter:
         """Takes the seconds and the values of all labels, as a tuple."""
 
     def collect(self) -> tuple[Family, Family]:
-        """Return the counts and the durations since the start of the process."""
+        """Returns the counts and the durations since the start of the process."""
         snapshot = self._buckets.snapshot()
         merged: dict[Labels, list[Value]] = {}
         for labels, series in snapshot.items():

@@ -24,7 +24,7 @@ class MetricsRegistry:
 
     @contextmanager
     def registered(self, source: MetricSource) -> Iterator[None]:
-        """Include the numbers of `source` while the context lasts."""
+        """Includes the numbers of `source` while the context lasts."""
         self._sources.append(source)
         try:
             yield
@@ -32,7 +32,7 @@ class MetricsRegistry:
             self._sources.remove(source)
 
     def collect(self) -> list[Family]:
-        """Return the numbers of all sources; one that raises is logged and skipped."""
+        """Returns the numbers of all sources; one that raises is logged and skipped."""
         families: list[Family] = []
         for source in tuple(self._sources):
             try:

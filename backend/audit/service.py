@@ -14,7 +14,7 @@ _WINDOW_MS: Final = 90 * DAY_MS
 
 
 def audit_page(services: Services, request: audit_pb2.ListAuditRecordsRequest) -> audit_pb2.ListAuditRecordsResponse:
-    """A page of audit records, newest first.
+    """Returns a page of audit records, newest first.
 
     Raises:
         ApiError: `invalid_request` for a window of 90 days or more, `invalid_cursor`.

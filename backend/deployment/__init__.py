@@ -1,1 +1,1 @@
-"""The deployment record and the audit trail."""
+"""The deployment record."""

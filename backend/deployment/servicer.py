@@ -26,7 +26,7 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
     def GetHealth(
         self, request: deployment_pb2.GetHealthRequest, context: grpc.ServicerContext
     ) -> deployment_pb2.Health:
-        """Whether keys are accepted, as the flags are at this moment."""
+        """Returns whether keys are accepted."""
         row = self._services.database.read(sql.get)
         served = row.governed and row.api_enabled
         return deployment_pb2.Health(
@@ -38,17 +38,17 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
     def GetDeployment(
         self, request: deployment_pb2.GetDeploymentRequest, context: grpc.ServicerContext
     ) -> deployment_pb2.Deployment:
-        """The deployment record."""
+        """Returns the deployment record."""
         return self._message(self._services.database.read(sql.get))
 
     def UpdateDeployment(
         self, request: deployment_pb2.UpdateDeploymentRequest, context: grpc.ServicerContext
     ) -> deployment_pb2.Deployment:
-        """Changes what is set, audits it, and wakes the watchers."""
+        """Changes every field that is set, audits the change and notifies the edges."""
         changes = {field.name: value for field, value in request.ListFields()}
         columns = {name: int(value) if name in _FLAGS else value for name, value in changes.items()}
         if columns.get("licence_state") == "active":
-            # Why it was on hold is over with the hold.
+            # The reason of a hold ends with it.
             columns = dict.fromkeys(_OF_A_HOLD) | columns
         actor = caller_of(context).audit_name
 

@@ -17,7 +17,7 @@ MODE_NAMES = {number: name for name, number in _MODES.items()}
 
 
 def api_key(row: CallerKeyRow | KeyRow) -> keys_pb2.ApiKey:
-    """The key as its caller sees it (SPEC.md, API key)."""
+    """Returns the key as its caller sees it (SPEC.md, API key)."""
     return keys_pb2.ApiKey(
         key_id=row.key_id,
         name=row.name,
@@ -36,7 +36,7 @@ def api_key(row: CallerKeyRow | KeyRow) -> keys_pb2.ApiKey:
 
 
 def key_record(row: KeyRow, now: int) -> keys_pb2.KeyRecord:
-    """The key as the administrator sees it."""
+    """Returns the key as the administrator sees it."""
     state = state_of(
         revoked_at=row.revoked_at,
         expires_at=row.expires_at,
@@ -56,7 +56,7 @@ def key_record(row: KeyRow, now: int) -> keys_pb2.KeyRecord:
 
 
 def mirrored_key(row: MirroredKeyRow) -> edge_pb2.MirroredKey:
-    """The key as an edge mirrors it: hashes and rules."""
+    """Returns the key as an edge mirrors it: hashes and rules."""
     return edge_pb2.MirroredKey(
         key_id=row.key_id,
         deployment_id=row.deployment_id,

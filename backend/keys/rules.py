@@ -1,4 +1,4 @@
-"""The bounds of a key's properties that a proto cannot state (SPEC.md, Key properties)."""
+"""Bounds of a key's properties that a proto cannot state (SPEC.md, Key properties)."""
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ Problem = tuple[str, str]
 
 
 def granted_scopes(scopes: Iterable[int]) -> list[str]:
-    """Spellings of the scopes that a key gets who is given these, each once, in the order of SPEC.md's list.
+    """Returns the spellings of the scopes granted by these, each once, in the order of SPEC.md's list.
 
     `runs:create` includes `workflows:read` (SPEC.md, Key properties).
     """
@@ -37,7 +37,7 @@ def scope_problems(scopes: Sequence[int]) -> Iterator[Problem]:
 
 
 def access_problems(access: keys_pb2.WorkflowAccess) -> Iterator[Problem]:
-    """What is wrong with a key's choice of workflows."""
+    """Yields what is wrong with a key's choice of workflows."""
     if access.mode == keys_pb2.WorkflowAccess.MODE_UNSPECIFIED:
         yield "workflow_access.mode", "must be all_active or explicit"
     if access.mode == keys_pb2.WorkflowAccess.MODE_EXPLICIT and not access.workflow_ids:
@@ -49,7 +49,7 @@ def access_problems(access: keys_pb2.WorkflowAccess) -> Iterator[Problem]:
 
 
 def allow_list_problems(ranges: Iterable[str]) -> Iterator[Problem]:
-    """What is wrong with a source allow-list: each entry is a CIDR range without host bits."""
+    """Yields what is wrong with a source allow-list: each entry is a CIDR range without host bits."""
     for entry in ranges:
         try:
             ipaddress.ip_network(entry, strict=True)
@@ -58,13 +58,13 @@ def allow_list_problems(ranges: Iterable[str]) -> Iterator[Problem]:
 
 
 def hours_problems(hours: keys_pb2.AllowedHours) -> Iterator[Problem]:
-    """What is wrong with allowed hours."""
+    """Yields what is wrong with allowed hours."""
     if hours.start_hour == hours.end_hour:
         yield "allowed_hours", "start and end must differ"
 
 
 def release_problems(release: str) -> Iterator[Problem]:
-    """What keeps a deployment of this release from having keys (SPEC.md, Credentials)."""
+    """Yields what keeps a deployment of this release from having keys (SPEC.md, Credentials)."""
     if _numbers(release) < _numbers(FIRST_RELEASE_WITH_API):
         yield "deployment_id", f"must be of release {FIRST_RELEASE_WITH_API} or later; this one is of {release}"
 
@@ -77,7 +77,7 @@ def refuse(problems: Iterable[Problem]) -> None:
 
 
 def state_of(*, revoked_at: int | None, expires_at: int, previous_secret_expires_at: int | None, now: int) -> str:
-    """Where a key stands in its life, as the administrator sees it (SPEC.md, API key lifecycle)."""
+    """Returns the state of a key as the administrator sees it (SPEC.md, API key lifecycle)."""
     if revoked_at is not None:
         return "revoked"
     if now >= expires_at:

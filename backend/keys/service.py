@@ -23,7 +23,7 @@ _ALL_ACTIVE: Final = keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_A
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A key's row after a change, and what the change issued; shown once and never kept."""
+    """Row of a key after a change, and the credentials that the change issued, which are not stored."""
 
     row: sql.KeyRow
     key_value: str | None = None

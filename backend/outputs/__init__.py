@@ -1,1 +1,1 @@
-"""Outputs: what a finished run gives out."""
+"""Outputs of finished runs: the list, the files, the zip, and the redaction manifest."""

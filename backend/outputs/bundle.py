@@ -1,4 +1,4 @@
-"""All outputs of a run as one zip, made while it is sent. (SPEC.md, GET /runs/{run_id}/outputs.zip)."""
+"""Zip of all outputs of a run, written while it is sent. (SPEC.md, GET /runs/{run_id}/outputs.zip)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -19,19 +19,19 @@ _DIRECTORY_END: Final = 22
 
 
 def bundle_size(entries: Iterable[OutputRow]) -> int:
-    """Bytes of the zip of these rows of outputs: stored, and below every bound that would need zip64."""
+    """Returns the size of the zip of these rows: uncompressed, and below every bound that needs zip64."""
     per_file = _LOCAL_HEADER + _DESCRIPTOR + _DIRECTORY_ENTRY
     sizes: Iterable[int] = (per_file + 2 * len(entry.path.encode()) + entry.size_bytes for entry in entries)
     return _DIRECTORY_END + sum(sizes)
 
 
 def bundle_parts(entries: Sequence[OutputRow], objects: ObjectStore) -> Iterator[bytes]:
-    """The zip in parts of at most 256 KiB; the same rows give the same bytes, as their times are those of promotion."""
+    """Yields the zip in parts of 256 KiB or less; equal rows give equal bytes, as the times are those of promotion."""
     return _in_parts(_chunks(entries, objects))
 
 
 class _Sink:
-    """Takes what the zip writer writes. It cannot seek, so sizes and checksums follow each file."""
+    """Output stream of the zip writer. It cannot seek, so sizes and checksums follow each file."""
 
     def __init__(self) -> None:
         self._written = bytearray()
@@ -41,7 +41,7 @@ class _Sink:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Does nothing: nothing is buffered."""
 
     def close(self) -> None:
         """What was written can still be taken."""

@@ -1,4 +1,4 @@
-"""Which bytes of an output answer a request. (SPEC.md, GET /runs/{run_id}/outputs/{output_id}/content; RFC 9110)."""
+"""Selection of the bytes of an output. (SPEC.md, GET /runs/{run_id}/outputs/{output_id}/content; RFC 9110)."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from workflow_api.v1 import errors_pb2, outputs_pb2
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`length` bytes at `offset`; `partial` when they answer a range, `not_modified` when the caller has them."""
+    """Selection: `length` at `offset`; `partial` when they answer a range, `not_modified` if the caller has them."""
 
     offset: int
     length: int
@@ -17,7 +17,7 @@ class Selection:
 
 
 def select_bytes(request: outputs_pb2.GetOutputContentRequest, size: int, etag: str) -> Selection:
-    """Judges the conditions first, then the range, which a stale `If-Range` makes void.
+    """Evaluates the conditions first, then the range, which a stale `If-Range` makes void.
 
     Raises:
         ApiError: `range_not_satisfiable`, when no byte of the file is in the range.

@@ -1,4 +1,4 @@
-"""When a run's outputs may be seen: the first three checks of every outputs route. (DECISIONS.md, 5)."""
+"""Conditions for reading a run's outputs: the first three checks of every outputs route. (DECISIONS.md, 5)."""
 
 from backend.errors import ApiError
 from backend.runs.run_lookup import find_state, require_finished
@@ -7,7 +7,7 @@ from workflow_api.v1 import errors_pb2
 
 
 def require_open(tx: Tx, run_id: str, key_id: str | None) -> None:
-    """Lets through a finished run whose outputs no sweep is pending for.
+    """Returns for a finished run whose outputs no sweep is pending for.
 
     Raises:
         ApiError: `run_not_found`, then `run_not_terminal`, then `redaction_pending`.

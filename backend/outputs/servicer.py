@@ -25,7 +25,7 @@ _LARGEST_CONTENT: Final = 25_000_000
 
 
 class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
-    """Gives out what finished runs promoted, and the redaction manifest."""
+    """Serves what finished runs promoted, and the redaction manifest."""
 
     def __init__(self, services: Services, objects: ObjectStore) -> None:
         self._database = services.database
@@ -34,7 +34,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
     def ListOutputs(
         self, request: outputs_pb2.ListOutputsRequest, context: grpc.ServicerContext
     ) -> outputs_pb2.ListOutputsResponse:
-        """The outputs of a run by path."""
+        """Returns the outputs of a run by path."""
         key_id = caller_of(context).key_id
 
         def work(tx: Tx) -> list[OutputRow]:
@@ -51,7 +51,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
     def GetOutputContent(
         self, request: outputs_pb2.GetOutputContentRequest, context: grpc.ServicerContext
     ) -> Iterator[outputs_pb2.GetOutputContentResponse]:
-        """One output's bytes: a header, then parts."""
+        """Yields one output's bytes: a header, then parts."""
         key_id = caller_of(context).key_id
 
         def work(tx: Tx) -> OutputRow | None:
@@ -88,7 +88,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
     def GetOutputsZip(
         self, request: outputs_pb2.GetOutputsZipRequest, context: grpc.ServicerContext
     ) -> Iterator[outputs_pb2.GetOutputsZipResponse]:
-        """All outputs as one zip: a header, then parts."""
+        """Yields all outputs as one zip: a header, then parts."""
         key_id = caller_of(context).key_id
 
         def work(tx: Tx) -> list[OutputRow]:
@@ -112,7 +112,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
     def GetPiiRedaction(
         self, request: outputs_pb2.GetPiiRedactionRequest, context: grpc.ServicerContext
     ) -> outputs_pb2.PiiRedaction:
-        """The redaction manifest as it stands; it outlives an erasure."""
+        """Returns the redaction manifest in its present state; an erasure keeps it."""
         key_id = caller_of(context).key_id
         row = self._database.read(lambda tx: sql.manifest(tx, request.run_id, key_id))
         if row is None:

@@ -1,1 +1,1 @@
-"""The gRPC server: what holds for every call of every service."""
+"""The gRPC server, who may call it, and the wrapper of every RPC."""

@@ -1,4 +1,4 @@
-"""What holds for every call of every service: one wrapper, without which no RPC can be registered."""
+"""Wrapper of every RPC: validation of requests, errors as statuses, and metrics."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -121,12 +121,12 @@ def _wrap_stream(
 
 
 def _method_label(full_name: str) -> str:
-    """The method as an operator knows it: `RunsService/GetRun`."""
+    """Returns the method as metrics name it: `RunsService/GetRun`."""
     return "/".join(full_name.split(".")[-2:])
 
 
 def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> str:
-    """Answers with the error and gives the name of its code."""
+    """Answers with the error and returns the name of its code."""
     if not isinstance(error, ApiError):
         _LOG.error("%s failed, request %s", name, caller_of(context).request_id, exc_info=error)
         error = ApiError(
@@ -142,7 +142,7 @@ def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> str:
 
 
 def generic_handler(handlers: Mapping[str, Handler], stream_pool: object) -> grpc.GenericRpcHandler:
-    """The handlers as grpc takes them; streams run in a pool of their own so that open ones starve nobody."""
+    """Returns the handlers for a grpc server; streams run in a pool of their own and leave threads for other calls."""
     table = {path: _method_handler(handler, stream_pool) for path, handler in handlers.items()}
 
     class _Handlers(grpc.GenericRpcHandler):

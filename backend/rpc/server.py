@@ -18,7 +18,7 @@ from backend.storage.database import Database
 
 UNARY_THREADS: Final = 8
 LIVENESS: Final = "liveness"
-"""What to ask the health service for to learn whether the process is to be started anew. Edges watch it, too."""
+"""Name at the health service that says whether the process must be restarted. Edges watch it, too."""
 
 _STREAM_THREADS: Final = 64
 _HEALTH_SECONDS: Final = 2.0
@@ -91,13 +91,13 @@ class GrpcServer:
         self._watch = threading.Thread(target=self._watch_health, name="grpc-health", daemon=True)
 
     def start(self) -> None:
-        """Begins to serve."""
+        """Starts serving."""
         self._health.set(LIVENESS, health_pb2.HealthCheckResponse.SERVING)
         self._server.start()
         self._watch.start()
 
     def stop(self, grace_seconds: float, end_watches: Callable[[], None] = lambda: None) -> None:
-        """Has callers go elsewhere, takes no new call, gives open ones the grace, then ends them.
+        """Tells callers to go elsewhere, refuses new calls, lets open ones finish within the grace, then ends them.
 
         `end_watches` ends those that would not end by themselves.
         """
@@ -111,7 +111,7 @@ class GrpcServer:
         self._streams.shutdown(wait=False, cancel_futures=True)
 
     def _watch_health(self) -> None:
-        """A service is serving only while its store answers; the process lives without it too."""
+        """Reports services as serving only while the database answers; the process is alive without it, too."""
         while True:
             state = (
                 health_pb2.HealthCheckResponse.SERVING

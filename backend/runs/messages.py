@@ -13,6 +13,7 @@ from backend.runs.list_sql import RunSummaryRow
 from backend.runs.status_names import STATUS_NUMBERS
 from backend.storage.tables.runs import RunRow
 from backend.storage.tables.segments import ApprovalRow, EventRow, SegmentRow, StepRow
+from backend.workflows.messages import stored_policy_message
 from workflow_api.v1 import runs_pb2
 
 _TRIGGER: Final = {name.removeprefix("TRIGGERED_BY_").lower(): number for name, number in runs_pb2.TriggeredBy.items()}
@@ -76,7 +77,7 @@ def detail(row: RunRow) -> runs_pb2.Run:
         result_schema_version=row.result_schema_version,
         data_purged_at=_time(row.data_purged_at),
         pii_redaction=row.pii_redaction,
-        pii_policy=row.pii_policy,
+        pii_policy=stored_policy_message(row.pii_policy),
     )
     swept = row.redaction_state != "pending"
     if row.status == RunStatus.FAILED:

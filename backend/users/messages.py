@@ -1,4 +1,4 @@
-"""Rows of people as messages."""
+"""Rows of users as messages."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,13 +12,13 @@ ROLE_NAMES: Final[Mapping[int, str]] = {
     users_pb2.ROLE_ADMINISTRATOR: "administrator",
     users_pb2.ROLE_APPROVER: "approver",
 }
-"""Each role as it is kept."""
+"""Each role as it is stored."""
 
 _ROLES: Final = {name: users_pb2.Role.ValueType(number) for number, name in ROLE_NAMES.items()}
 
 
 def user_message(row: UserRow | SessionRow, *, created_at: int | None = None) -> users_pb2.User:
-    """A person as everybody sees them; `created_at` where the row's own is not theirs."""
+    """Returns a user as a message; `created_at` replaces the row's own where that belongs to a session."""
     return users_pb2.User(
         name=row.name,
         role=_ROLES[row.role],

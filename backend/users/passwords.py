@@ -1,4 +1,4 @@
-"""Makes passwords, hashes them with Argon2id and verifies them, few at a time."""
+"""Generation of passwords, and their hashing and verification with Argon2id, a few at a time."""
 
 import secrets
 import unicodedata
@@ -30,12 +30,12 @@ _GROUP: Final = 5
 
 
 def new_password() -> str:
-    """A password of 125 bits, in groups that a person can copy by hand."""
+    """Returns a password of 125 random bits, in groups that a person can copy by hand."""
     return "-".join("".join(secrets.choice(_ALPHABET) for _ in range(_GROUP)) for _ in range(_GROUPS))
 
 
 class Passwords:
-    """Hashes and verifies; only within a turn, and never within a transaction, for it takes long."""
+    """Hashes and verifies passwords; call it within a turn and outside of transactions, because it takes long."""
 
     def __init__(self) -> None:
         self._hasher = PasswordHasher()
@@ -43,13 +43,13 @@ class Passwords:
         self._callers = BoundedSemaphore(CALLERS)
 
     @cached_property
-    def nobodys_hash(self) -> str:
-        """A hash of no password that anybody has, so that a name that nobody bears costs the same."""
+    def decoy_hash(self) -> str:
+        """Hash of a random password, verified for unknown names so that they cost the same."""
         return self._hasher.hash(secrets.token_urlsafe())
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Waits until there are few enough others.
+        """Waits until few enough passwords are being hashed.
 
         Raises:
             ApiError: `rate_limited`, too many wait already.
@@ -65,27 +65,27 @@ class Passwords:
             self._callers.release()
 
     @contextmanager
-    def turn_of_known(self) -> Iterator[None]:
-        """As `turn`, for callers who have proven who they are: none is refused."""
+    def turn_of_authenticated(self) -> Iterator[None]:
+        """Waits like `turn`, for callers who are authenticated: none is refused."""
         with self._turns:
             yield
 
     def hash(self, password: str) -> str:
-        """What is kept of a password."""
+        """Returns the hash of a password, which is what is stored."""
         return self._hasher.hash(_normal(password))
 
     def matches(self, kept: str, password: str) -> bool:
-        """Whether this is the password that was hashed."""
+        """Returns whether a stored hash is of this password."""
         try:
             return self._hasher.verify(kept, _normal(password))
         except VerifyMismatchError:
             return False
 
     def outdated(self, kept: str) -> bool:
-        """Whether the hash was made with other parameters than hashes are made with now."""
+        """Returns whether a stored hash was made with other parameters than new ones."""
         return self._hasher.check_needs_rehash(kept)
 
 
 def _normal(password: str) -> str:
-    # Keyboards differ in how they say the same letter.
+    # Keyboards differ in how they encode the same letter.
     return unicodedata.normalize("NFKC", password)

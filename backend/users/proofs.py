@@ -11,18 +11,18 @@ from backend.users import rules, sign_in_subjects, sql, tries_sql
 from backend.users.passwords import Passwords
 from workflow_api.v1 import errors_pb2
 
-# No name that somebody can have.
+# Not a valid name of a user.
 _NOBODY: Final = "(nobody)"
 
 
 class Proven(NamedTuple):
-    """A person as they were when their password was verified; `fresh_hash` replaces a hash of other parameters."""
+    """User as stored when the password was verified; `fresh_hash` replaces a hash of outdated parameters."""
 
     row: UserRow
     fresh_hash: str | None
 
     def holds(self, row: UserRow) -> bool:
-        """Whether nothing came between: it is still that password, and the person is enabled."""
+        """Returns whether the password is still the same and the user is enabled."""
         return row.disabled_at is None and row.password_hash == self.row.password_hash
 
 
@@ -49,8 +49,8 @@ class Proofs:
         with self._passwords.turn():
             row, waits = self._services.database.write(lambda tx: self._count(tx, name, limits), lock_key=sql.OF_USERS)
             # Made by the first try of this process, whatever its name.
-            nobodys = self._passwords.nobodys_hash
-            kept = nobodys if row is None else row.password_hash
+            decoy = self._passwords.decoy_hash
+            kept = decoy if row is None else row.password_hash
             matches = self._passwords.matches(kept, password)
             proven = row if matches and row is not None and row.disabled_at is None else None
             fresh = self._passwords.hash(password) if proven and self._passwords.outdated(kept) else None
@@ -67,7 +67,7 @@ class Proofs:
 
     @staticmethod
     def forget(tx: Tx, name: str, address: str) -> None:
-        """Withdraws the tries of a name from an address, for one has succeeded, and that one from the address's."""
+        """Withdraws the failures of a name from an address, and from the address's count the try that succeeded."""
         tries_sql.forget(tx, sign_in_subjects.name_and_address(name, address))
         tries_sql.forget(tx, sign_in_subjects.name_alone(name))
         subject = sign_in_subjects.address_alone(address)
@@ -89,7 +89,7 @@ class Proofs:
             )
 
     def _count(self, tx: Tx, name: str, limits: dict[str, rules.Limit]) -> tuple[UserRow | None, bool]:
-        """Counts one more try; gives the person's row, and whether name or address now waits."""
+        """Counts one more try; returns the user's row, and whether the name or the address must wait now."""
         self._refuse_waiting(tx, limits)
         now, waits = self._services.clock(), False
         for subject, limit in limits.items():
@@ -103,7 +103,7 @@ class Proofs:
 
         Names that nobody bears are counted together and not recorded, for what was typed may be a password.
         """
-        subject = sign_in_subjects.NOBODY if name is None else sign_in_subjects.name_alone(name)
+        subject = sign_in_subjects.UNKNOWN_NAMES if name is None else sign_in_subjects.name_alone(name)
         before, now = tries_sql.get(tx, subject), self._services.clock()
         tries = 1 if before is None else before.tries + 1
         audited_at = 0 if before is None else before.audited_at

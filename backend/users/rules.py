@@ -1,4 +1,4 @@
-"""How long sessions and waits last, and what is kept of the secrets that stand for people."""
+"""Life of sessions, limits of failed sign-ins, and what is stored of session tokens."""
 
 import hashlib
 import secrets
@@ -16,7 +16,7 @@ TRIES_KEPT_MS: Final = DAY_MS
 
 
 class Limit(NamedTuple):
-    """How many failed sign-ins in a row begin a wait, and after how many ms without one they count from 1 again."""
+    """Failed sign-ins in a row that begin a wait, and the milliseconds without one that reset the count."""
 
     most: int
     forgotten_ms: int
@@ -24,7 +24,7 @@ class Limit(NamedTuple):
 
 NAME_AND_ADDRESS_LIMIT: Final = Limit(10, TRIES_KEPT_MS)
 ADDRESS_LIMIT: Final = Limit(60, WAIT_MS)
-"""Of all names together, so that one address cannot try every name ten times a minute."""
+"""Limit of all names from one address, which could otherwise try every name ten times a minute."""
 
 
 _IDLE_MS: Final = HOUR_MS
@@ -43,32 +43,32 @@ class Try(NamedTuple):
 
 
 def new_token() -> str:
-    """A session's token: 43 characters, 256 bits of chance."""
+    """Returns a session token: 43 characters, 256 random bits."""
     return secrets.token_urlsafe(32)
 
 
 def sha256_hex(value: str) -> str:
-    """What is kept of a token."""
+    """Returns the digest of a token, which is what is stored."""
     return hashlib.sha256(value.encode()).hexdigest()
 
 
 def session_lasts(session: SessionRow, now: int) -> bool:
-    """Whether a session, read with `disabled_at` of its person, can still be used."""
+    """Returns whether a session, read with `disabled_at` of its user, can still be used."""
     return session.disabled_at is None and now < min(session.created_at + SESSION_MS, session.used_at + _IDLE_MS)
 
 
 def use_is_news(used_at: int, now: int) -> bool:
-    """Whether a session's use is to be written: at most once a minute."""
+    """Returns whether a session's use must be written: at most once a minute."""
     return now - used_at >= _USE_NOTED_MS
 
 
 def seconds_to_wait(waits_until: int, now: int) -> int:
-    """How long after too many tries there is still no other."""
+    """Returns how long further tries are refused."""
     return max(0, -((now - waits_until) // 1000))
 
 
 def next_try(before: TriesRow | None, now: int, limit: Limit) -> Try:
-    """One more try, after those of the row `before`, which is None where there are none."""
+    """Returns the count with one more try after those of the row `before`, which is None where there are none."""
     if before is None or before.tries >= limit.most or now - before.last_at >= limit.forgotten_ms:
         tries = 1
     else:
@@ -77,12 +77,12 @@ def next_try(before: TriesRow | None, now: int, limit: Limit) -> Try:
 
 
 def try_withdrawn(row: TriesRow | None, limit: Limit) -> Try | None:
-    """What is left of the tries of `row` when one of them succeeded; None for none."""
+    """Returns the count of `row` without one successful try; None where none is left."""
     if row is None or row.tries <= 1:
         return None
     return Try(row.tries - 1, 0 if row.tries >= limit.most else row.waits_until)
 
 
 def refusal_is_news(audited_at: int, now: int) -> bool:
-    """Whether a refused sign-in is to be audited: strangers must not fill the trail."""
+    """Returns whether a refused sign-in must be audited; unauthenticated callers must not fill the trail."""
     return now - audited_at >= _REFUSAL_AUDITED_MS

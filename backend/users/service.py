@@ -22,7 +22,7 @@ class UserAdministration:
         self._limit = limit
 
     def create(self, name: str, role: int, actor: str) -> tuple[UserRow, str]:
-        """Adds a person, or takes back one who was disabled; returns the row and the password, which is not kept."""
+        """Adds a user, or enables a disabled one again; returns the row and the password, which is not stored."""
         if role not in ROLE_NAMES:
             raise invalid("role", f"must be {' or '.join(ROLE_NAMES.values())}")
         self._services.database.read(lambda tx: self._refuse_addition(tx, name))
@@ -45,7 +45,7 @@ class UserAdministration:
         return self._services.database.write(work, lock_key=sql.OF_USERS), password
 
     def disable(self, name: str, actor: str) -> UserRow:
-        """Has a person's sessions end, and nobody sign in by that name; disabling again changes nothing."""
+        """Disables a user and ends their sessions; disabling again changes nothing."""
 
         def change(row: UserRow) -> dict[str, object]:
             return {} if row.disabled_at is not None else {"disabled_at": self._services.clock()}
@@ -53,7 +53,7 @@ class UserAdministration:
         return self._change(name, actor, "user.disabled", change)
 
     def reset_password(self, name: str, actor: str) -> tuple[UserRow, str]:
-        """Makes a new password and has the person's sessions end; returns the row and the password."""
+        """Sets a new password and ends the user's sessions; returns the row and the password."""
         _refuse_disabled(self._services.database.read(lambda tx: _found(tx, name)))
         password, made = self._made()
 
@@ -64,9 +64,9 @@ class UserAdministration:
         return self._change(name, actor, "user.password_reset", change), password
 
     def _made(self) -> tuple[str, dict[str, object]]:
-        """A new password, and what is kept of it."""
+        """Returns a new password, and the columns to store."""
         password = new_password()
-        with self._passwords.turn_of_known():
+        with self._passwords.turn_of_authenticated():
             return password, {"password_hash": self._passwords.hash(password), "password_is_temporary": 1}
 
     def _change(self, name: str, actor: str, action: str, change: Callable[[UserRow], dict[str, object]]) -> UserRow:

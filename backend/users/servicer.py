@@ -27,7 +27,7 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
         self, request: users_pb2.ListUsersRequest, context: grpc.ServicerContext
     ) -> users_pb2.ListUsersResponse:
         """Returns everybody, by name."""
-        rows = self._services.database.read(sql.everybody)
+        rows = self._services.database.read(sql.all_users)
         return users_pb2.ListUsersResponse(items=[user_message(row) for row in rows])
 
     def DisableUser(self, request: users_pb2.DisableUserRequest, context: grpc.ServicerContext) -> users_pb2.User:

@@ -1,4 +1,4 @@
-"""What people do themselves: sign in and out, and change their password."""
+"""Signing in and out, and changing one's own password."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from workflow_api.v1 import errors_pb2
 
 
 class Opened(NamedTuple):
-    """A session that has begun: its token, which is not kept, whose it is, and when it began."""
+    """New session: its token, which is not stored, its user's row, and when it began."""
 
     token: str
     row: UserRow
@@ -54,7 +54,7 @@ class SignIns:
         return Opened(token, self._services.database.write(work, lock_key=sql.OF_USERS), now)
 
     def session(self, token: str) -> sql.SessionRow:
-        """The session of a token, with the columns of its person, and notes that it was used.
+        """Returns the session of a token with the columns of its user, and records that it was used.
 
         Raises:
             ApiError: `unauthorized`, it has ended or there never was one.
@@ -90,7 +90,7 @@ class SignIns:
         proven = self._proofs.prove(name, password, actor, address)
         if proven is None:
             raise invalid("password", "must be the password until now")
-        with self._passwords.turn_of_known():
+        with self._passwords.turn_of_authenticated():
             new_hash = self._passwords.hash(new)
 
         def work(tx: Tx) -> UserRow:

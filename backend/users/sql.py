@@ -81,7 +81,7 @@ def get_existing(tx: Tx, name: str) -> UserRow:
     return tx.one(_GET, name=name)
 
 
-def everybody(tx: Tx) -> list[UserRow]:
+def all_users(tx: Tx) -> list[UserRow]:
     """Returns everybody who was ever added, by name."""
     return tx.all(_LIST)
 

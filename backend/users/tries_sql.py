@@ -50,7 +50,7 @@ def put(tx: Tx, subject_sha256: str, *, tries: int, last_at: int, waits_until: i
         return
     surplus = tx.scalar_one(_COUNT) + 1 - MOST_SUBJECTS
     if surplus > 0:
-        tx.enqueue(_DELETE_OLDEST, but=sign_in_subjects.NOBODY, now=last_at, most=surplus)
+        tx.enqueue(_DELETE_OLDEST, but=sign_in_subjects.UNKNOWN_NAMES, now=last_at, most=surplus)
     tx.enqueue(_INSERT, subject_sha256=subject_sha256, **values)
 
 

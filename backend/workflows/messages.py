@@ -1,15 +1,17 @@
 """Rows and terms of workflows as the messages of WorkflowsService."""
 
+from functools import lru_cache
 from typing import Any, Final
 
 from backend import json_text
 from backend.clock import to_timestamp
 from backend.storage.tables.workflows import WorkflowRow
 from backend.workflows.manifests.kinds import MANIFEST_KINDS
+from backend.workflows.pii_policy import Policy
 from backend.workflows.readiness import Definition
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.versions_sql import Pin
-from workflow_api.v1 import workflows_pb2
+from workflow_api.v1 import pii_policy_pb2, workflows_pb2
 
 STATUSES: Final = {
     "draft": workflows_pb2.WORKFLOW_STATUS_DRAFT,
@@ -31,6 +33,11 @@ _PLAIN_FIELDS: Final = (
     "max_bytes",
 )
 
+_PII_MODES: Final = {name.removeprefix("PII_MODE_").lower(): number for name, number in pii_policy_pb2.PiiMode.items()}
+_PII_STAGES: Final = {
+    name.removeprefix("PII_STAGE_").lower(): number for name, number in pii_policy_pb2.PiiStage.items()
+}
+
 
 def workflow_message(row: WorkflowRow, terms: WorkflowTerms) -> workflows_pb2.Workflow:
     """A workflow with the readiness and settings of the version that `terms` hold."""
@@ -43,11 +50,31 @@ def workflow_message(row: WorkflowRow, terms: WorkflowTerms) -> workflows_pb2.Wo
         readiness=workflows_pb2.Readiness(ready=not terms.reasons, reasons=terms.reasons),
         max_run_hours=terms.max_run_hours,
         parallel_steps=terms.parallel_steps,
-        pii_policy=json_text.write(terms.pii_policy),
+        pii_policy=None if terms.pii_policy is None else policy_message(terms.pii_policy),
         result_schema_version=terms.result_schema_version,
         created_at=to_timestamp(row.created_at),
         updated_at=to_timestamp(row.updated_at),
     )
+
+
+def policy_message(policy: Policy) -> pii_policy_pb2.PiiPolicy:
+    """Returns a PII policy as a message; the categories `all` are a list of that one text."""
+    categories = policy["categories"]
+    return pii_policy_pb2.PiiPolicy(
+        mode=_PII_MODES[policy["mode"]],
+        categories=[categories] if isinstance(categories, str) else categories,
+        stages=[_PII_STAGES[stage] for stage in policy["stages"]],
+        min_confidence=policy["min_confidence"],
+        model=policy["model"],
+        max_model_calls=policy["max_model_calls"],
+        parquet_sample_rows=policy["parquet_sample_rows"],
+    )
+
+
+@lru_cache(maxsize=1024)
+def stored_policy_message(text: str) -> pii_policy_pb2.PiiPolicy:
+    """Returns the message of a stored PII policy; it must not be changed."""
+    return policy_message(json_text.parse(text))
 
 
 def version_resource_message(pin: Pin) -> workflows_pb2.VersionResource:

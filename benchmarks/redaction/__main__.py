@@ -30,7 +30,7 @@ from tests.support.redaction.values import MAKERS
 
 
 def scores(labelled: Labelled, confidence: float) -> dict[str, tuple[float, float, float]]:
-    """Return precision, recall, and the share of values that are hidden completely, under any entity type."""
+    """Returns precision, recall, and the share of values that are hidden completely, under any entity type."""
     found = Finder(ENTITY_TYPES, confidence).find(labelled.text)
     right: Counter[str] = Counter()
     named: Counter[str] = Counter(match.entity for match in found)
@@ -61,7 +61,7 @@ def _entity(label: str) -> str:
 
 
 def quality(values: int) -> None:
-    """Print a table by entity type for three thresholds."""
+    """Prints a table by entity type for three thresholds."""
     labelled = corpus(7, values)
     by = {confidence: scores(labelled, confidence) for confidence in (0.5, 0.8, 1.0)}
     print("| type | precision 0.5 | recall 0.5 | hidden 0.5 | precision 0.8 | recall 0.8 | hidden 0.8 | recall 1.0 |")
@@ -72,7 +72,7 @@ def quality(values: int) -> None:
 
 
 def speed(size: int) -> None:
-    """Print megabytes per second of CPU time for each kind of file, in the process that final sweeps use."""
+    """Prints megabytes per second of CPU time for each kind of file, in the process that final sweeps use."""
     people = table(size)
     rows = pa_csv.read_csv(io.BytesIO(people.encode()))
     buffer = io.BytesIO()
@@ -111,7 +111,7 @@ def speed(size: int) -> None:
 
 
 def hostile_speed(size: int) -> None:
-    """Print the CPU time per byte of each hostile text relative to prose, the most expensive first."""
+    """Prints the CPU time per byte of each hostile text relative to prose, the most expensive first."""
     print("| text, repeated | times prose at 0.8 | at 0.5 |")
     print("|---|---|---|")
     engines = [
@@ -139,7 +139,7 @@ def _sweep_seconds(engine: RedactionEngine, text: str) -> float:
 
 
 def large(megabytes: int) -> None:
-    """Print the peak memory of sweeping a small and a large file, each in a process that final sweeps use.
+    """Prints the peak memory of sweeping a small and a large file, each in a process that final sweeps use.
 
     Raises:
         OSError: the disk has no space for a file and its copy.
@@ -174,7 +174,7 @@ def large(megabytes: int) -> None:
 
 
 def _redactor() -> Redactor:
-    """Return a redactor that removes its scratch folder when it is closed."""
+    """Returns a redactor that removes its scratch folder when it is closed."""
     return Redactor(Models(Secrets(), {}), scratch=Path(tempfile.mkdtemp(prefix="redaction-")))
 
 

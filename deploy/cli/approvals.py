@@ -25,7 +25,7 @@ def list_approvals(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     if as_json:
         print_json({"items": items})
     else:
-        print_table(items, APPROVAL_COLUMNS, none="Nothing waits for a person.")
+        print_table(items, APPROVAL_COLUMNS, none="No approval is pending.")
 
 
 @command.command("approve")
@@ -41,7 +41,7 @@ def reject(approval_id: ApprovalId, comment: Comment = None, grpc: Grpc = DEFAUL
 
 
 def decide(approval_id: str, *, approve: bool, comment: str | None, grpc: str, as_json: bool) -> None:
-    """Record a decision and print the status of the run."""
+    """Records a decision and prints the status of the run."""
     with connected(grpc) as backend:
         request = runs_pb2.DecideApprovalRequest(approval_id=approval_id, approve=approve, comment=comment)
         record = record_of(backend.call(backend.runs.DecideApproval, request))

@@ -24,7 +24,7 @@ def check(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Really list with its credentials and record the outcome.
+    """List objects with its credentials and record the outcome.
 
     Exits with 1 when the test did not pass.
     """

@@ -38,7 +38,7 @@ def set_fields(
 
 @command.command("upkeep")
 def upkeep(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """Erase and delete now what is past its time, as happens every hour."""
+    """Erase and delete expired data now, as happens every hour."""
     with connected(grpc) as backend:
         record = record_of(backend.call(backend.runs.RunUpkeep, runs_pb2.RunUpkeepRequest()))
     if as_json:
@@ -48,7 +48,7 @@ def upkeep(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
 
 
 def show_deployment(deployment: deployment_pb2.Deployment, *, as_json: bool) -> None:
-    """Print the deployment record."""
+    """Prints the deployment record."""
     record = record_of(deployment)
     if as_json:
         print_json(record)
@@ -57,7 +57,7 @@ def show_deployment(deployment: deployment_pb2.Deployment, *, as_json: bool) -> 
 
 
 def read_assignments(assignments: list[str]) -> dict[str, Any]:
-    """Read `name=value` pairs as the fields of the request."""
+    """Reads `name=value` pairs as the fields of the request."""
     fields = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")

@@ -39,7 +39,7 @@ def query(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Ask a knowledge graph over all that was published to it.
+    """Query everything that was published to a knowledge graph.
 
     Prints a table, with `--json` the SPARQL 1.1 query results in JSON; of triples N-Triples, with `--json` a list.
     """
@@ -61,7 +61,7 @@ def query(
         columns = [Column(name, _cell(name)) for name in parts[0].variables]
         print_table(list(_rows(parts)), columns, none="No row.")
     if truncated:
-        typer.echo("There is more: ask with a greater --limit, or for less.", err=True)
+        typer.echo("There is more: raise --limit or narrow the query.", err=True)
 
 
 def _as_json(form: str, parts: list[workflows_pb2.KnowledgeGraphAnswer]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def _backend_serves(where: str) -> bool:
 
 
 def _edge_serves(where: Address) -> bool:
-    """Return whether an edge answers there, even one whose API is switched off."""
+    """Returns whether an edge answers there, even one whose API is switched off."""
     connection = http.client.HTTPConnection(where.host, where.port, timeout=_TIMEOUT_SECONDS)
     try:
         connection.request("GET", f"{BASE}/health")

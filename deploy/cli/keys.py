@@ -1,21 +1,16 @@
 """`workflow-api keys`: API keys of the deployment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
+from contract.spellings import SCOPES
 from deploy.cli.options import ANY, DEFAULT_GRPC, Grpc, Json, KeyId, comma_separated, hours_window, overlap_in_hours
 from deploy.cli.printing import Column, Record, print_details, print_json, print_table
 from deploy.cli.records import record_of, with_nulls
 from deploy.client.backend import connected
 from workflow_api.v1 import keys_pb2, options_pb2, usage_pb2
-
-SCOPES: Final[Mapping[str, options_pb2.Scope.ValueType]] = {
-    spelling: options_pb2.Scope.Value(value.name)
-    for value in options_pb2.Scope.DESCRIPTOR.values
-    if (spelling := value.GetOptions().Extensions[options_pb2.enum_spelling])
-}
 
 SCOPES_HELP: Final = f"Comma-separated: {', '.join(SCOPES)}. runs:create brings workflows:read with it."
 
@@ -64,7 +59,7 @@ def create(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Make a key; show its secret and external id this once."""
+    """Create a key; show its secret and external id once."""
     request = keys_pb2.CreateKeyRequest(
         name=name,
         description=description or "",
@@ -116,7 +111,7 @@ def edit(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Change what is given; all else stays, credentials too."""
+    """Change the given properties; all others and the credentials stay."""
     request = keys_pb2.UpdateKeyRequest(
         key_id=key_id,
         name=name,
@@ -195,7 +190,7 @@ def usage(
 
 
 def scope_values(text: str) -> list[options_pb2.Scope.ValueType]:
-    """Read comma-separated scopes."""
+    """Reads comma-separated scopes."""
     names = comma_separated(text)
     unknown = [name for name in names if name not in SCOPES]
     if unknown:
@@ -205,25 +200,25 @@ def scope_values(text: str) -> list[options_pb2.Scope.ValueType]:
 
 
 def workflow_access(text: str) -> keys_pb2.WorkflowAccess:
-    """Read `all` or comma-separated workflow ids."""
+    """Reads `all` or comma-separated workflow ids."""
     if text == "all":
         return keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE)
     return keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_EXPLICIT, workflow_ids=comma_separated(text))
 
 
 def source_ranges(given: Sequence[str]) -> list[str]:
-    """Return the ranges of repeated `--cidr`; the single value `any` means no restriction."""
+    """Returns the ranges of repeated `--cidr`; the single value `any` means no restriction."""
     return [] if list(given) == [ANY] else list(given)
 
 
 def allowed_hours(text: str) -> keys_pb2.AllowedHours:
-    """Read `8-18`."""
+    """Reads `8-18`."""
     start, end = hours_window(text)
     return keys_pb2.AllowedHours(start_hour=start, end_hour=end)
 
 
 def show_key(key: keys_pb2.KeyRecord, *, as_json: bool) -> None:
-    """Print one key."""
+    """Prints one key."""
     record = record_of(key)
     if as_json:
         print_json(record)
@@ -232,7 +227,7 @@ def show_key(key: keys_pb2.KeyRecord, *, as_json: bool) -> None:
 
 
 def show_credentials(credentials: keys_pb2.KeyCredentials, *, as_json: bool) -> None:
-    """Print issued credentials and their key."""
+    """Prints issued credentials and their key."""
     record = credentials_record(credentials)
     if as_json:
         print_json(record)
@@ -242,7 +237,7 @@ def show_credentials(credentials: keys_pb2.KeyCredentials, *, as_json: bool) -> 
 
 
 def credentials_record(credentials: keys_pb2.KeyCredentials) -> dict[str, Any]:
-    """Return the key's record with the issued credentials as `key` and `external_id`."""
+    """Returns the key's record with the issued credentials as `key` and `external_id`."""
     record = record_of(credentials)
     issued = {"key": record.pop("key_value"), "external_id": record.pop("external_id")}
     return {

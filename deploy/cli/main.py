@@ -24,7 +24,7 @@ class CommandModule:
     help: str
 
     def load(self) -> Callable[..., None] | typer.Typer:
-        """Import the module and return its `command`."""
+        """Imports the module and returns its `command`."""
         command: Callable[..., None] | typer.Typer = import_module(f"deploy.cli.{self.name}").command
         return command
 
@@ -49,7 +49,7 @@ COMMANDS: Final = (
 
 
 def main() -> None:
-    """Run the process's command line and exit with its code."""
+    """Runs the process's command line and exits with its code."""
     # gRPC's core would print failures to standard error, which we also get as exceptions.
     os.environ["GRPC_VERBOSITY"] = "NONE"
     for stream in (sys.stdout, sys.stderr):
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line.
+    """Runs one command line.
 
     Returns:
         0 on success, 1 when the command failed, 2 when it was misused, 130 when it was interrupted.
@@ -78,7 +78,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def command_line(wanted: Sequence[str]) -> typer.Typer:
-    """Build the command line with the `wanted` commands; of the others only the help is known.
+    """Builds the command line with the `wanted` commands; of the others only the help is known.
 
     Importing every command would delay each command, and the help, by the import of gRPC.
     """

@@ -29,17 +29,17 @@ _DURATION: Final = re.compile(r"([0-9]{1,6})([hd])")
 
 
 def listening_address(value: str | None) -> str | None:
-    """Check an address to listen on."""
+    """Checks an address to listen on."""
     return _checked(value, addresses.address)
 
 
 def grpc_address(value: str | None) -> str | None:
-    """Check an address of the gRPC services."""
+    """Checks an address of the gRPC services."""
     return _checked(value, addresses.grpc_address)
 
 
 def backend_address(value: str | None) -> str | None:
-    """Check the address of one or several backends."""
+    """Checks the address of one or several backends."""
     return _checked(value, addresses.backend_address)
 
 
@@ -91,12 +91,12 @@ def read_option(option: str, parse: Callable[[str], Value], text: str) -> Value 
 
 
 def comma_separated(value: str) -> list[str]:
-    """Split `a,b` at its commas, without blanks around them."""
+    """Splits `a,b` at its commas, without blanks around them."""
     return [part.strip() for part in value.split(",")]
 
 
 def hours_window(value: str) -> tuple[int, int]:
-    """Read `8-18` as start and end hour; the backend checks their range."""
+    """Reads `8-18` as start and end hour; the backend checks their range."""
     match = _HOURS.fullmatch(value)
     if match is None:
         raise typer.BadParameter(f"must be START-END in UTC hours, such as 8-18, not {value!r}", param_hint="--hours")
@@ -104,7 +104,7 @@ def hours_window(value: str) -> tuple[int, int]:
 
 
 def overlap_in_hours(value: str) -> int:
-    """Read `24h` or `3d` as hours; the backend checks whether that overlap is allowed."""
+    """Reads `24h` or `3d` as hours; the backend checks whether that overlap is allowed."""
     match = _DURATION.fullmatch(value)
     if match is None:
         raise typer.BadParameter(f"must be 1h, 24h, 3d or 7d, not {value!r}", param_hint="--overlap")

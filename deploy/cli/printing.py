@@ -23,7 +23,7 @@ class Column:
     value: str | Callable[[Record], object]
 
     def cell(self, record: Record) -> str:
-        """Return the text of one cell; a dash where there is no value."""
+        """Returns the text of one cell; a dash where there is no value."""
         if callable(self.value):
             return _text(self.value(record))
         found: Any = record
@@ -33,17 +33,17 @@ class Column:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON document."""
+    """Prints one JSON document."""
     print(json_text(value, indented=True, encoding=sys.stdout.encoding or "utf-8"), flush=True)
 
 
 def print_json_line(value: object) -> None:
-    """Print one JSON document on one line, for output of many documents."""
+    """Prints one JSON document on one line, for output of many documents."""
     print(json_text(value, indented=False, encoding=sys.stdout.encoding or "utf-8"), flush=True)
 
 
 def print_ready(*lines: str, record: Mapping[str, str], metrics: str | None, as_json: bool) -> None:
-    """Print that a process serves: the record as JSON, or the lines; `metrics` is the address of its metrics."""
+    """Prints that a process serves: the record as JSON, or the lines; `metrics` is the address of its metrics."""
     if as_json:
         print_json_line({**record, "metrics": metrics} if metrics else record)
     else:
@@ -51,12 +51,12 @@ def print_ready(*lines: str, record: Mapping[str, str], metrics: str | None, as_
 
 
 def print_line(text: str) -> None:
-    """Print one line with control characters escaped."""
+    """Prints one line with control characters escaped."""
     print(printable(text), flush=True)
 
 
 def print_table(items: Sequence[Record], columns: Sequence[Column], *, none: str) -> None:
-    """Print one row for each item, or the sentence `none` when there is no item."""
+    """Prints one row for each item, or the sentence `none` when there is no item."""
     from rich.table import Table
 
     if not items:
@@ -71,7 +71,7 @@ def print_table(items: Sequence[Record], columns: Sequence[Column], *, none: str
 
 
 def print_details(record: Record, rows: Sequence[Column]) -> None:
-    """Print one record as rows of names and values."""
+    """Prints one record as rows of names and values."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)

@@ -17,7 +17,7 @@ class RawJson:
     text: str
 
     def value(self) -> Any:
-        """Return the parsed value.
+        """Returns the parsed value.
 
         Raises:
             ValueError: it cannot be parsed, usually because it is nested too deep.
@@ -29,7 +29,7 @@ class RawJson:
 
 
 def json_text(value: object, *, indented: bool, encoding: str) -> str:
-    """Return a value as JSON text, with each RawJson in it unchanged.
+    """Returns a value as JSON text, with each RawJson in it unchanged.
 
     Control characters, and characters that the encoding lacks, are escaped: the JSON value is the same.
     """

@@ -18,10 +18,10 @@ def _object_of(descriptor: Descriptor) -> Callable[[Message], dict[str, Any]]:
 
 
 def with_nulls(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with null for every empty text, as the API has it."""
+    """Returns an internal record in the API's form: `<name>_ms` as the timestamp `<name>`, empty text as null."""
     return {name: None if value == "" else value for name, value in record.items()}
 
 
 def record_of(message: Message) -> dict[str, Any]:
-    """Return a message as the API's JSON object; JSON values of callers and agents are RawJson."""
+    """Returns a message as the API's JSON object; JSON values of callers and agents are RawJson."""
     return _object_of(message.DESCRIPTOR)(message)

@@ -101,7 +101,7 @@ def events(
 
 
 def all_events(backend: Backend, run_id: str) -> Iterator[dict[str, Any]]:
-    """Yield every event of a run with its `segment_id`, in the order of segments, until the run is terminal."""
+    """Yields every event of a run with its `segment_id`, in the order of segments, until the run is terminal."""
     read: dict[str, int] = {}
     ended = False
     while True:
@@ -124,13 +124,13 @@ def all_events(backend: Backend, run_id: str) -> Iterator[dict[str, Any]]:
 def events_after(
     backend: Backend, run_id: str, segment: str, after_seq: int, *, limit: int = PAGE
 ) -> runs_pb2.ListRunEventsResponse:
-    """Read one page of events; an empty segment id stands for the latest segment."""
+    """Reads one page of events; an empty segment id stands for the latest segment."""
     request = runs_pb2.ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=after_seq, page_size=limit)
     return backend.call(backend.runs.ListRunEvents, request)
 
 
 def print_event(event: Record, *, as_json: bool) -> None:
-    """Print one event as one line."""
+    """Prints one event as one line."""
     if as_json:
         print_json_line(event)
         return

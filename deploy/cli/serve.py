@@ -54,7 +54,7 @@ def command(
 
 
 def announce(ready: "Ready", demo: ClientTls | None, *, as_json: bool) -> None:
-    """Print the deployment's addresses; with `demo`, load the demonstration first over this client's TLS settings."""
+    """Prints the deployment's addresses; with `demo`, loads the demonstration first over these TLS settings."""
     record: dict[str, str] = {
         "base_address": ready.base_address,
         "grpc": str(ready.grpc),
@@ -76,7 +76,7 @@ def announce(ready: "Ready", demo: ClientTls | None, *, as_json: bool) -> None:
 
 
 def demonstrate(ready: "Ready", tls: ClientTls) -> tuple[dict[str, str], list[str]]:
-    """Load the examples; return the credentials where this start created them, and the calls to paste."""
+    """Loads the examples; returns the credentials where this start created them, and the calls to paste."""
     from deploy.demo.examples import examples_folder
     from deploy.demo.paste import Script
     from deploy.demo.setup import prepare_demonstration

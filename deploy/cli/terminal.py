@@ -2,7 +2,7 @@
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """Return text with control characters and lone surrogates escaped; with `lines`, line ends stay."""
+    """Returns text with control characters and lone surrogates escaped; with `lines`, line ends stay."""
     if text.isprintable():
         return text
     return "".join(

@@ -33,7 +33,7 @@ def add(
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Add a person, or take back a disabled one; show the password this once."""
+    """Add a user, or enable a disabled one; show the password once."""
     if role not in ROLES:
         raise typer.BadParameter(f"{role!r} is no role; allowed are {', '.join(ROLES)}", param_hint="--role")
     request = users_pb2.CreateUserRequest(name=name, role=ROLES[role])
@@ -43,19 +43,19 @@ def add(
 
 @command.command("list")
 def list_users(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """List everybody who was ever added, by name."""
+    """List all users by name, disabled ones included."""
     with connected(grpc) as backend:
         answer = backend.call(backend.users.ListUsers, users_pb2.ListUsersRequest())
     items = [user_record(user) for user in answer.items]
     if as_json:
         print_json({"items": items})
     else:
-        print_table(items, USER_COLUMNS, none="Nobody yet: add somebody with `workflow-api users add`.")
+        print_table(items, USER_COLUMNS, none="No user yet: add one with `workflow-api users add`.")
 
 
 @command.command("disable")
 def disable(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """End a person's sessions; nobody signs in by that name any more."""
+    """Disable a user and end their sessions."""
     with connected(grpc) as backend:
         user = backend.call(backend.users.DisableUser, users_pb2.DisableUserRequest(name=name))
     if as_json:
@@ -66,19 +66,19 @@ def disable(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> Non
 
 @command.command("reset-password")
 def reset_password(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """Make a new password, show it this once, and end the person's sessions."""
+    """Create a new password, show it once, and end the user's sessions."""
     with connected(grpc) as backend:
         request = users_pb2.ResetUserPasswordRequest(name=name)
         show_password(backend.call(backend.users.ResetUserPassword, request), as_json=as_json)
 
 
 def user_record(user: users_pb2.User) -> dict[str, Any]:
-    """Return a user as the JSON object of the command."""
+    """Returns a user as the JSON object of the command."""
     return with_nulls(record_of(user))
 
 
 def show_password(made: users_pb2.UserPassword, *, as_json: bool) -> None:
-    """Print a user and their new password."""
+    """Prints a user and their new password."""
     record = user_record(made.user)
     record = {"name": record.pop("name"), "password": made.password, **record}
     if as_json:

@@ -60,7 +60,7 @@ def show(
 
 
 def definition_text(definition: RawJson) -> str:
-    """Return a definition as YAML, or as JSON where it is nested too deep to parse."""
+    """Returns a definition as YAML, or as JSON where it is nested too deep to parse."""
     import yaml
 
     try:
@@ -82,7 +82,7 @@ def deactivate(workflow: Workflow, grpc: Grpc = DEFAULT_GRPC, as_json: Json = Fa
 
 
 def set_status(workflow: str, status: workflows_pb2.WorkflowStatus.ValueType, grpc: str, *, as_json: bool) -> None:
-    """Change a workflow's status and print the workflow."""
+    """Changes a workflow's status and prints the workflow."""
     with connected(grpc) as backend:
         request = workflows_pb2.UpdateWorkflowStatusRequest(workflow=workflow, status=status)
         record = record_of(backend.call(backend.workflows.UpdateWorkflowStatus, request))

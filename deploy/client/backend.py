@@ -60,7 +60,7 @@ class Backend:
         request: Request,
         seconds: float | None = None,
     ) -> Answer:
-        """Call a unary method of a stub; changes are audited under the actor's name."""
+        """Calls a unary method of a stub; changes are audited under the actor's name."""
         return method(request, metadata=self._metadata, timeout=seconds or TIMEOUT_SECONDS)
 
     def stream(
@@ -69,13 +69,13 @@ class Backend:
         request: Request,
         seconds: float | None = None,
     ) -> Iterator[Answer]:
-        """Call a streaming method of a stub; `seconds` overrides the common timeout."""
+        """Calls a streaming method of a stub; `seconds` overrides the common timeout."""
         yield from method(request, metadata=self._metadata, timeout=seconds or TIMEOUT_SECONDS)
 
 
 @contextmanager
 def connected(address: str, actor: str | None = None, tls: ClientTls | None = None) -> Iterator[Backend]:
-    """Connect to the services at `address` (`HOST:PORT` or `unix:/path`); failed calls raise CommandFailed.
+    """Connects to the services at `address` (`HOST:PORT` or `unix:/path`); failed calls raise CommandFailed.
 
     Without `tls`, the certificate is that of the settings `admin.backend_tls`.
     """
@@ -90,7 +90,7 @@ def connected(address: str, actor: str | None = None, tls: ClientTls | None = No
 
 
 def os_user() -> str:
-    """Return the name of the operating system's user for the audit, or `uid:<number>` where it has no name."""
+    """Returns the name of the operating system's user for the audit, or `uid:<number>` where it has no name."""
     uid = os.geteuid()
     try:
         name = pwd.getpwuid(uid).pw_name

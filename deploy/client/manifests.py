@@ -11,7 +11,7 @@ STANDARD_INPUT: Final = "-"
 
 
 def read_manifests(names: list[str]) -> list[workflows_pb2.ManifestFile]:
-    """Read manifest files.
+    """Reads manifest files.
 
     Raises:
         CommandFailed: a file cannot be read; the details name every one.

@@ -8,7 +8,7 @@ from edge.errors import refusal_from_status
 
 
 def failure_of(error: grpc.RpcError, address: str, request_id: str, *, secure: bool = False) -> CommandFailed:
-    """Return the failure for a call of the backend at `address` that was made with this request id.
+    """Returns the failure for a call of the backend at `address` that was made with this request id.
 
     Over TLS the message quotes gRPC, which distinguishes a certificate that does not fit from a backend that is down.
     """

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes what is secret for compose.yaml, below secrets/ beside this file; what is there stays.
+# Creates the secrets of compose.yaml, below secrets/ beside this file; existing ones stay.
 set -eu
 umask 077
 here=$(cd "$(dirname "$0")" && pwd)
@@ -20,6 +20,6 @@ if [ ! -e "$secrets/database" ]; then
         "{\"accessKey\": \"workflow-api\", \"secretKey\": \"$objects\"}" >"$secrets/objects-settings"
 fi
 
-# Containers read these as users of their own; nobody else on this machine comes past the folder above them.
+# Containers read these as other users; the folder above keeps out everyone else on this machine.
 find "$secrets" -mindepth 1 -path "$secrets/authority" -prune -o -exec chmod go+rX {} +
 chmod 0700 "$secrets" "$secrets/authority"

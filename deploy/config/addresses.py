@@ -76,7 +76,7 @@ LOOPBACK_OF_WILDCARD: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 def address(value: Address | str) -> Address:
-    """Read `HOST:PORT`, as `127.0.0.1:8080` or `[::1]:8080`."""
+    """Reads `HOST:PORT`, as `127.0.0.1:8080` or `[::1]:8080`."""
     if isinstance(value, Address):
         return value
     match = _ADDRESS.fullmatch(value)
@@ -86,7 +86,7 @@ def address(value: Address | str) -> Address:
 
 
 def grpc_address(value: GrpcAddress | str) -> GrpcAddress:
-    """Read `HOST:PORT` or `unix:/path`."""
+    """Reads `HOST:PORT` or `unix:/path`."""
     if not isinstance(value, str) or not value.startswith(UNIX):
         return value if isinstance(value, UnixSocket) else address(value)
     path = value.removeprefix(UNIX)
@@ -96,7 +96,7 @@ def grpc_address(value: GrpcAddress | str) -> GrpcAddress:
 
 
 def backend_address(value: BackendAddress | str) -> BackendAddress:
-    """Read the address of a backend, or of several as `10.0.0.1:9090,10.0.0.2:9090`."""
+    """Reads the address of a backend, or of several as `10.0.0.1:9090,10.0.0.2:9090`."""
     if isinstance(value, Addresses) or not isinstance(value, str) or "," not in value:
         return value if isinstance(value, Addresses) else grpc_address(value)
     each = tuple(address(one.strip()) for one in value.split(","))

@@ -12,20 +12,20 @@ from edge.settings import viewer_header
 
 
 def client_address(value: str) -> str:
-    """Read how the caller's address is determined. (DECISIONS.md, Source address)."""
+    """Reads how the caller's address is determined. (DECISIONS.md, Source address)."""
     viewer_header(value)
     return value
 
 
 def host_name(value: str) -> str:
-    """Read the host name of a certificate."""
+    """Reads the host name of a certificate."""
     if not re.fullmatch(r"[A-Za-z0-9.-]{1,253}", value):
         raise ValueError("must be a host's name, such as backend.plant-7.internal")
     return value
 
 
 def host_names(value: str) -> tuple[str, ...]:
-    """Read comma-separated host names or addresses by which browsers reach a server."""
+    """Reads comma-separated host names or addresses by which browsers reach a server."""
     names = tuple(name.strip().lower() for name in value.split(","))
     if not all(re.fullmatch(r"[a-z0-9.-]{1,253}|[0-9a-f:.]{2,45}", name) for name in names):
         raise ValueError("must be hosts without ports, such as console.example.org, with commas between them")
@@ -33,42 +33,42 @@ def host_names(value: str) -> tuple[str, ...]:
 
 
 def deployment_id(value: str) -> str:
-    """Read the id of a deployment."""
+    """Reads the id of a deployment."""
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,128}", value):
         raise ValueError("must be 1 to 128 of A-Z a-z 0-9 . _ -")
     return value
 
 
 def absolute_path(value: Path) -> Path:
-    """Read an absolute path, which does not depend on the working directory."""
+    """Reads an absolute path, which does not depend on the working directory."""
     if not value.is_absolute():
         raise ValueError("must be an absolute path")
     return value
 
 
 def bucket_name(value: str) -> str:
-    """Read the name of a bucket."""
+    """Reads the name of a bucket."""
     if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", value):
         raise ValueError("must be 3 to 63 of a-z 0-9 . -, with a letter or digit at both ends")
     return value
 
 
 def key_prefix(value: str) -> str:
-    """Read the common prefix of keys in a bucket."""
+    """Reads the common prefix of keys in a bucket."""
     if not re.fullmatch(r"(?:[A-Za-z0-9!_.*'()-]+/)+", value) or len(value) > 512:
         raise ValueError("must be a path that ends with a slash, such as workflows/plant-7/")
     return value
 
 
 def http_url(value: str) -> str:
-    """Read the URL of a service."""
+    """Reads the URL of a service."""
     if not re.fullmatch(r"https?://[A-Za-z0-9.:\[\]_-]+/?", value):
         raise ValueError("must be an http or https address, such as https://minio.example.org:9000")
     return value
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
-    """Return a check that accepts the given words only."""
+    """Returns a check that accepts the given words only."""
 
     def check(value: str) -> str:
         if value not in allowed:
@@ -79,7 +79,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
 
 def between(least: float, most: float) -> Callable[[float], float]:
-    """Return a check that accepts numbers within bounds."""
+    """Returns a check that accepts numbers within bounds."""
 
     def check(value: float) -> float:
         if not least <= value <= most:
@@ -90,7 +90,7 @@ def between(least: float, most: float) -> Callable[[float], float]:
 
 
 def model_provider(name: str, value: object) -> ModelProvider:
-    """Read the defaults of one model provider, for agents that do not set their own."""
+    """Reads the defaults of one model provider, for agents that do not set their own."""
     if not re.fullmatch(r"[a-z0-9-]{1,64}", name):
         raise ValueError("must be named as models name their provider: openai for openai:gpt-5")
     given: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"": value}
@@ -108,7 +108,7 @@ def model_provider(name: str, value: object) -> ModelProvider:
 
 
 def identity(name: str, value: object) -> tuple[str, ...]:
-    """Read what callers with a certificate of that name may call; the backend checks the names of the grants."""
+    """Reads what callers with a certificate of that name may call; the backend checks the names of the grants."""
     if not re.fullmatch(r"dns:[a-z0-9._*-]{1,253}|uri:[!-~]{1,2048}", name):
         raise ValueError("must be named dns:<name in lower case> or uri:<URI>, as the certificate's alternative name")
     if not isinstance(value, list) or not all(isinstance(given, str) for given in value):

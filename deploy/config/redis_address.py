@@ -14,7 +14,7 @@ _URL: Final = re.compile(
 
 
 def redis_url(value: str) -> str:
-    """Read `edge.redis_url`; the ValueError does not quote the value, which may hold a password."""
+    """Reads `edge.redis_url`; the ValueError does not quote the value, which may hold a password."""
     if value.startswith((ENVIRONMENT, FILE)):
         return reference(value)
     url = _URL.fullmatch(value)
@@ -27,13 +27,13 @@ def redis_url(value: str) -> str:
 
 
 def secret_name(setting: str) -> str | None:
-    """Return the name of the secret that a setting refers to, None where it refers to none."""
+    """Returns the name of the secret that a setting refers to, None where it refers to none."""
     named = _SECRET.fullmatch(setting)
     return named[1] if named else None
 
 
 def redis_address(setting: str, secrets: Secrets) -> str:
-    """Return the current URL.
+    """Returns the current URL.
 
     Raises:
         SecretError: it cannot be read, or is no Redis URL.

@@ -11,7 +11,7 @@ NEEDS_TLS: Final = "must be on this machine (127.0.0.1:9090, unix:/path) where n
 
 
 def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the name of each setting that contradicts the others, and what it must be."""
+    """Yields the name of each setting that contradicts the others, and what it must be."""
     for provider, model in settings.models.items():
         if model.api_key is not None and model.api_key not in settings.secrets:
             # The value is not quoted: it may be the key itself.
@@ -24,7 +24,7 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
         tls = caller.backend_tls
         yield from _grpc_contradictions(f"{part}.backend", caller.backend, f"{part}.backend_tls", tls)
         if isinstance(caller.backend, Addresses) and tls.given and tls.server_name is None:
-            yield f"{part}.backend_tls.server_name", "must be given: a certificate of several backends bears one name"
+            yield f"{part}.backend_tls.server_name", "must be given: several backends share one certificate name"
     yield from _tls_contradictions("admin.backend_tls", settings.admin.backend_tls)
     if backend.tls.given and not settings.identities:
         yield "identities", "must say who may call what, where backend.tls gives a certificate"

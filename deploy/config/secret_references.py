@@ -18,7 +18,7 @@ _SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword"})
 
 
 def reference(value: object) -> str:
-    """Read a reference to a sensitive value: `env:VARIABLE` or `file:/path`."""
+    """Reads a reference to a sensitive value: `env:VARIABLE` or `file:/path`."""
     if isinstance(value, str):
         if value.startswith(ENVIRONMENT) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value.removeprefix(ENVIRONMENT)):
             return value
@@ -28,14 +28,14 @@ def reference(value: object) -> str:
 
 
 def secret_source(name: str, value: object) -> str:
-    """Read an entry of `[secrets]`: a name and the reference to its value."""
+    """Reads an entry of `[secrets]`: a name and the reference to its value."""
     if not NAME.fullmatch(name):
         raise ValueError("must have a name of 1 to 64 of A-Z a-z 0-9 _ -")
     return reference(value)
 
 
 def database_url(value: str) -> str:
-    """Read the address of a PostgreSQL database without a password, or a reference to an address."""
+    """Reads the address of a PostgreSQL database without a password, or a reference to an address."""
     if value.startswith((ENVIRONMENT, FILE)):
         return reference(value)
     if _holds_password(value) is not False:
@@ -46,7 +46,7 @@ def database_url(value: str) -> str:
 
 
 def resolve_database_url(where: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return the address of the database, resolving a reference.
+    """Returns the address of the database, resolving a reference.
 
     Raises:
         SecretError: it cannot be read, or is no address; the text quotes nothing of it.
@@ -63,7 +63,7 @@ def resolve_database_url(where: str | None, environment: Mapping[str, str]) -> s
 
 
 def resolve_reference(setting: str, where: str, environment: Mapping[str, str]) -> str:
-    """Return the value that a setting refers to.
+    """Returns the value that a setting refers to.
 
     Raises:
         SecretError: it cannot be read.
@@ -72,7 +72,7 @@ def resolve_reference(setting: str, where: str, environment: Mapping[str, str]) 
 
 
 def _holds_password(url: str) -> bool | None:
-    """Return whether a database address holds a password; None where it is no such address."""
+    """Returns whether a database address holds a password; None where it is no such address."""
     found = _DATABASE.fullmatch(url) if re.fullmatch(r"[!-~]+", url) else None
     if found is None:
         return None

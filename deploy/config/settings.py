@@ -225,14 +225,14 @@ class Settings:
 
 
 def edge_settings(settings: Settings) -> EdgeSettings:
-    """Return the settings of the edge."""
+    """Returns the settings of the edge."""
     edge = settings.edge
     same = {name: getattr(edge, name) for name in Edge.__slots__ if name in EdgeSettings.__slots__}
     return EdgeSettings(host=edge.http.host, port=edge.http.port, shared_port=edge.processes > 1, **same)
 
 
 def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:
-    """Return the settings of a console that listens on `listen`."""
+    """Returns the settings of a console that listens on `listen`."""
     console = settings.console
     return ConsoleSettings(
         host=listen.host,
@@ -245,7 +245,7 @@ def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:
 
 
 def backend_settings(settings: Settings, data: Path) -> BackendSettings:
-    """Return the settings of a backend with its data in `data`."""
+    """Returns the settings of a backend with its data in `data`."""
     runtime = settings.runtime
     environment = dict(os.environ)
     return BackendSettings(

@@ -41,7 +41,7 @@ class Setting:
         return PREFIX + self.name.upper().replace(".", "_")
 
     def read(self, value: object) -> object:
-        """Return the value to keep; raises ValueError with what is allowed."""
+        """Returns the value to keep; raises ValueError with what is allowed."""
         if self.kind is Path:
             value = Path(_string(value)).expanduser()
         elif self.kind is bool:
@@ -56,7 +56,7 @@ class Setting:
 
 
 def known_settings(section: Any = Settings, prefix: str = "") -> Iterator[Setting]:
-    """Yield every setting except tables with free names; names include the sections, as in `edge.http`."""
+    """Yields every setting except tables with free names; names include the sections, as in `edge.http`."""
     hints = get_type_hints(section)
     for field in fields(section):
         if TABLE in field.metadata:
@@ -77,7 +77,7 @@ def _kind(hint: Any) -> Any:
 def read_settings(
     environment: Mapping[str, str], *, config: Path | None = None, given: Mapping[str, object] | None = None
 ) -> Settings:
-    """Read all settings.
+    """Reads all settings.
 
     Args:
         environment: The process's variables.

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes an authority of your own, and a certificate for every part below FOLDER: `certificates.sh FOLDER [BACKEND...]`.
-# BACKEND is a name by which a backend is called; the first is the one that settings name (docs/operators-guide.md).
-# Run again, it makes new certificates of the same authority. Guard FOLDER/authority: whoever has it can call anything.
+# Creates a certificate authority, and a certificate for every part below FOLDER: `certificates.sh FOLDER [BACKEND...]`.
+# BACKEND is a host name of a backend; settings use the first one (docs/operators-guide.md).
+# A second run creates new certificates of the same authority. Protect FOLDER/authority: its holder can call any service.
 set -eu
 
 folder=${1:?usage: certificates.sh FOLDER [BACKEND...]}
@@ -18,7 +18,7 @@ if [ ! -e "$authority/tls.key" ]; then
         -keyout "$authority/tls.key" -out "$authority/tls.crt"
 fi
 
-# Leaves in FOLDER/PART the files that cert-manager and Kubernetes name the same: tls.key, tls.crt, ca.crt.
+# Writes tls.key, tls.crt and ca.crt, the names of cert-manager and Kubernetes, to FOLDER/PART.
 issue() {
     part=$1 names=$2
     mkdir -p "$folder/$part"
@@ -29,7 +29,7 @@ issue() {
     openssl x509 -req -in "$folder/$part/request" -days "$days" -CA "$authority/tls.crt" -CAkey "$authority/tls.key" \
         -CAcreateserial -extfile "$folder/$part/extensions" -out "$folder/$part/tls.crt.new"
     cp "$authority/tls.crt" "$folder/$part/ca.crt"
-    # A part that runs takes up the pair once both are there.
+    # A running part loads the pair once both files are in place.
     mv "$folder/$part/tls.key.new" "$folder/$part/tls.key"
     mv "$folder/$part/tls.crt.new" "$folder/$part/tls.crt"
     rm "$folder/$part/request" "$folder/$part/extensions"

@@ -11,7 +11,7 @@ MANIFESTS: Final = ("environments.yaml", "text-digest.yaml", "invoice-totals.yam
 
 
 def examples_folder() -> Path:
-    """Return the folder of the examples."""
+    """Returns the folder of the examples."""
     for folder in (_PACKAGE / "examples", _PACKAGE.parent / "examples"):
         if (folder / MANIFESTS[0]).is_file():
             return folder

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.cli.keys import SCOPES
+from contract.spellings import SCOPES
 from deploy.demo.setup import KEY_NAME, Demonstration
 
 BEGIN: Final = "# --- paste from here ---"
@@ -37,7 +37,7 @@ class Script:
     demonstration: Demonstration
 
     def lines(self) -> list[str]:
-        """Return the whole script with its marker lines."""
+        """Returns the whole script with its marker lines."""
         return [
             BEGIN,
             *self._variables(),
@@ -141,7 +141,7 @@ def _python(code: str) -> str:
 
 
 def _command() -> str:
-    """Return the path of this command, or its short name where the shell finds the same file by it."""
+    """Returns the path of this command, or its short name where the shell finds the same file by it."""
     own = Path(sys.executable).parent / "workflow-api"
     found = shutil.which("workflow-api")
     return "workflow-api" if found and Path(found).resolve() == own.resolve() else shlex.quote(str(own))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from deploy.cli.keys import SCOPES
+from contract.spellings import SCOPES
 from deploy.client.backend import Backend, connected
 from deploy.client.manifests import read_manifests
 from deploy.config.settings import ClientTls
@@ -26,7 +26,7 @@ class Demonstration:
 
 
 def prepare_demonstration(address: str, examples: Path, tls: ClientTls) -> Demonstration:
-    """Apply the examples through the backend at `address`, and create a key unless an earlier start did."""
+    """Applies the examples through the backend at `address`, and creates a key unless an earlier start did."""
     with connected(address, ACTOR, tls) as backend:
         files = read_manifests([str(examples / name) for name in MANIFESTS])
         applied = backend.call(backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=files))

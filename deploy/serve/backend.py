@@ -29,7 +29,7 @@ _STARTUP_ERRORS: Final = (
 
 @contextmanager
 def startup_failures() -> Iterator[None]:
-    """Turn the errors that keep a part from starting into CommandFailed."""
+    """Turns the errors that keep a part from starting into CommandFailed."""
     try:
         yield
     except _STARTUP_ERRORS as error:
@@ -40,7 +40,7 @@ def startup_failures() -> Iterator[None]:
 async def running_backend(
     settings: Settings, data: Path, metrics: MetricsRegistry
 ) -> AsyncIterator[tuple[Backend, GrpcAddress]]:
-    """Run the services and the runtime; yields the backend and its gRPC address.
+    """Runs the services and the runtime; yields the backend and its gRPC address.
 
     Raises:
         CommandFailed: the data folder, the database, the bucket for objects, the sandbox, the certificate or the gRPC

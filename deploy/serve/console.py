@@ -19,7 +19,7 @@ DEFAULT_LISTEN: Final = Address(_DEFAULT.host, _DEFAULT.port)
 
 
 def serve_console(settings: Settings, on_ready: Callable[[str], None], metrics: MetricsRegistry) -> None:
-    """Serve a remote backend's console until SIGTERM or SIGINT; `on_ready` gets the console's address."""
+    """Serves a remote backend's console until SIGTERM or SIGINT; `on_ready` gets the console's address."""
     from deploy.transport.grpc_channels import serving_channel
 
     async def serve(stop: asyncio.Event) -> None:
@@ -35,7 +35,7 @@ def serve_console(settings: Settings, on_ready: Callable[[str], None], metrics: 
 async def running_console(
     settings: Settings, listen: Address, channel: Channel, metrics: MetricsRegistry
 ) -> AsyncIterator[str]:
-    """Run the console over `channel`, and close the channel at the end.
+    """Runs the console over `channel`, and closes the channel at the end.
 
     Yields its address for a browser on this machine, such as `http://127.0.0.1:8081/`.
 

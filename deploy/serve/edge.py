@@ -20,7 +20,7 @@ from telemetry import MetricsRegistry
 
 
 def serve_edge(settings: Settings, on_ready: Callable[[str], None], metrics: MetricsRegistry) -> None:
-    """Serve a remote backend's HTTP API until SIGTERM or SIGINT; `on_ready` gets the base address."""
+    """Serves a remote backend's HTTP API until SIGTERM or SIGINT; `on_ready` gets the base address."""
     from deploy.transport.grpc_channels import serving_channel
 
     async def serve(stop: asyncio.Event) -> None:
@@ -34,7 +34,7 @@ def serve_edge(settings: Settings, on_ready: Callable[[str], None], metrics: Met
 
 @asynccontextmanager
 async def running_edge(settings: Settings, channel: Channel, metrics: MetricsRegistry) -> AsyncIterator[str]:
-    """Run the HTTP API over `channel`, and close the channel at the end.
+    """Runs the HTTP API over `channel`, and closes the channel at the end.
 
     Yields the base address, such as `http://127.0.0.1:8080/api/v1`.
 
@@ -63,7 +63,7 @@ async def running_edge(settings: Settings, channel: Channel, metrics: MetricsReg
 
 @asynccontextmanager
 async def _rate_limiter(settings: Settings) -> AsyncIterator[RateLimiter]:
-    """Yield the rate limiter: shared over Redis where `edge.redis_url` is set, else in this process's memory."""
+    """Yields the rate limiter: shared over Redis where `edge.redis_url` is set, else in this process's memory."""
     redis_url = settings.edge.redis_url
     if redis_url is None:
         yield LocalRateLimiter()

@@ -37,7 +37,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def serve_processes(settings: Settings, on_ready: Callable[[str], None], metrics: MetricsRegistry) -> None:
-    """Serve until SIGTERM or SIGINT with `edge.processes` processes; `on_ready` gets the base address.
+    """Serves until SIGTERM or SIGINT with `edge.processes` processes; `on_ready` gets the base address.
 
     Raises:
         CommandFailed: the address cannot be bound, or a process cannot start; the message says why.
@@ -67,7 +67,7 @@ def serve_processes(settings: Settings, on_ready: Callable[[str], None], metrics
 
 
 def _metrics_of(processes: Sequence["_EdgeProcess"]) -> MetricSource:
-    """Return a source that asks every process, to be called in another thread than that of the running loop.
+    """Returns a source that asks every process, to be called in another thread than that of the running loop.
 
     Each process has its own series, labelled with its position: the counters of a replaced process begin at 0 again,
     and a sum over all processes would then go down although nothing was lost.
@@ -103,7 +103,7 @@ class _EdgeProcess:
         """The base address once the first process serves, or the reason why it cannot."""
 
     async def keep(self) -> None:
-        """Start a process, and another one whenever it ends."""
+        """Starts a process, and another one whenever it ends."""
         loop = asyncio.get_running_loop()
         pause = _FIRST_PAUSE
         while True:
@@ -121,7 +121,7 @@ class _EdgeProcess:
             await asyncio.sleep(pause)
 
     async def stop(self) -> None:
-        """Terminate the process, and kill it where it takes too long."""
+        """Terminates the process, and kills it where it takes too long."""
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -135,7 +135,7 @@ class _EdgeProcess:
             await process.wait()
 
     async def metrics(self) -> list[Family]:
-        """Return the metrics of the process; empty where it does not serve yet or does not answer in time."""
+        """Returns the metrics of the process; empty where it does not serve yet or does not answer in time."""
         try:
             async with asyncio.timeout(_METRICS_SECONDS), self._requesting:
                 return await self._request_metrics() if self._serves else []
@@ -161,7 +161,7 @@ class _EdgeProcess:
         return []
 
     async def _run(self) -> tuple[int, CommandFailed | None]:
-        """Run a process to its end; return its exit code, and its failure where it reported one."""
+        """Runs a process to its end; returns its exit code, and its failure where it reported one."""
         # In a session of its own a terminal's interrupt reaches the parent only, which stops each process once.
         process = self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "deploy.serve.edge_worker"),
@@ -188,7 +188,7 @@ class _EdgeProcess:
 
 @contextmanager
 def _reserved(address: Address) -> Iterator[Address]:
-    """Reserve an address for processes that share it, with a free port in place of port 0.
+    """Reserves an address for processes that share it, with a free port in place of port 0.
 
     Raises:
         CommandFailed: it cannot be bound, or another process listens there, even one that would share the port.

@@ -20,7 +20,7 @@ from telemetry import MetricsRegistry
 
 
 def main() -> None:
-    """Serve until SIGTERM, or until the parent process is gone."""
+    """Serves until SIGTERM, or until the parent process is gone."""
     settings: Settings = pickle.load(sys.stdin.buffer)  # noqa: S301 - what the parent wrote
     prepare_process(settings)
     metrics = MetricsRegistry()

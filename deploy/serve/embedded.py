@@ -29,7 +29,7 @@ class Ready:
 
 
 def serve_embedded(settings: Settings, data: Path, on_ready: Callable[[Ready], None]) -> None:
-    """Serve until SIGTERM or SIGINT; `on_ready` is called in a thread once every part answers.
+    """Serves until SIGTERM or SIGINT; `on_ready` is called in a thread once every part answers.
 
     The parts stop in the order that loses nothing that was acknowledged: the console and the edge first, then gRPC,
     the runtime and the database.
@@ -52,7 +52,7 @@ def serve_embedded(settings: Settings, data: Path, on_ready: Callable[[Ready], N
 async def _optional_console(
     settings: Settings, backend: Backend, metrics: MetricsRegistry
 ) -> AsyncIterator[str | None]:
-    """Run the console where `console.listen` is set; yields its address, or None."""
+    """Runs the console where `console.listen` is set; yields its address, or None."""
     listen = settings.console.listen
     if listen is None:
         yield None

@@ -34,13 +34,13 @@ _LOG = logging.getLogger(__name__)
 
 
 def default_data(environment: Mapping[str, str], *, demo: bool) -> Path:
-    """Return the data folder where none is set; a demonstration has a folder of its own."""
+    """Returns the data folder where none is set; a demonstration has a folder of its own."""
     home = environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / ("workflow-api-demo" if demo else "workflow-api")
 
 
 def prepare_process(settings: Settings) -> None:
-    """Set the process-wide options and the log; call it before gRPC is imported."""
+    """Sets the process-wide options and the log; must run before gRPC is imported."""
     from telemetry.logs import log_to_stderr
 
     # Callers' data and agents' files are private to this user.
@@ -53,7 +53,7 @@ def prepare_process(settings: Settings) -> None:
 
 
 def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run `serve(stop)` on a new event loop; SIGTERM or SIGINT sets `stop`, and a second signal ends the process."""
+    """Runs `serve(stop)` on a new event loop; SIGTERM or SIGINT sets `stop`, and a second signal ends the process."""
     import uvloop
 
     async def main() -> None:
@@ -73,7 +73,7 @@ def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None
 
 
 def raise_open_files_limit(connections: int) -> int:
-    """Raise the limit of open files for that many connections; return how many the limit then allows."""
+    """Raises the limit of open files for that many connections; returns how many the limit then allows."""
     open_files, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = connections + _OTHER_FILES
     if open_files < needed:
@@ -85,7 +85,7 @@ def raise_open_files_limit(connections: int) -> int:
 
 
 def freeze_startup_objects() -> None:
-    """Exempt the objects that exist now from garbage collection.
+    """Exempts the objects that exist now from garbage collection.
 
     A request body of many small values triggers a collection, and scanning the whole process took longer than parsing
     the body.
@@ -95,7 +95,7 @@ def freeze_startup_objects() -> None:
 
 
 def bind_failure(error: OSError, address: Address, what: str = "HTTP") -> CommandFailed:
-    """Return the failure for an address that cannot be bound; `what` names it in the message."""
+    """Returns the failure for an address that cannot be bound; `what` names it in the message."""
     if error.errno == errno.EADDRINUSE:
         return CommandFailed(f"The {what} address {address} is in use by another process.", code="address_in_use")
     # asyncio wraps the operating system's message in one of its own.

@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 @contextmanager
 def serving_metrics(settings: Settings, part: str | None) -> Iterator[MetricsRegistry]:
-    """Serve a registry's metrics where `metrics.listen` is set; yields the registry, for parts to register with.
+    """Serves a registry's metrics where `metrics.listen` is set; yields the registry, for parts to register with.
 
     `part` is the name of this process in its own metrics; None leaves those out.
 
@@ -77,12 +77,12 @@ class MetricsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.server_close()
 
     def exposition(self) -> bytes:
-        """Return the current metrics in the text format."""
+        """Returns the current metrics in the text format."""
         with self._collecting:
             return exposition(self._registry.collect())
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - either may come from a caller
-        """Log that a scrape failed, as when its client disconnects."""
+        """Logs that a scrape failed, as when its client disconnects."""
         _LOG.info("a request for metrics was not answered", exc_info=True)
 
 
@@ -105,4 +105,4 @@ class _Handler(BaseHTTPRequestHandler):
         return "workflow-api"
 
     def log_message(self, *_: object) -> None:
-        """Log nothing: paths of requests are the client's words."""
+        """Logs nothing: paths of requests are the client's words."""

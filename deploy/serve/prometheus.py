@@ -15,7 +15,7 @@ _TOTAL: Final = "_total"
 
 
 def process_metrics(part: str) -> Iterator[Family]:
-    """Yield what every process has: its release, CPU time, memory and open files."""
+    """Yields what every process has: its release, CPU time, memory and open files."""
     from prometheus_client import PROCESS_COLLECTOR
 
     yield BUILD.with_values({(part, RELEASE, API_VERSION): 1})
@@ -23,7 +23,7 @@ def process_metrics(part: str) -> Iterator[Family]:
 
 
 def exposition(families: Iterable[Family]) -> bytes:
-    """Return metrics in Prometheus's text format."""
+    """Returns metrics in Prometheus's text format."""
     from prometheus_client import generate_latest
 
     return generate_latest(_Registry([_metric(family) for family in families]))
@@ -36,7 +36,7 @@ class _Registry:
         self._metrics = metrics
 
     def collect(self) -> Iterable["Metric"]:
-        """Return all metrics."""
+        """Returns all metrics."""
         return self._metrics
 
 

@@ -13,7 +13,7 @@ from telemetry import MetricsRegistry
 
 @asynccontextmanager
 async def running_worker(settings: Settings, data: Path, metrics: MetricsRegistry) -> AsyncIterator[None]:
-    """Execute runs until the context ends.
+    """Executes runs until the context ends.
 
     Raises:
         CommandFailed: the data folder, the database, the objects or the sandbox cannot be used; the message says why.

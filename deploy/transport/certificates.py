@@ -55,7 +55,7 @@ class CertificateFiles:
         self.first = self._load()
 
     def renewed(self) -> Pem | None:
-        """Return the contents where the files changed since they were last read and can be used, else None."""
+        """Returns the contents where the files changed since they were last read and can be used, else None."""
         with self._lock:
             state = self._file_states()
             if state == self._state:

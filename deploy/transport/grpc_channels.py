@@ -21,7 +21,7 @@ _NAME_OPTION: Final = "grpc.ssl_target_name_override"
 
 
 def listening_credentials(tls: ServerTls) -> grpc.ServerCredentials | None:
-    """Return a backend's credentials, None for plain text; new connections use the current certificate files.
+    """Returns a backend's credentials, None for plain text; new connections use the current certificate files.
 
     Raises:
         CommandFailed: the certificate cannot be used; the message says why.
@@ -42,7 +42,7 @@ def listening_credentials(tls: ServerTls) -> grpc.ServerCredentials | None:
 
 
 def calling_channel(address: GrpcAddress, tls: ClientTls, options: Options) -> grpc.Channel:
-    """Open a channel for a short-lived client.
+    """Opens a channel for a short-lived client.
 
     Raises:
         CommandFailed: the certificate cannot be used, or there is none and the address is not on this machine.
@@ -53,7 +53,7 @@ def calling_channel(address: GrpcAddress, tls: ClientTls, options: Options) -> g
 
 
 def serving_channel(address: BackendAddress, tls: ClientTls) -> "RemoteChannel":
-    """Open a channel for a serving process, which follows changes of the certificate files.
+    """Opens a channel for a serving process, which follows changes of the certificate files.
 
     Raises:
         CommandFailed: as `calling_channel`.

@@ -1,4 +1,4 @@
-"""How the edge reaches the services: over gRPC, or by a plain call where both run in one process."""
+"""Channels by which the edge calls the services: over gRPC, or directly where both run in one process."""
 
 from collections.abc import AsyncGenerator, Sequence
 from typing import Final, Protocol
@@ -32,5 +32,5 @@ class Channel(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of whatever the channel holds."""
+        """Release the channel's resources."""
         ...

@@ -14,7 +14,7 @@ from edge.errors import Refusal
 
 
 class InProcessContext(grpc.ServicerContext):
-    """Holds what a servicer sets, and tells it when nobody waits for it any more."""
+    """Keeps what a servicer sets, and notifies it when the caller no longer waits."""
 
     def __init__(self, metadata: Metadata, seconds: float) -> None:
         self._metadata = tuple(metadata)
@@ -62,7 +62,7 @@ class InProcessContext(grpc.ServicerContext):
         return self._trailers
 
     def is_active(self) -> bool:
-        """Return whether anybody waits for the answer."""
+        """Return whether the caller still waits for the answer."""
         return self._active
 
     def time_remaining(self) -> float:
@@ -70,7 +70,7 @@ class InProcessContext(grpc.ServicerContext):
         return max(0.0, self._seconds - (monotonic() - self._began))
 
     def cancel(self) -> bool:
-        """End the call: the servicer is told through its callbacks, once."""
+        """End the call and run the servicer's callbacks, once."""
         with self._lock:
             was_active, self._active = self._active, False
             callbacks, self._callbacks = self._callbacks, []
@@ -79,7 +79,7 @@ class InProcessContext(grpc.ServicerContext):
         return was_active
 
     def add_callback(self, callback: Callable[[], None]) -> bool:
-        """Have `callback` called when the call ends; False when it has ended already."""
+        """Register a callback for the end of the call; return False when it has ended already."""
         with self._lock:
             if self._active:
                 self._callbacks.append(callback)
@@ -112,13 +112,13 @@ class InProcessContext(grpc.ServicerContext):
         return {}
 
     def send_initial_metadata(self, initial_metadata: Any) -> None:
-        """Drop the headers: nobody reads them."""
+        """Ignore the headers: the edge does not read them."""
 
     def set_compression(self, compression: Any) -> None:
-        """Ignore the wish: nothing is sent."""
+        """Ignore the setting: nothing is sent over a wire."""
 
     def disable_next_message_compression(self) -> None:
-        """Ignore the wish: nothing is sent."""
+        """Ignore the setting: nothing is sent over a wire."""
 
 
 class AbortError(Exception):

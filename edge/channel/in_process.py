@@ -1,4 +1,4 @@
-"""The channel to services in this very process: a call instead of a wire."""
+"""Channel to services in the same process, by direct calls."""
 
 import asyncio
 import logging
@@ -107,7 +107,7 @@ class InProcessChannel:
             self._stream_threads.submit(step, messages.close)
 
     async def close(self) -> None:
-        """End every stream and let the threads go."""
+        """End every stream and shut the threads down."""
         for context in tuple(self._streams):
             context.cancel()
         self._threads.shutdown(wait=False)

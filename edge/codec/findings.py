@@ -1,11 +1,11 @@
-"""What is wrong with a request, gathered so that the caller learns all of it in one answer."""
+"""Collected problems of a request, so that one answer names all of them."""
 
 from typing import Final
 
 from edge.errors import Refusal
 
 MOST_PROBLEMS: Final = 100
-"""A body of a million mistakes is told of this many, so that the answer stays smaller than the request."""
+"""Most problems in one answer, so that it stays smaller than the request."""
 
 _ORDER: Final = ("invalid_filter", "invalid_cursor")
 
@@ -21,14 +21,14 @@ class Findings:
         self._others: dict[str, str] = {}
 
     def add(self, code: str, name: str, reason: str) -> None:
-        """Note that the field, parameter or header `name` is not as it must be; `reason` says what is allowed."""
+        """Record that the field, parameter or header `name` is not valid; `reason` says what is allowed."""
         if code in _ORDER:
             self._others.setdefault(code, f"The parameter {name} {reason}.")
         elif len(self._problems) < MOST_PROBLEMS:
             self._problems.append({"name": name, "reason": reason})
 
     def refuse(self) -> None:
-        """Raise what was found, if anything.
+        """Raise the collected problems, if there are any.
 
         Raises:
             Refusal: the first code in order, `invalid_request` with its problems.

@@ -25,7 +25,7 @@ _REMEMBERED: Final = 512
 
 
 class ResponseCodec:
-    """Encodes the messages of one type as JSON; what was written last is `remembered` by the message's bytes.
+    """Encodes the messages of one type as JSON; with `remembered`, the latest are cached by the message's bytes.
 
     Raises:
         ValueError: a field has no JSON form, or a link names a field that no enclosing message has.
@@ -39,6 +39,8 @@ class ResponseCodec:
         self._to_object: Callable[[Message], dict[str, Any]] = writer.compiled(message)
         self._read: Callable[[bytes], Message] = GetMessageClass(message).FromString
         self._remembered = lru_cache(maxsize=_REMEMBERED)(self._encode_wire) if remembered else None
+        self.fragment = lru_cache(maxsize=_REMEMBERED)(lambda wire: orjson.Fragment(self._encode_wire(wire)))
+        """The JSON of a serialised message, remembered, as a part of an enclosing object."""
 
     def encode(self, message: Message) -> bytes:
         """Return the message as JSON."""
@@ -87,7 +89,7 @@ class _Writer:
         return function
 
     def add(self, message: Descriptor) -> tuple[str, ...]:
-        """Write the function of a type and of all it holds; return the names that an enclosing message must fill."""
+        """Write the functions of a type and of all it holds; return the link names that others must fill."""
         known = self._open_names.get(message.full_name)
         if known is not None:
             return known
@@ -133,6 +135,8 @@ class _Writer:
             return f"dict({pairs})" if one == "v" else f"{{k: {one} for k, v in {pairs}}}"
         if field.is_repeated:
             one = self._single(field, rules, "v", body)
+            if rules.or_text:
+                return f"{rules.or_text!r} if {value} == [{rules.or_text!r}] else {value}[:]"
             return f"{value}[:]" if one == "v" else f"[{one} for v in {value}]"
         return self._single(field, rules, value, body)
 
@@ -153,12 +157,20 @@ class _Writer:
                 return f"milliseconds({value})"
             if is_links(message):
                 return self._links(message, body)
+            if rules.remembered and self._names["raw"] is orjson.Fragment:
+                return self._remembered(message, value)
             names = self.add(message)
             body.need(names)
             return f"{_function(message)}({', '.join([value, *map(_variable, names)])})"
         if field.type == FieldDescriptor.TYPE_BYTES:
             raise ValueError(f"{field.full_name}: bytes have no form in the JSON API")
         return value
+
+    def _remembered(self, message: Descriptor, value: str) -> str:
+        function = f"remembered_{message.full_name.replace('.', '_')}"
+        codec = ResponseCodec(message)
+        self._names[function] = codec.fragment
+        return f"{function}({value}.SerializeToString())"
 
     def _links(self, message: Descriptor, body: "_Body") -> str:
         # What fills a link is encoded for a path, and so has nothing that JSON would write otherwise.
@@ -170,7 +182,7 @@ class _Writer:
 
 
 class _Body:
-    """What one function reads and writes, and the names that its links need."""
+    """Body of one generated function, and the names that its links need."""
 
     def __init__(self) -> None:
         self.members: list[tuple[str, str, str | None]] = []
@@ -187,7 +199,7 @@ class _Body:
         display = ", ".join(f'"{name}": {value}' for name, value, _ in sure)
         return [
             *(f"m{number} = {value}" for number, value in enumerate(self._variables, start=1)),
-            # At once: a dict that grows member by member costs more.
+            # In one display: a dict that grows member by member costs more.
             f"d = {{{display}}}",
             *(
                 f'd["{name}"] = {value}' if condition is None else f'if {condition}: d["{name}"] = {value}'

@@ -31,8 +31,8 @@ ONCE: Final = "must be given only once"
 EMPTY_IS_ABSENT: Final = frozenset({"cursor", "q"})
 """Parameters whose empty value counts as none. (DECISIONS.md, Conventions of the JSON)."""
 
-NOBODYS_ID: Final = "\ufffd"
-"""Stands for an id that nothing can have, as one with U+0000: the backend finds nothing by it, in its own order."""
+UNUSED_ID: Final = "\ufffd"
+"""Replaces an id that nothing can have, as one with U+0000: the backend finds nothing by it, in its own order."""
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 
@@ -146,7 +146,7 @@ def _id_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | Non
 
     def read(text: str | None, findings: Findings) -> Value:
         if not text or "\0" in text:
-            return NOBODYS_ID
+            return UNUSED_ID
         if bounds.hold(text):
             return text
         findings.add(code, name, f"must be {bounds.allowed}")

@@ -1,4 +1,4 @@
-"""What everybody does here whatever their role: sign in, sign out, change the password."""
+"""Account pages, for every role: sign in, sign out, change the password."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from edge.console.answers import Answers, is_own_path
 from edge.console.forms import Form, check_sender, read_form
+from edge.console.responses import Responses, is_own_path
 from edge.console.sessions import CONSOLE, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
 from edge.console.sign_in_queue import SignInQueue
@@ -20,60 +20,60 @@ SIGN_IN: Final = "/sign-in"
 SIGN_OUT: Final = "/sign-out"
 PASSWORD: Final = "/password"  # noqa: S105 - a path
 
-_SHORTEST_PASSWORD: Final = 12
-_LONGEST_NEXT: Final = 2_000
-# What is said on the form itself; anything else is a page of its own.
-_SAID_ON_FORM: Final = frozenset({"unauthorized", "invalid_request", "rate_limited"})
+_MIN_PASSWORD_CHARS: Final = 12
+_MAX_NEXT_CHARS: Final = 2_000
+# Refusals that are shown on the form; any other has a page of its own.
+_SHOWN_ON_FORM: Final = frozenset({"unauthorized", "invalid_request", "rate_limited"})
 
 
 class Account:
-    """The pages of the account."""
+    """Handlers of the account pages."""
 
-    def __init__(self, settings: ConsoleSettings, sessions: Sessions, answers: Answers) -> None:
+    def __init__(self, settings: ConsoleSettings, sessions: Sessions, responses: Responses) -> None:
         self._settings = settings
         self._sessions = sessions
-        self._answers = answers
+        self._responses = responses
         self._queue = SignInQueue()
 
     def stop(self) -> None:
-        """Refuse sign-ins that still wait."""
+        """Refuses the sign-ins that still wait."""
         self._queue.close()
 
     async def sign_in_form(self, request: web.Request, visitor: Visitor, _: NewServices) -> web.Response:
-        """Return the form, or the way on for who has signed in already."""
-        then = _next(request.query.get("next", ""))
+        """Returns the form, or a redirect for a visitor who has signed in already."""
+        then = _return_path(request.query.get("next", ""))
         if visitor.user is not None:
-            return self._answers.redirect(visitor, Redirect(then))
+            return self._responses.redirect(visitor, Redirect(then))
         return self._sign_in(request, visitor, then=then)
 
     async def sign_in(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
-        """Begin a session."""
+        """Starts a session."""
         form = await self._form(request, visitor)
-        name, then = _first(form, "name").strip().lower(), _next(_first(form, "next"))
+        name, then = _value(form, "name").strip().lower(), _return_path(_value(form, "next"))
         address = source_of(request, self._settings.client_address)
-        asked = SignInRequest(name=name, password=_first(form, "password"), address=address)
+        sign_in = SignInRequest(name=name, password=_value(form, "password"), address=address)
         try:
-            session = await self._queue.run(address, lambda: services(CONSOLE).call("SessionsService/SignIn", asked))
+            session = await self._queue.run(address, lambda: services(CONSOLE).call("SessionsService/SignIn", sign_in))
         except Refusal as refusal:
-            if refusal.code not in _SAID_ON_FORM:
+            if refusal.code not in _SHOWN_ON_FORM:
                 raise
             wrong = "The name or the password is not right."
-            error = wrong if refusal.code == "unauthorized" else _worded(refusal)
+            error = wrong if refusal.code == "unauthorized" else _message(refusal)
             return self._sign_in(request, visitor, name=name, then=then, error=error, refusal=refusal)
         if visitor.user is not None:
-            # Whoever has just signed in is not kept out by a session that could not be ended.
+            # The sign-in succeeds even where the visitor's former session cannot be ended.
             with suppress(Refusal):
                 await services(visitor.actor).call("SessionsService/SignOut", SignOutRequest(token=visitor.secret))
         to = PASSWORD if session.user.password_is_temporary else then
-        response = self._answers.redirect(visitor, Redirect(to))
+        response = self._responses.redirect(visitor, Redirect(to))
         self._sessions.begin(response, session.token)
         return response
 
     async def sign_out(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
-        """End the session."""
-        # Who has none may not be asked by another site either: their browser has kept the session's cookie back.
+        """Ends the session."""
+        # Checked without a session, too: for a request from another site the browser withholds the session's cookie.
         check_sender(request, self._settings)
-        response = self._answers.redirect(visitor, Redirect(SIGN_IN))
+        response = self._responses.redirect(visitor, Redirect(SIGN_IN))
         if visitor.user is not None:
             await self._form(request, visitor)
             await services(visitor.actor).call("SessionsService/SignOut", SignOutRequest(token=visitor.secret))
@@ -81,29 +81,29 @@ class Account:
         return response
 
     async def password_form(self, request: web.Request, visitor: Visitor, _: NewServices) -> web.Response:
-        """Return the form for another password."""
+        """Returns the form for another password."""
         return self._password(request, visitor)
 
     async def password(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
-        """Change the password."""
+        """Changes the password."""
         form = await self._form(request, visitor)
-        new = _first(form, "new_password")
-        if new != _first(form, "again"):
+        new = _value(form, "new_password")
+        if new != _value(form, "again"):
             return self._password(request, visitor, errors={"again": "This is not the same as the new password."})
         address = source_of(request, self._settings.client_address)
-        asked = ChangePasswordRequest(
-            token=visitor.secret, password=_first(form, "password"), new_password=new, address=address
+        change = ChangePasswordRequest(
+            token=visitor.secret, password=_value(form, "password"), new_password=new, address=address
         )
         calls = services(visitor.actor)
         try:
-            await self._queue.run(address, lambda: calls.call("SessionsService/ChangePassword", asked))
+            await self._queue.run(address, lambda: calls.call("SessionsService/ChangePassword", change))
         except Refusal as refusal:
             if refusal.code == "unauthorized":  # the session has ended meanwhile
-                return self._answers.redirect(visitor, Redirect(SIGN_IN))
-            if refusal.code not in _SAID_ON_FORM:
+                return self._responses.redirect(visitor, Redirect(SIGN_IN))
+            if refusal.code not in _SHOWN_ON_FORM:
                 raise
             return self._password(request, visitor, errors=_errors(refusal), refusal=refusal)
-        return self._answers.redirect(
+        return self._responses.redirect(
             visitor, Redirect("/", "Your password is changed, and your other sessions ended.")
         )
 
@@ -121,8 +121,9 @@ class Account:
         error: str = "",
         refusal: Refusal | None = None,
     ) -> web.Response:
-        # A page of who had a session, and signs in as somebody else, has no navigation of theirs.
-        return self._said(request, visitor, View("sign_in.html", {"name": name, "next": then, "error": error}), refusal)
+        return self._form_page(
+            request, visitor, View("sign_in.html", {"name": name, "next": then, "error": error}), refusal
+        )
 
     def _password(
         self,
@@ -133,48 +134,48 @@ class Account:
         refusal: Refusal | None = None,
     ) -> web.Response:
         assert visitor.user is not None
-        shown = {
+        context = {
             "errors": {"password": "", "new_password": "", "again": "", "form": "", **(errors or {})},
             "temporary": visitor.user.password_is_temporary,
-            "shortest": _SHORTEST_PASSWORD,
+            "shortest": _MIN_PASSWORD_CHARS,
         }
-        return self._said(request, visitor, View("password.html", shown, 400 if errors else 200), refusal)
+        return self._form_page(request, visitor, View("password.html", context, 400 if errors else 200), refusal)
 
-    def _said(self, request: web.Request, visitor: Visitor, view: View, refusal: Refusal | None) -> web.Response:
+    def _form_page(self, request: web.Request, visitor: Visitor, view: View, refusal: Refusal | None) -> web.Response:
         if refusal is None:
-            return self._answers.view(request, visitor, view)
-        response = self._answers.view(request, visitor, View(view.template, view.shown, refusal.status))
+            return self._responses.view(request, visitor, view)
+        response = self._responses.view(request, visitor, View(view.template, view.context, refusal.status))
         if refusal.retry_after:
             response.headers["Retry-After"] = str(refusal.retry_after)
         return response
 
 
 def sign_in_address(request: web.Request) -> str:
-    """Return where to sign in first, and come back from."""
-    query = request.rel_url.with_query({"next": _next(request.raw_path)}).raw_query_string
+    """Returns the address of the sign-in form, which leads back to the requested page."""
+    query = request.rel_url.with_query({"next": _return_path(request.raw_path)}).raw_query_string
     return f"{SIGN_IN}?{query}"
 
 
-def _next(path: str) -> str:
-    """Return a path of this console that a person asked for; the overview for anything else."""
-    own = is_own_path(path) and len(path) <= _LONGEST_NEXT
+def _return_path(path: str) -> str:
+    """Returns a requested path of this console; the overview for anything else."""
+    own = is_own_path(path) and len(path) <= _MAX_NEXT_CHARS
     return path if own and path.partition("?")[0] not in {SIGN_IN, SIGN_OUT} else "/"
 
 
-def _first(form: Form, name: str) -> str:
-    """Return a field as it was typed: blanks may be a part of a password."""
+def _value(form: Form, name: str) -> str:
+    """Returns a field as it was typed: a password may begin or end with blanks."""
     return form.get(name, ("",))[0]
 
 
-def _worded(refusal: Refusal) -> str:
+def _message(refusal: Refusal) -> str:
     problems: Any = refusal.details if isinstance(refusal.details, list) else ()
-    said = [refusal.message, *(f"{problem['name']}: {problem['reason']}." for problem in problems)]
+    parts = [refusal.message, *(f"{problem['name']}: {problem['reason']}." for problem in problems)]
     if refusal.retry_after:
-        said.append(f"Try again in {refusal.retry_after} seconds.")
-    return " ".join(said)
+        parts.append(f"Try again in {refusal.retry_after} seconds.")
+    return " ".join(parts)
 
 
 def _errors(refusal: Refusal) -> Mapping[str, str]:
     problems: Any = refusal.details if isinstance(refusal.details, list) else ()
     named = {problem["name"]: problem["reason"] for problem in problems}
-    return named if named.keys() & {"password", "new_password"} else {"form": _worded(refusal)}
+    return named if named.keys() & {"password", "new_password"} else {"form": _message(refusal)}

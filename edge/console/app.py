@@ -1,4 +1,4 @@
-"""The console: one web application over the services, in the running event loop."""
+"""The console's web application, in the running event loop."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
@@ -11,14 +11,14 @@ from aiohttp import web
 from edge.channel import Channel
 from edge.console import metrics
 from edge.console.account import PASSWORD, SIGN_IN, SIGN_OUT, Account, sign_in_address
-from edge.console.answers import Answers
 from edge.console.connections import ConsoleServer
 from edge.console.events import EventStreams
 from edge.console.forms import Form, check_sender, read_form
-from edge.console.headers import NOT_KEPT, common_headers
+from edge.console.headers import NO_STORE, common_headers
 from edge.console.hosts import check_host
 from edge.console.pages import all_pages
 from edge.console.rendering import Rendering
+from edge.console.responses import Responses
 from edge.console.services import ChannelServices
 from edge.console.sessions import NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
@@ -32,25 +32,25 @@ _LOG = logging.getLogger(__name__)
 _NOBODY: Final = Visitor("")
 
 HEALTH: Final = "/healthz"
-"""For whoever watches over the process, by whatever name."""
+"""Health check of the process, which is answered under any host name."""
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_Answering = Callable[[web.Request, Visitor, NewServices], Awaitable[web.StreamResponse]]
+_VisitorHandler = Callable[[web.Request, Visitor, NewServices], Awaitable[web.StreamResponse]]
 
 
 @dataclass(slots=True)
-class _Asked:
-    """What is known of a request while it is answered."""
+class _RequestState:
+    """State of a request while it is handled."""
 
     request_id: str
     visitor: Visitor = _NOBODY
 
 
-_ASKED: Final = web.RequestKey("asked", _Asked)
+_STATE: Final = web.RequestKey("state", _RequestState)
 
 
 class Console:
-    """One console; `port` says where it listens once it has started."""
+    """The console; `port` is the port on which it listens once it has started."""
 
     def __init__(self, settings: ConsoleSettings, channel: Channel, pages: Iterable[Page] | None = None) -> None:
         self.port = settings.port
@@ -60,13 +60,13 @@ class Console:
         self._headers = common_headers(https=settings.https)
         self._files = StaticFiles()
         self._sessions = Sessions(settings)
-        self._answers = Answers(Rendering(self._files), self._sessions, self._pages)
-        self._account = Account(settings, self._sessions, self._answers)
+        self._responses = Responses(Rendering(self._files), self._sessions, self._pages)
+        self._account = Account(settings, self._sessions, self._responses)
         self._streams = EventStreams(settings)
         self._server: ConsoleServer | None = None
 
     async def start(self) -> None:
-        """Listen.
+        """Starts to listen.
 
         Raises:
             OSError: the address cannot be bound.
@@ -76,14 +76,14 @@ class Console:
         self.port = self._server.port
 
     async def stop(self) -> None:
-        """End live updates, answer what was asked, and close."""
+        """Ends live updates, lets requests under way finish, and closes."""
         self._streams.stop()
         self._account.stop()
         if self._server is not None:
             await self._server.stop()
 
     def measured(self) -> list[Family]:
-        """Return what tells of its state, and what all consoles of this process have counted; from any thread."""
+        """Returns its current metrics, and the counters of all consoles in this process; safe in any thread."""
         connected = len(self._server.connections) if self._server is not None else 0
         return [
             metrics.REQUESTS.collect(),
@@ -92,50 +92,50 @@ class Console:
         ]
 
     def _application(self) -> web.Application:
-        app = web.Application(middlewares=[self._answer])
+        app = web.Application(middlewares=[self._middleware])
         app.on_response_prepare.append(self._add_headers)
         app.router.add_get(HEALTH, _healthz)
         app.router.add_get(ROUTE, self._files.answer)
         account = self._account
-        app.router.add_get(SIGN_IN, self._for_anybody(account.sign_in_form))
-        app.router.add_post(SIGN_IN, self._for_anybody(account.sign_in))
-        app.router.add_post(SIGN_OUT, self._for_anybody(account.sign_out))
-        app.router.add_get(PASSWORD, self._for_people(account.password_form))
-        app.router.add_post(PASSWORD, self._for_people(account.password))
+        app.router.add_get(SIGN_IN, self._with_visitor(account.sign_in_form))
+        app.router.add_post(SIGN_IN, self._with_visitor(account.sign_in))
+        app.router.add_post(SIGN_OUT, self._with_visitor(account.sign_out))
+        app.router.add_get(PASSWORD, self._signed_in(account.password_form))
+        app.router.add_post(PASSWORD, self._signed_in(account.password))
         for page in self._pages:
-            app.router.add_route(page.method, page.path, self._for_people(partial(self._page, page)))
+            app.router.add_route(page.method, page.path, self._signed_in(partial(self._page, page)))
         return app
 
-    def _for_anybody(self, answer: _Answering) -> _Handler:
-        """Return a handler that is told who has sent a request, if they have signed in."""
+    def _with_visitor(self, handler: _VisitorHandler) -> _Handler:
+        """Returns a handler that passes on the visitor whose cookies a request has."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            asked = request[_ASKED]
-            services = partial(self._services, asked.request_id)
-            asked.visitor = await self._sessions.visitor(request, services)
-            return await answer(request, asked.visitor, services)
+            state = request[_STATE]
+            services = partial(self._services, state.request_id)
+            state.visitor = await self._sessions.visitor(request, services)
+            return await handler(request, state.visitor, services)
 
         return handle
 
-    def _for_people(self, answer: _Answering) -> _Handler:
-        """Return a handler for those who have signed in; others are sent to do so first."""
+    def _signed_in(self, handler: _VisitorHandler) -> _Handler:
+        """Returns a handler for visitors who have signed in; others are state to sign in first."""
 
-        async def answer_people(request: web.Request, visitor: Visitor, services: NewServices) -> web.StreamResponse:
+        async def handle_signed_in(request: web.Request, visitor: Visitor, services: NewServices) -> web.StreamResponse:
             if visitor.user is None:
-                return self._stranger(request, visitor)
+                return self._ask_to_sign_in(request, visitor)
             if visitor.user.password_is_temporary and request.path != PASSWORD:
-                return self._answers.redirect(visitor, Redirect(PASSWORD))
-            return await answer(request, visitor, services)
+                return self._responses.redirect(visitor, Redirect(PASSWORD))
+            return await handler(request, visitor, services)
 
-        return self._for_anybody(answer_people)
+        return self._with_visitor(handle_signed_in)
 
-    def _stranger(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
+    def _ask_to_sign_in(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         if request.method not in {"GET", "HEAD"}:
             raise web.HTTPUnauthorized
         if request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}:
-            # A link on another site: the browser keeps the session's cookie back until a page of ours asks.
-            return self._answers.view(request, visitor, View("continue.html"))
-        return self._answers.redirect(visitor, Redirect(sign_in_address(request)))
+            # A link on another site: the browser sends the session's cookie only to requests from our own pages.
+            return self._responses.view(request, visitor, View("continue.html"))
+        return self._responses.redirect(visitor, Redirect(sign_in_address(request)))
 
     async def _page(
         self, page: Page, request: web.Request, visitor: Visitor, services: NewServices
@@ -149,20 +149,20 @@ class Console:
             check_sender(request, self._settings)
             form = await read_form(request, visitor.secret, self._settings)
         query = {name: request.query.getone(name) for name in request.query}
-        answered = await page.answer(Visit(user, services(visitor.actor), dict(request.match_info), query, form))
-        if isinstance(answered, EventStream):
-            lasts = partial(self._lasts, request, visitor, services)
-            return await self._streams.send(request, visitor.secret, answered.events, lasts)
-        if isinstance(answered, Redirect):
-            return self._answers.redirect(visitor, answered)
-        return self._answers.view(request, visitor, answered)
+        result = await page.answer(Visit(user, services(visitor.actor), dict(request.match_info), query, form))
+        if isinstance(result, EventStream):
+            session_lasts = partial(self._session_lasts, request, visitor, services)
+            return await self._streams.send(request, visitor.secret, result.events, session_lasts)
+        if isinstance(result, Redirect):
+            return self._responses.redirect(visitor, result)
+        return self._responses.view(request, visitor, result)
 
-    async def _lasts(self, request: web.Request, visitor: Visitor, services: NewServices) -> bool:
-        """Return whether a session lasts, and is still that of the same role."""
+    async def _session_lasts(self, request: web.Request, visitor: Visitor, services: NewServices) -> bool:
+        """Returns whether the session still exists and has the same role."""
         try:
             now = await self._sessions.visitor(request, services)
         except Refusal:
-            # Who cannot be asked about is not sent away.
+            # While the backend cannot be reached, the session is assumed to last.
             return True
         return now.user is not None and visitor.user is not None and now.user.role == visitor.user.role
 
@@ -170,34 +170,34 @@ class Console:
         return ChannelServices(self._channel, actor, request_id, self._settings.backend_seconds)
 
     @web.middleware
-    async def _answer(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
-        """Answer whatever was asked, and count it; nothing but a cancellation leaves here."""
-        asked = request[_ASKED] = _Asked(request_id_from(request.headers.getall("X-Request-Id", [])))
-        response = await self._answered(request, asked, handler)
+    async def _middleware(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        """Handles a request and counts it; raises nothing but a cancellation."""
+        state = request[_STATE] = _RequestState(request_id_from(request.headers.getall("X-Request-Id", [])))
+        response = await self._respond(request, state, handler)
         metrics.count(request, response.status)
         return response
 
-    async def _answered(self, request: web.Request, asked: _Asked, handler: _Handler) -> web.StreamResponse:
+    async def _respond(self, request: web.Request, state: _RequestState, handler: _Handler) -> web.StreamResponse:
         try:
             if request.path != HEALTH:
                 check_host(request, self._settings)
             return await handler(request)
         except Refusal as refusal:
-            return self._answers.refusal(request, asked.visitor, refusal, asked.request_id)
+            return self._responses.refusal(request, state.visitor, refusal, state.request_id)
         except web.HTTPException as error:
-            return self._answers.failure(request, asked.visitor, error, asked.request_id)
+            return self._responses.failure(request, state.visitor, error, state.request_id)
         except ConnectionError:
             raise
-        except Exception:  # noqa: BLE001 - whatever it is, the browser learns nothing of it
-            _LOG.exception("request %s failed", asked.request_id)
-            return self._answers.failure(request, asked.visitor, web.HTTPInternalServerError(), asked.request_id)
+        except Exception:  # noqa: BLE001 - no error is shown to a browser
+            _LOG.exception("request %s failed", state.request_id)
+            return self._responses.failure(request, state.visitor, web.HTTPInternalServerError(), state.request_id)
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(self._headers)
-        response.headers.setdefault("Cache-Control", NOT_KEPT)
-        asked = request.get(_ASKED)
-        if asked is not None:
-            response.headers["X-Request-Id"] = asked.request_id
+        response.headers.setdefault("Cache-Control", NO_STORE)
+        state = request.get(_STATE)
+        if state is not None:
+            response.headers["X-Request-Id"] = state.request_id
 
 
 async def _healthz(_: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""Bar charts as SVG, made on the server: attributes only, for the policy of the pages allows no inline style."""
+"""Bar charts as SVG, with attributes only: the pages' Content-Security-Policy allows no inline style."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -7,35 +7,35 @@ from markupsafe import Markup
 
 _HEIGHT: Final = 160
 _TOP: Final = 14
-_FOOT: Final = 20
+_BOTTOM: Final = 20
 _LEFT: Final = 48
 _PLOT: Final = 432
 _GAP: Final = 0.2
 
 
 class Bar(NamedTuple):
-    """One bar: parts stand on one another, from the ground up, in the order of the chart's kinds."""
+    """One bar: its parts are stacked from the bottom, in the order of the chart's kinds."""
 
     label: str
     parts: Sequence[int]
 
     @property
     def total(self) -> int:
-        """How high the bar is."""
+        """The height of the bar."""
         return sum(self.parts)
 
 
 def bar_chart(bars: Sequence[Bar], kinds: Sequence[str], title: str) -> Markup:
-    """Return a chart of stacked bars.
+    """Returns a chart of stacked bars.
 
     Args:
-        bars: From left to right; every one has as many parts as there are kinds.
-        kinds: What the parts are, each also the class of its rectangles as `bar-<kind>`.
-        title: What the chart shows, for whoever hears the page.
+        bars: From left to right; each has one part for each kind.
+        kinds: Names of the parts; the rectangles of a part have the class `bar-<kind>`.
+        title: What the chart shows, for screen readers.
     """
     most = scale_top(max((bar.total for bar in bars), default=0))
     width = _LEFT + _PLOT
-    height = _TOP + _HEIGHT + _FOOT
+    height = _TOP + _HEIGHT + _BOTTOM
     inside = Markup("").join([_axis(most), *_bars(bars, kinds, most), *_labels(bars)])
     return Markup(
         '<svg class="bars" viewBox="0 0 {} {}" role="img" aria-label="{}" preserveAspectRatio="xMidYMid meet">{}</svg>'
@@ -43,7 +43,7 @@ def bar_chart(bars: Sequence[Bar], kinds: Sequence[str], title: str) -> Markup:
 
 
 def scale_top(most: int) -> int:
-    """Return where the scale ends: the next of 1, 2, 5, 10, 20, 50 … that is not below the highest bar; at least 1."""
+    """Returns the end of the scale: the first of 1, 2, 5, 10, 20, 50 … that is not below the highest bar."""
     step = 1
     while True:
         for factor in (1, 2, 5):
@@ -64,7 +64,7 @@ def _axis(most: int) -> Markup:
 
 
 def _short(number: int) -> str:
-    """Return the end of a scale in few letters, for a narrow margin: it is round, so nothing is lost."""
+    """Returns the end of a scale with a suffix such as `k`; exact, because it is a round number."""
     for size, letter in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if number >= size:
             return f"{number // size:,}{letter}"
@@ -88,15 +88,15 @@ def _bars(bars: Sequence[Bar], kinds: Sequence[str], most: int) -> list[Markup]:
                     )
                 )
         if parts:
-            drawn.append(Markup("<g><title>{}</title>{}</g>").format(_words(bar, kinds), Markup("").join(parts)))
+            drawn.append(Markup("<g><title>{}</title>{}</g>").format(_description(bar, kinds), Markup("").join(parts)))
     return drawn
 
 
 def _labels(bars: Sequence[Bar]) -> list[Markup]:
-    """Return the labels of the first and the last bar: what is between them, the bars' own titles tell."""
+    """Returns the labels of the first and the last bar; the others have a title only."""
     if not bars:
         return []
-    y = _TOP + _HEIGHT + _FOOT - 3
+    y = _TOP + _HEIGHT + _BOTTOM - 3
     ends = [(_LEFT, "start", bars[0].label)]
     if len(bars) > 1:
         ends.append((_LEFT + _PLOT, "end", bars[-1].label))
@@ -106,6 +106,6 @@ def _labels(bars: Sequence[Bar]) -> list[Markup]:
     ]
 
 
-def _words(bar: Bar, kinds: Sequence[str]) -> str:
+def _description(bar: Bar, kinds: Sequence[str]) -> str:
     counts = ", ".join(f"{count:,} {kind}" for kind, count in zip(kinds, bar.parts, strict=True) if count)
     return f"{bar.label}: {counts}"

@@ -1,4 +1,4 @@
-"""Where the boxes and lines of a workflow's steps stand: pure numbers, which a template makes an SVG of."""
+"""Layout of a workflow's graph of steps: coordinates of boxes and lines, which a template draws as SVG."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -12,33 +12,33 @@ COLUMN_GAP: Final = 44
 ROW_GAP: Final = 18
 MARGIN: Final = 6
 LANE_HEIGHT: Final = 4
-"""A line that passes a column between its boxes."""
+"""Height of the lane of a line that crosses a column between its boxes."""
 
-LONGEST_TITLE: Final = 20
-"""Columns of text that fit into a box; a wide character takes two."""
+MAX_TITLE_CELLS: Final = 20
+"""Character cells that fit into a box; a wide character takes two."""
 
-LONGEST_NOTE: Final = 23
+MAX_NOTE_CELLS: Final = 23
 
 _SWEEPS: Final = 3
 
-# A step and a column: its box where it stands in that column, else the lane of its lines that end further on.
+# A step and a column: the step's box in its own column, in a later one the lane of its lines that end further right.
 _Slot = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A step to draw: `note` is said below its title, `look` is the class that colours it."""
+    """A step to draw; `note` is the line below its title, `css_class` sets its colours."""
 
     step: str
     title: str
     needs: Sequence[str]
     note: str = ""
-    look: str = ""
+    css_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A step with its place; `label` and `note` are title and note as far as they fit."""
+    """A step with its position; `label` and `note` are its title and note, shortened to fit."""
 
     node: Node
     label: str
@@ -51,7 +51,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A need, from the step that is needed, as the `d` of an SVG path."""
+    """A dependency, from the needed step to the one that needs it; `path` is the `d` of an SVG path."""
 
     source: str
     target: str
@@ -60,7 +60,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Boxes and lines in an area of pixels."""
+    """Boxes and lines, and the size of the area in pixels."""
 
     width: int
     height: int
@@ -69,12 +69,12 @@ class Drawing:
 
 
 def draw(nodes: Sequence[Node]) -> Drawing:
-    """Return the drawing of steps from left to right; the same steps in the same order are drawn the same.
+    """Returns the drawing of steps from left to right; the result depends only on the steps and their order.
 
-    A need of a step that is not there is left out.
+    A need of an unknown step is ignored.
 
     Raises:
-        graphlib.CycleError: steps need one another.
+        graphlib.CycleError: the needs form a circle.
     """
     known = {node.step for node in nodes}
     needs = {node.step: [need for need in dict.fromkeys(node.needs) if need in known] for node in nodes}
@@ -82,7 +82,12 @@ def draw(nodes: Sequence[Node]) -> Drawing:
     columns = _ordered(_slots(needs, column_of), needs, column_of)
     places = _placed(columns, column_of)
     boxes = [
-        Box(node, cut(node.title, LONGEST_TITLE), cut(node.note, LONGEST_NOTE), *_corner(places, column_of, node.step))
+        Box(
+            node,
+            shortened(node.title, MAX_TITLE_CELLS),
+            shortened(node.note, MAX_NOTE_CELLS),
+            *_corner(places, column_of, node.step),
+        )
         for node in nodes
     ]
     lines = [
@@ -97,7 +102,7 @@ def draw(nodes: Sequence[Node]) -> Drawing:
 
 
 def layers(needs: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Return the column of each step: right of every step that it needs, and as far left as that allows."""
+    """Returns the column of each step: the first one right of every step that it needs."""
     sorter = TopologicalSorter(needs)
     sorter.prepare()
     found: dict[str, int] = {}
@@ -110,12 +115,12 @@ def layers(needs: Mapping[str, Sequence[str]]) -> dict[str, int]:
     return found
 
 
-def cut(text: str, longest: int) -> str:
-    """Return as much of a text as `longest` columns hold, with an ellipsis where something is left out."""
+def shortened(text: str, max_cells: int) -> str:
+    """Returns a text cut to `max_cells` character cells, with an ellipsis where it was cut."""
     widths = [2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text]
-    if sum(widths) <= longest:
+    if sum(widths) <= max_cells:
         return text
-    room = longest - 1
+    room = max_cells - 1
     kept = 0
     while widths[kept] <= room:
         room -= widths[kept]
@@ -124,7 +129,7 @@ def cut(text: str, longest: int) -> str:
 
 
 def _slots(needs: Mapping[str, Sequence[str]], column_of: Mapping[str, int]) -> list[list[_Slot]]:
-    """Return what stands in each column, in the order of the steps."""
+    """Returns the slots of each column, in the order of the steps."""
     columns: list[list[_Slot]] = [[] for _ in range(max(column_of.values(), default=-1) + 1)]
     for step, first in column_of.items():
         last = max((column_of[user] for user in needs if step in needs[user]), default=first + 1)
@@ -136,7 +141,7 @@ def _slots(needs: Mapping[str, Sequence[str]], column_of: Mapping[str, int]) -> 
 def _ordered(
     columns: list[list[_Slot]], needs: Mapping[str, Sequence[str]], column_of: Mapping[str, int]
 ) -> list[list[_Slot]]:
-    """Order each column by where its neighbours stand, to and fro, so that few lines cross."""
+    """Orders each column by the positions of its neighbours, in several sweeps, so that few lines cross."""
     before: dict[_Slot, list[_Slot]] = {}
     after: dict[_Slot, list[_Slot]] = {slot: [] for column in columns for slot in column}
     for slot in after:
@@ -156,7 +161,7 @@ def _ordered(
 def _by_neighbours(
     slots: list[_Slot], neighbours: Mapping[_Slot, Sequence[_Slot]], beside: Sequence[_Slot]
 ) -> list[_Slot]:
-    # Counted from the middle, so that columns of unlike length are compared as they will stand.
+    # Counted from the middle: columns are centred, and may have different lengths.
     position = {slot: index - (len(beside) - 1) / 2 for index, slot in enumerate(beside)}
     own = {slot: index - (len(slots) - 1) / 2 for index, slot in enumerate(slots)}
 
@@ -168,7 +173,7 @@ def _by_neighbours(
 
 
 def _placed(columns: Sequence[Sequence[_Slot]], column_of: Mapping[str, int]) -> dict[_Slot, int]:
-    """Return the middle of each slot from the top; columns stand centred beside one another."""
+    """Returns the vertical centre of each slot; columns are centred."""
     heights = {
         (step, column): BOX_HEIGHT if column_of[step] == column else LANE_HEIGHT
         for column, slots in enumerate(columns)
@@ -194,7 +199,7 @@ def _corner(places: Mapping[_Slot, int], column_of: Mapping[str, int], step: str
 
 
 def _path(places: Mapping[_Slot, int], column_of: Mapping[str, int], source: str, target: str) -> str:
-    """Return the way from the right of a box, along its lanes, to the left of another."""
+    """Returns the path from the right side of a box, along its lanes, to the left side of another."""
     first, last = column_of[source], column_of[target]
     y = places[source, first]
     parts = [f"M{_left(first) + BOX_WIDTH} {y}"]

@@ -1,4 +1,4 @@
-"""Live updates: server-sent events, as many at once as there is room for, and no longer than the session."""
+"""Live updates: server-sent events, bounded in number and in time by the session."""
 
 import asyncio
 import logging
@@ -13,8 +13,8 @@ from edge.console.settings import ConsoleSettings
 from edge.errors import Refusal
 
 _LOG = logging.getLogger(__name__)
-_LOOK_SECONDS: Final = 1.0
-_BEGIN: Final = b"retry: 3000\n\n"
+_POLL_SECONDS: Final = 1.0
+_FIRST_LINES: Final = b"retry: 3000\n\n"
 _HEARTBEAT: Final = b": \n\n"
 _TOO_MANY: Final = "Too many pages with live updates are open. Close some, and reload this one."
 
@@ -22,7 +22,7 @@ Events = AsyncIterator[tuple[str, str]]
 
 
 class EventStreams:
-    """The live updates under way."""
+    """The open streams of live updates."""
 
     def __init__(self, settings: ConsoleSettings) -> None:
         self._settings = settings
@@ -31,35 +31,35 @@ class EventStreams:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of open streams."""
         return self._open.total()
 
     def stop(self) -> None:
-        """End them all; browsers come back by themselves."""
+        """Ends all streams; browsers reconnect by themselves."""
         self._stopping.set()
 
     async def send(
-        self, request: web.Request, session: str, events: Events, lasts: Callable[[], Awaitable[bool]]
+        self, request: web.Request, session: str, events: Events, session_lasts: Callable[[], Awaitable[bool]]
     ) -> web.StreamResponse:
-        """Send events until they end, the browser leaves, the console stops or the session `lasts` no more.
+        """Sends events until they end, the browser disconnects, the console stops or `session_lasts` returns False.
 
         Raises:
-            HTTPTooManyRequests: there are as many as there may be.
+            HTTPTooManyRequests: as many streams are open as are allowed.
         """
         if self.count >= self._settings.streams or self._open[session] >= self._settings.session_streams:
             raise web.HTTPTooManyRequests(text=_TOO_MANY)
         self._open[session] += 1
         try:
-            async with aclosing(_Pulled(events)) as pulled:
+            async with aclosing(_PendingEvents(events)) as pending:
                 response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
                 await response.prepare(request)
                 try:
-                    await self._write(response, _BEGIN)
-                    await self._send(request, response, pulled, lasts)
+                    await self._write(response, _FIRST_LINES)
+                    await self._send(request, response, pending, session_lasts)
                 except (ConnectionError, TimeoutError):
-                    _LOG.debug("who followed live updates has gone")
-                except Exception:  # noqa: BLE001 - the answer has begun, and no page can follow it
-                    _LOG.exception("live updates of %s broke", request.path)
+                    _LOG.debug("a browser closed its live updates")
+                except Exception:  # noqa: BLE001 - the response has begun: no error page can follow
+                    _LOG.exception("live updates of %s failed", request.path)
                 return response
         finally:
             self._open[session] -= 1
@@ -70,56 +70,56 @@ class EventStreams:
         self,
         request: web.Request,
         response: web.StreamResponse,
-        pulled: "_Pulled",
-        lasts: Callable[[], Awaitable[bool]],
+        pending: "_PendingEvents",
+        session_lasts: Callable[[], Awaitable[bool]],
     ) -> None:
         loop = asyncio.get_running_loop()
-        look_at = loop.time() + self._settings.stream_check_seconds
+        check_at = loop.time() + self._settings.stream_check_seconds
         while not self._stopping.is_set() and request.transport is not None and not request.transport.is_closing():
             try:
-                event = await pulled.next(_LOOK_SECONDS)
+                event = await pending.next(_POLL_SECONDS)
             except StopAsyncIteration:
                 await self._write(response, _line("end", ""))
                 return
             except Refusal:
-                # The browser asks again, and is told with a page if it still cannot be had.
+                # The browser reconnects, and gets an error page if the service still refuses.
                 return
             if event is not None:
                 await self._write(response, _line(*event))
-            if loop.time() >= look_at:
-                if not await lasts():
+            if loop.time() >= check_at:
+                if not await session_lasts():
                     await self._write(response, _line("reload", ""))
                     return
                 await self._write(response, _HEARTBEAT)
-                look_at = loop.time() + self._settings.stream_check_seconds
+                check_at = loop.time() + self._settings.stream_check_seconds
 
     async def _write(self, response: web.StreamResponse, data: bytes) -> None:
         async with asyncio.timeout(self._settings.stall_seconds):
             await response.write(data)
 
 
-class _Pulled:
-    """Events, waited for a while at a time without losing any."""
+class _PendingEvents:
+    """Waits for events for a limited time without losing any."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
         self._next: asyncio.Task[tuple[str, str]] | None = None
 
     async def next(self, seconds: float) -> tuple[str, str] | None:
-        """Return the next event; None where there is none for so long."""
+        """Returns the next event, or None where there is none within `seconds`."""
         if self._next is None:
-            self._next = asyncio.create_task(self._pull())
+            self._next = asyncio.create_task(self._read())
         done, _ = await asyncio.wait({self._next}, timeout=seconds)
         if not done:
             return None
-        pulled, self._next = self._next, None
-        return pulled.result()
+        finished, self._next = self._next, None
+        return finished.result()
 
-    async def _pull(self) -> tuple[str, str]:
+    async def _read(self) -> tuple[str, str]:
         return await anext(self._events)
 
     async def aclose(self) -> None:
-        """Let go of the events."""
+        """Stops waiting, and closes the source of events."""
         if self._next is not None:
             self._next.cancel()
             await asyncio.gather(self._next, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""How what the services say reads on a page: the words and looks of a status, spans, sizes, and JSON in lines."""
+"""Formats values of the services for pages: badges, durations, sizes and JSON."""
 
 import re
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ from workflow_api.v1.workflows_pb2 import WorkflowStatus
 
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 RUN_STATUSES: Final[Mapping[int, str | None]] = spellings(RunStatus.DESCRIPTOR)
-"""The spelling of each status in the API, which is what a filter takes."""
+"""The API's spelling of each status, as filters take it."""
 
 _STEP_STATUSES: Final = spellings(StepStatus.DESCRIPTOR)
 _STEP_KINDS: Final = spellings(StepKind.DESCRIPTOR)
 _TRIGGERS: Final = {TRIGGERED_BY_API_KEY: "API key", TRIGGERED_BY_CONSOLE: "console", TRIGGERED_BY_SCHEDULE: "schedule"}
 _WORKFLOW_STATUSES: Final = spellings(WorkflowStatus.DESCRIPTOR)
 
-_LOOKS: Final[Mapping[str, str]] = {
+_BADGE_KINDS: Final[Mapping[str, str]] = {
     "running": "busy",
     "waiting_for_approval": "warn",
     "completed": "good",
@@ -36,44 +36,44 @@ _LOOKS: Final[Mapping[str, str]] = {
 }
 _JSON_PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 _INDENT: Final = "  "
-_DEEPEST: Final = 20
+_MAX_INDENTED_DEPTH: Final = 20
 _UNKNOWN: Final = "unknown"
 
 
 class Badge(NamedTuple):
-    """A word, and the kind of badge that it stands in."""
+    """The text of a badge, and its kind, which sets the colour."""
 
     text: str
     kind: str = ""
 
 
 def run_badge(status: int) -> Badge:
-    """Return the badge of a run's status."""
+    """Returns the badge of a run's status."""
     return _badge(RUN_STATUSES.get(status))
 
 
 def step_badge(status: int) -> Badge:
-    """Return the badge of a step's status."""
+    """Returns the badge of a step's status."""
     return _badge(_STEP_STATUSES.get(status))
 
 
 def workflow_badge(status: int) -> Badge:
-    """Return the badge of a workflow's status."""
+    """Returns the badge of a workflow's status."""
     return _badge(_WORKFLOW_STATUSES.get(status))
 
 
 def step_kind(kind: int) -> str:
-    """Return what a step is, in a word."""
+    """Returns the kind of a step as a word."""
     return _words(_STEP_KINDS.get(kind))
 
 
 def trigger(triggered_by: TriggeredBy.ValueType) -> str:
-    """Return what started a run, in words."""
+    """Returns what started a run, as words."""
     return _TRIGGERS.get(triggered_by, _UNKNOWN)
 
 
-def span(milliseconds: int) -> str:
-    """Return a time that passed as `412 ms`, `3.2 s`, `4 min 5 s`, `2 h 3 min` or `4 d 2 h`."""
+def duration(milliseconds: int) -> str:
+    """Returns a duration as `412 ms`, `3.2 s`, `4 min 5 s`, `2 h 3 min` or `4 d 2 h`."""
     if milliseconds < 1000:
         return f"{milliseconds} ms"
     if milliseconds < 60_000:
@@ -87,7 +87,7 @@ def span(milliseconds: int) -> str:
 
 
 def size(count: int) -> str:
-    """Return a number of bytes as `812 B`, `4.1 kB` or `25 MB`; a thousand each."""
+    """Returns a number of bytes as `812 B`, `4.1 kB` or `25 MB`, in powers of 1,000."""
     value = float(count)
     for unit in ("B", "kB", "MB"):
         if value < 1000:
@@ -97,16 +97,16 @@ def size(count: int) -> str:
 
 
 def json_lines(text: str) -> str:
-    """Return JSON in indented lines, with every number and string as it is written; what lies deep stays in one."""
+    """Returns JSON text indented, with numbers and strings unchanged; deeply nested values stay on one line."""
     written: list[str] = []
     depth = 0
     before = ""
     for part in _JSON_PART.findall(text):
         closes = part in ("}", "]")
         depth -= closes
-        # Within what lies deep nothing begins a line; nor does the end of what is empty.
+        # No line begins within a deeply nested value, nor at the end of an empty one.
         begins = before in ("{", "[") or before == "," or closes
-        if begins and depth <= _DEEPEST - closes and not (closes and before in ("{", "[")):
+        if begins and depth <= _MAX_INDENTED_DEPTH - closes and not (closes and before in ("{", "[")):
             written.append("\n" + _INDENT * depth)
         elif before == ":":
             written.append(" ")
@@ -117,7 +117,7 @@ def json_lines(text: str) -> str:
 
 
 def _badge(spelling: str | None) -> Badge:
-    return Badge(_words(spelling), _LOOKS.get(spelling or "", ""))
+    return Badge(_words(spelling), _BADGE_KINDS.get(spelling or "", ""))
 
 
 def _words(spelling: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The forms that browsers send: their bytes, and whether this console's own page has sent them."""
+"""Reads submitted forms, and checks that a page of this console sent them."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from edge.http.bounded_connection import Awaited
 
 TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
-_MOST_FIELDS: Final = 2_000
+_MAX_FIELDS: Final = 2_000
 _FOREIGN: Final = (
     "This form was not sent by a page of this console, or its page is out of date. Go back, reload, try again."
 )
@@ -23,14 +23,14 @@ Form = Mapping[str, Sequence[str]]
 
 
 def check_sender(request: web.Request, settings: ConsoleSettings) -> None:
-    """Refuse what a page of another site has a browser send.
+    """Refuses a request that a page of another site makes a browser send.
 
     Raises:
-        HTTPForbidden: it comes from elsewhere.
+        HTTPForbidden: the request has another origin than this console.
     """
     origin = request.headers.get("Origin")
     if origin is None:
-        # Browsers of our time send an origin with every form; what sends none is no page, and needs the token anyway.
+        # Current browsers send an origin with every form; a client without one is no page, and needs the token anyway.
         own = request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
     else:
         host = request.headers.get("Host", "")
@@ -40,10 +40,10 @@ def check_sender(request: web.Request, settings: ConsoleSettings) -> None:
 
 
 async def read_form(request: web.Request, secret: str, settings: ConsoleSettings) -> Form:
-    """Return the fields of a form that carries the token of the visitor with this secret, without the token.
+    """Returns the fields of a form without its token, which must be that of the visitor with this secret.
 
     Raises:
-        HTTPException: it is no form, too large, too slow, or was sent by somebody else's page.
+        HTTPException: it is no form, too large, too slow, or its token is missing or another visitor's.
     """
     form = _fields(request, await _body(request, settings))
     given = form.pop(TOKEN_FIELD, [])
@@ -53,22 +53,22 @@ async def read_form(request: web.Request, secret: str, settings: ConsoleSettings
 
 
 async def _body(request: web.Request, settings: ConsoleSettings) -> bytes:
-    most = settings.form_bytes
+    limit = settings.form_bytes
     body = bytearray()
-    if (request.content_length or 0) <= most:
+    if (request.content_length or 0) <= limit:
         try:
             with cast("ConsoleConnection", request.protocol).waiting(Awaited.BODY):
                 async with asyncio.timeout(settings.body_seconds):
-                    while len(body) <= most and (chunk := await request.content.readany()):
+                    while len(body) <= limit and (chunk := await request.content.readany()):
                         body += chunk
         except web.RequestPayloadError:
             raise _closing(web.HTTPBadRequest(text="The form is not well-formed HTTP.")) from None
         except TimeoutError:
             raise _closing(web.HTTPRequestTimeout(text="The form did not arrive in time.")) from None
-        if len(body) <= most:
+        if len(body) <= limit:
             return bytes(body)
-    # The rest of it is not waited for.
-    raise _closing(web.HTTPRequestEntityTooLarge(max_size=most, actual_size=most + 1, text=_too_large(most)))
+    # The rest of the body is not read.
+    raise _closing(web.HTTPRequestEntityTooLarge(max_size=limit, actual_size=limit + 1, text=_too_large(limit)))
 
 
 def _fields(request: web.Request, body: bytes) -> dict[str, list[str]]:
@@ -76,19 +76,19 @@ def _fields(request: web.Request, body: bytes) -> dict[str, list[str]]:
         raise web.HTTPUnsupportedMediaType(text=f"Forms are sent as {_MEDIA_TYPE}.")
     form: dict[str, list[str]] = {}
     try:
-        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
     except ValueError:
         raise web.HTTPBadRequest(text="The form cannot be read: it is not UTF-8, or has too many fields.") from None
     for name, value in pairs:
-        # Browsers end lines in forms as mail does.
+        # Browsers end lines in forms with CR LF.
         form.setdefault(name, []).append(value.replace("\r\n", "\n"))
     return form
 
 
-def _too_large(most: int) -> str:
-    return f"The form is too large: at most {most:,} bytes are taken."
+def _too_large(limit: int) -> str:
+    return f"The form is too large: at most {limit:,} bytes are taken."
 
 
-def _closing(answer: web.HTTPException) -> web.HTTPException:
-    answer.force_close()
-    return answer
+def _closing(error: web.HTTPException) -> web.HTTPException:
+    error.force_close()
+    return error

@@ -1,4 +1,4 @@
-"""The headers of every answer: what a browser may do with it."""
+"""Security and caching headers of every response."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -18,13 +18,13 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "Server": "workflow-api",
 }
 
-NOT_KEPT: Final = "no-store"
-"""Cache-Control of whatever is somebody's."""
+NO_STORE: Final = "no-store"
+"""Cache-Control of pages, which belong to one visitor."""
 
-KEPT: Final = "public, max-age=31536000, immutable"
-"""Cache-Control of what never changes under its address."""
+IMMUTABLE: Final = "public, max-age=31536000, immutable"
+"""Cache-Control of files whose address changes with their content."""
 
 
 def common_headers(*, https: bool) -> Mapping[str, str]:
-    """Return the headers that every answer carries."""
+    """Returns the headers of every response."""
     return {**_ALWAYS, "Strict-Transport-Security": "max-age=31536000"} if https else _ALWAYS

@@ -1,4 +1,4 @@
-"""Which values of the `Host` header the console answers to; any other may be a name that a stranger rebound to it."""
+"""Checks the `Host` header, as protection against DNS rebinding."""
 
 import re
 from ipaddress import ip_address
@@ -17,23 +17,23 @@ _REFUSED: Final = (
 
 
 def check_host(request: web.Request, settings: ConsoleSettings) -> None:
-    """Refuse a request for another host than those configured, by default the address that it came to.
+    """Refuses a request for a host that is not configured; by default the host must be the address that it came to.
 
     Raises:
-        HTTPMisdirectedRequest: the host is missing, malformed or another.
+        HTTPMisdirectedRequest: the host is missing, malformed or not served here.
     """
     given = request.headers.getall("Host", [])
     found = _HOST.fullmatch(given[0]) if len(given) == 1 else None
     host = (found["ipv6"] or found["name"]).lower() if found else ""
-    if not host or not (host in settings.hosts if settings.hosts else _is_listened_on(host, request, settings)):
+    if not host or not (host in settings.hosts if settings.hosts else _is_own_address(host, request, settings)):
         raise web.HTTPMisdirectedRequest(text=_REFUSED)
 
 
-def _is_listened_on(host: str, request: web.Request, settings: ConsoleSettings) -> bool:
+def _is_own_address(host: str, request: web.Request, settings: ConsoleSettings) -> bool:
     local = request.get_extra_info("sockname")
-    came_to = plain_address(local[0]) if isinstance(local, tuple) else ""
+    own_address = plain_address(local[0]) if isinstance(local, tuple) else ""
     if plain_address(host):
-        return plain_address(host) == came_to
+        return plain_address(host) == own_address
     if host == "localhost":
-        return bool(came_to) and ip_address(came_to).is_loopback
+        return bool(own_address) and ip_address(own_address).is_loopback
     return host == settings.host.lower()

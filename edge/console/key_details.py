@@ -1,4 +1,4 @@
-"""Keys as the administrator sees them. (SPEC.md, API key lifecycle and Key properties)."""
+"""Details of keys as text, for administrators. (SPEC.md, API key lifecycle and Key properties)."""
 
 from typing import Final, NamedTuple
 
@@ -8,7 +8,7 @@ from edge.console.times import moment
 from workflow_api.v1.keys_pb2 import KeyRecord, WorkflowAccess
 
 PICKED_UP_MS: Final = 60_000
-"""How long an edge may take to hear of a new key."""
+"""The longest time until every edge knows a new key."""
 
 _STATES: Final = {
     "active": ("Active", "good"),
@@ -18,14 +18,14 @@ _STATES: Final = {
 
 
 class State(NamedTuple):
-    """The state of a key in words, and the kind of badge that shows it."""
+    """The state of a key as text, and the kind of its badge."""
 
     text: str
     kind: str
 
 
 class KeyDetails(NamedTuple):
-    """A key in words; times in milliseconds since the epoch, None for what never was or is not known."""
+    """A key as text; times in milliseconds since the epoch, None where there is none or it is unknown."""
 
     key_id: str
     name: str
@@ -46,7 +46,7 @@ class KeyDetails(NamedTuple):
 
 
 def key_details(record: KeyRecord, now_ms: int, used_ms: int | None = None) -> KeyDetails:
-    """Return a key in words."""
+    """Returns a key as text."""
     key = record.key
     return KeyDetails(
         key_id=key.key_id,
@@ -69,7 +69,7 @@ def key_details(record: KeyRecord, now_ms: int, used_ms: int | None = None) -> K
 
 
 def state_of(record: KeyRecord, now_ms: int) -> State:
-    """Return where a key stands in its life."""
+    """Returns the state of a key."""
     if record.state == "rotating":
         return State(f"Rotating until {moment(to_milliseconds(record.rotating_until))}", "busy")
     if record.state == "active" and now_ms - to_milliseconds(record.created_at) < PICKED_UP_MS:

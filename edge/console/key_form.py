@@ -1,4 +1,4 @@
-"""The form of a key's properties: what its fields hold, and the requests that it stands for."""
+"""The form of a key's properties: its fields, and the requests made from them."""
 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -27,7 +27,7 @@ _NUMBERS: Final = ("expires_days", "rate_limit_rpm", "daily_run_quota", "max_con
 
 
 class KeyForm(NamedTuple):
-    """What the fields of the form hold, as typed."""
+    """Values of the form's fields, as typed."""
 
     name: str
     description: str
@@ -44,7 +44,7 @@ class KeyForm(NamedTuple):
 
 
 class Properties(NamedTuple):
-    """The same as the services say it."""
+    """The same values as messages of the services."""
 
     name: str
     description: str
@@ -59,21 +59,21 @@ class Properties(NamedTuple):
 
 
 def blank_form() -> KeyForm:
-    """Return the form of a new key, with the defaults that the contract states."""
+    """Returns the form of a new key, with the defaults of the contract."""
     fields = CreateKeyRequest.DESCRIPTOR.fields_by_name
     defaults = {name: str(default_value(fields[name])) for name in _NUMBERS}
     return KeyForm("", "", (), ALL, (), "", "", "", **defaults)
 
 
 def typed_form(visit: Visit) -> KeyForm:
-    """Return the form as it was sent."""
+    """Returns the form as it was submitted."""
     typed: dict[str, Any] = {name: visit.sent(name) for name in KeyForm._fields}
     typed |= {name: visit.form.get(name, ()) for name in ("scopes", "workflow_ids")}
     return KeyForm(**typed)
 
 
 def form_of(record: KeyRecord) -> KeyForm:
-    """Return the form of a key as it is."""
+    """Returns the form with the current values of a key."""
     key = record.key
     hours = record.allowed_hours if record.HasField("allowed_hours") else None
     return KeyForm(
@@ -93,16 +93,16 @@ def form_of(record: KeyRecord) -> KeyForm:
 
 
 def create_request(form: KeyForm) -> CreateKeyRequest:
-    """Return the request to make the key that the form describes.
+    """Returns the request to create the key that the form describes.
 
     Raises:
-        Refusal: `invalid_request` where a field cannot be read. What its value may be is the backend's rule.
+        Refusal: `invalid_request` where a field cannot be read; the backend checks the values.
     """
     return CreateKeyRequest(**read(form)._asdict())
 
 
 def edit_request(record: KeyRecord, form: KeyForm) -> UpdateKeyRequest:
-    """Return the request that makes of a key what the form says: it names only what differs.
+    """Returns the request that changes a key to the form's values; it has only the fields that differ.
 
     Raises:
         Refusal: As `create_request`.
@@ -122,7 +122,7 @@ def edit_request(record: KeyRecord, form: KeyForm) -> UpdateKeyRequest:
 
 
 def read(form: KeyForm) -> Properties:
-    """Return the properties that a form stands for.
+    """Returns the properties that a form describes.
 
     Raises:
         Refusal: As `create_request`.
@@ -143,7 +143,7 @@ def read(form: KeyForm) -> Properties:
         name=form.name,
         description=form.description,
         scopes=sorted({SCOPES[text] for text in form.scopes}),
-        # What was ticked before all workflows were chosen is out of sight, and means nothing.
+        # Workflows that were ticked before 'all' was chosen are ignored.
         workflow_access=WorkflowAccess(mode=mode, workflow_ids=form.workflow_ids if listed else ()),
         source_allow_list=[line.strip() for line in form.source_allow_list.splitlines() if line.strip()],
         allowed_hours=hours,

@@ -1,4 +1,4 @@
-"""What a console counts, and what it tells of its state. (docs/metrics.md says what each means to an operator)."""
+"""Metrics of the console; docs/metrics.md describes each for operators."""
 
 from typing import Final
 
@@ -15,6 +15,6 @@ LIVE_UPDATES: Final = Gauge("console_live_updates", "Pages that are followed liv
 
 
 def count(request: web.Request, status: int) -> None:
-    """Count one request; what is no page of the console stands under one name, for a browser may ask for any."""
+    """Counts one request; unknown paths share one label value, because a client may ask for any path."""
     resource = request.match_info.route.resource
     REQUESTS.add(OTHER if resource is None else resource.canonical, method_of(request.method), status)

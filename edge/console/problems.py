@@ -1,4 +1,4 @@
-"""What a service, or the page itself, finds wrong with a form."""
+"""Problems that a service, or the page itself, finds in a form."""
 
 import re
 from collections.abc import Mapping
@@ -8,16 +8,16 @@ from typing import Final, NamedTuple
 from edge.errors import Refusal
 
 Problems = Mapping[str, str]
-"""What is wrong with each field, in words that complete "the field …"."""
+"""The problem of each field, in words that complete "the field …"."""
 
 _WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 
 
 def problems_of(refusal: Refusal) -> Problems:
-    """Return what an `invalid_request` finds wrong, by field; a part such as `allowed_hours.end_hour` by its field.
+    """Returns the problems of an `invalid_request` by field; `allowed_hours.end_hour` counts as `allowed_hours`.
 
     Raises:
-        Refusal: Any other refusal, which is not about what was typed.
+        Refusal: any other refusal, which is not about the form's fields.
     """
     if refusal.code != "invalid_request":
         raise refusal
@@ -30,25 +30,25 @@ def problems_of(refusal: Refusal) -> Problems:
 
 
 def invalid(problems: Mapping[str, str]) -> Refusal:
-    """Return the refusal of a form that cannot be read, in the shape that a service gives it."""
+    """Returns the refusal of a form that cannot be read, in the form of a service's refusal."""
     return Refusal("invalid_request", details=[{"name": name, "reason": reason} for name, reason in problems.items()])
 
 
 def whole_number(text: str) -> int | None:
-    """Return a number as it was typed, or None; which numbers are allowed is the backend's rule."""
+    """Returns a typed number, or None where it is none; the backend checks its range."""
     return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
 
 
 def mark_of(form: NamedTuple) -> str:
-    """Return what stands for all that a form held when it was shown; it comes back with the form."""
+    """Returns a hash of a form's values, which is submitted with the form to detect concurrent changes."""
     return sha256(repr(tuple(form)).encode()).hexdigest()[:16]
 
 
 def check_mark(form: NamedTuple, mark: str) -> None:
-    """Hold what a form would hold now against the mark of the one that somebody has changed.
+    """Compares the current values with the hash of the values that a submitted form showed.
 
     Raises:
-        Refusal: `invalid_request` where somebody else was faster: sending it would undo what they did.
+        Refusal: `invalid_request` where they differ: the form would undo another user's change.
     """
     if mark_of(form) != mark:
         raise invalid({"form": "Somebody else changed this meanwhile. It is shown as it is now: change it again."})

@@ -1,4 +1,4 @@
-"""Makes HTML of templates: everything shown is escaped, and a name that is not there is a defect, not a blank."""
+"""Renders templates to HTML: all values are escaped, and an undefined name raises an error."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Rendering:
-    """The templates of the console."""
+    """The template environment of the console."""
 
     def __init__(self, files: StaticFiles) -> None:
         self._environment = jinja2.Environment(
@@ -28,29 +28,29 @@ class Rendering:
             lstrip_blocks=True,
         )
         self._environment.filters |= {"time": time_of, "number": number}
-        self._environment.globals["static"] = files.address_of
+        self._environment.globals["static"] = files.url_of
 
-    def page(self, template: str, shown: Mapping[str, Any]) -> str:
-        """Return the page that a template makes of what it is told."""
-        return self._environment.get_template(template).render(shown)
+    def page(self, template: str, context: Mapping[str, Any]) -> str:
+        """Returns the page that a template renders from a context."""
+        return self._environment.get_template(template).render(context)
 
 
-def time_of(moment: int | Timestamp | datetime | None) -> Markup | str:
-    """Return a time in UTC for a person, and in it one for machines; integers are milliseconds since the epoch.
+def time_of(time: int | Timestamp | datetime | None) -> Markup | str:
+    """Returns a `<time>` element in UTC; integers are milliseconds since the epoch.
 
-    What never was, None or 0, is a dash.
+    None and 0 mean no time, and give a dash.
     """
-    if isinstance(moment, Timestamp):
-        moment = to_milliseconds(moment)
-    if not moment:
+    if isinstance(time, Timestamp):
+        time = to_milliseconds(time)
+    if not time:
         return _NOTHING
-    at = _EPOCH + timedelta(milliseconds=moment) if isinstance(moment, int) else moment.astimezone(UTC)
+    at = _EPOCH + timedelta(milliseconds=time) if isinstance(time, int) else time.astimezone(UTC)
     machine = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return Markup('<time datetime="{}">{}</time>').format(machine, at.strftime("%Y-%m-%d %H:%M:%S UTC"))
 
 
 def number(value: float | None) -> str:
-    """Return a number with its thousands apart, and at most two decimals."""
+    """Returns a number with thousands separators and at most two decimals."""
     if value is None:
         return _NOTHING
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}".rstrip("0").rstrip(".")

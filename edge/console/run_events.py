@@ -1,4 +1,4 @@
-"""Events of a run: a page of one segment, and what is told to who watches it go on."""
+"""Events of a run: pages of one segment, and live updates of a running one."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,22 +17,22 @@ POLL_SECONDS: Final = 1.0
 _SERVICES_FAIL: Final = 500
 
 
-class Standing(NamedTuple):
-    """How far a run has come: its status, and the last event of its latest segment."""
+class RunProgress(NamedTuple):
+    """Progress of a run: its status, and the last event of its latest segment."""
 
     status: str
     segment: str
     seq: int
 
     @classmethod
-    def of(cls, run: Run, read: ListRunEventsResponse) -> "Standing":
-        """Return where a run stands, by a page of its events, whichever it is."""
+    def of(cls, run: Run, read: ListRunEventsResponse) -> "RunProgress":
+        """Returns the progress of a run from the run and any page of its events."""
         latest = read.segments[-1] if read.segments else Segment()
         return cls(RUN_STATUSES.get(run.summary.status) or "", latest.segment_id, latest.last_seq)
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether the run has ended."""
         return self.status in ENDED
 
 
@@ -43,7 +43,7 @@ class EventPage:
     Attributes:
         read: The events, with every segment of the run.
         segment: The segment that was read; None where none has begun.
-        earlier: `after_seq` of the page before; None on the first.
+        earlier: `after_seq` of the previous page; None on the first.
         later: `after_seq` of the next page; None on the last.
     """
 
@@ -54,7 +54,7 @@ class EventPage:
 
 
 async def events_page(services: Services, run_id: str, segment: str, after_seq: int | None) -> EventPage:
-    """Return a page of events; without `after_seq` the last one, and of the latest segment where none is named.
+    """Returns a page of events; without `after_seq` the last page, without a segment that of the latest.
 
     Raises:
         Refusal: `segment_not_found`, or as the service refuses.
@@ -63,7 +63,7 @@ async def events_page(services: Services, run_id: str, segment: str, after_seq: 
     read = await services.call("RunsService/ListRunEvents", request)
     found = _segment(read)
     if after_seq is None and found is not None and found.last_seq > PAGE:
-        # The segment is named now: a new one that has just begun must not be read from the middle.
+        # By segment id: a new segment may have begun meanwhile, and must not be read from its middle.
         request.segment, request.after_seq = found.segment_id, found.last_seq - PAGE
         read = await services.call("RunsService/ListRunEvents", request)
         found = _segment(read)
@@ -76,11 +76,11 @@ async def events_page(services: Services, run_id: str, segment: str, after_seq: 
     )
 
 
-async def watch(services: Services, run_id: str, seen: Standing) -> AsyncIterator[tuple[str, str]]:
-    """Tell of a run that goes on, until it has ended and what it made is open; `seen` is what the page showed of it.
+async def watch(services: Services, run_id: str, seen: RunProgress) -> AsyncIterator[tuple[str, str]]:
+    """Yields updates of a run until it has ended and its outputs are readable; `seen` is what the page shows.
 
-    `refresh` has the page asked for again: there are new events, a new segment or another status. `reload` comes when
-    the run cannot be read any more, as after an erasure.
+    `refresh` makes the browser fetch the page again: there are new events, a new segment or another status. `reload`
+    follows when the run cannot be read any more, as after an erasure.
 
     Raises:
         Refusal: the services cannot be reached.
@@ -88,27 +88,27 @@ async def watch(services: Services, run_id: str, seen: Standing) -> AsyncIterato
     withheld = False
     while True:
         try:
-            standing = await _standing(services, run_id)
-            was_withheld, withheld = withheld, standing.ended and await _is_withheld(services, run_id)
+            progress = await _progress(services, run_id)
+            was_withheld, withheld = withheld, progress.ended and await _is_withheld(services, run_id)
         except Refusal as refusal:
             if refusal.status >= _SERVICES_FAIL:
                 raise
             yield "reload", refusal.code
             return
-        if standing != seen or (was_withheld and not withheld):
-            yield "refresh", f"{standing.status} {standing.segment} {standing.seq}"
-            seen = standing
-        if standing.ended and not withheld:
+        if progress != seen or (was_withheld and not withheld):
+            yield "refresh", f"{progress.status} {progress.segment} {progress.seq}"
+            seen = progress
+        if progress.ended and not withheld:
             return
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _standing(services: Services, run_id: str) -> Standing:
-    # The status is read first: what happened before it is then among the events, and the end comes after all of them.
+async def _progress(services: Services, run_id: str) -> RunProgress:
+    # The status is read before the events: once it says that the run has ended, no event is missed.
     run: Run = await services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
     request = ListRunEventsRequest(run_id=run_id, page_size=1)
     read: ListRunEventsResponse = await services.call("RunsService/ListRunEvents", request)
-    return Standing.of(run, read)
+    return RunProgress.of(run, read)
 
 
 async def _is_withheld(services: Services, run_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""The services as the console calls them: in the name of the person who has signed in."""
+"""Calls of the services in the name of the user who has signed in."""
 
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ _PACKAGE: Final = "/workflow_api.v1."
 
 
 class ChannelServices:
-    """`Services` over a channel, for one request; `actor` stands in the audit."""
+    """`Services` over a channel, for one request; the audit names `actor`."""
 
     def __init__(self, channel: Channel, actor: str, request_id: str, seconds: float) -> None:
         self._channel = channel
@@ -19,5 +19,5 @@ class ChannelServices:
         self._seconds = seconds
 
     async def call(self, rpc: str, request: Message) -> Any:
-        """Return the answer of a unary RPC; see `Services`."""
+        """Returns the answer of a unary RPC; see `Services`."""
         return await self._channel.unary(_PACKAGE + rpc, request, self._metadata, self._seconds)

@@ -1,4 +1,4 @@
-"""Who a request comes from, by its cookies; what they stand for is kept by the backend alone."""
+"""Identifies visitors by their cookies; sessions are stored in the backend."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ from workflow_api.v1.sessions_pb2 import GetSessionRequest
 from workflow_api.v1.users_pb2 import User
 
 NewServices = Callable[[str], Services]
-"""Makes the services of one request, for who is to stand in the audit."""
+"""Creates the services of one request for an actor, who is named in the audit."""
 
 CONSOLE: Final = "console"
-"""Stands in the audit for what is done in nobody's name."""
+"""The actor of calls that no user makes."""
 
-_LONGEST_SECRET: Final = 200
+_MAX_SECRET_CHARS: Final = 200
 _NOTICE_SECONDS: Final = 60
 _NO_SESSION: Final = frozenset({"unauthorized", "invalid_request"})
 
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Whoever sent a request.
+    """The sender of a request.
 
     Attributes:
-        secret: What only their browser and this console know: the session's token, before the sign-in a value of no
-            other use, and before the first page nothing.
-        user: Who has signed in, if anybody.
+        secret: A value known only to their browser and this console: the session's token, before the sign-in a random
+            value for form tokens, empty before the first page.
+        user: The user who has signed in, if any.
     """
 
     secret: str
@@ -40,24 +40,24 @@ class Visitor:
 
     @property
     def actor(self) -> str:
-        """Who stands in the audit."""
+        """The actor that the audit names."""
         return CONSOLE if self.user is None else f"user:{self.user.name}"
 
 
 class Sessions:
-    """The cookies of the console."""
+    """Reads and sets the console's cookies."""
 
     def __init__(self, settings: ConsoleSettings) -> None:
-        # A browser takes a name that begins so from this very host only, and over https only.
+        # Browsers accept cookies with this prefix only over https and from this host itself.
         prefix = "__Host-" if settings.https else ""
         self._secure = settings.https
         self._session, self._visitor, self._notice = (f"{prefix}{name}" for name in ("session", "visitor", "notice"))
 
     async def visitor(self, request: web.Request, services: NewServices) -> Visitor:
-        """Return who sent a request.
+        """Returns the sender of a request.
 
         Raises:
-            Refusal: the backend cannot tell.
+            Refusal: the backend cannot look up the session.
         """
         token = self._cookie(request, self._session)
         if token:
@@ -71,41 +71,41 @@ class Sessions:
         return Visitor(self._cookie(request, self._visitor))
 
     def begin(self, response: web.StreamResponse, token: str) -> None:
-        """Hand a browser its session."""
+        """Sets the cookie of a new session."""
         self._set(response, self._session, token)
-        self._forget(response, self._visitor)
+        self._delete(response, self._visitor)
 
     def end(self, response: web.StreamResponse, notice: str) -> None:
-        """Take a browser's session back, and leave a line for the next page."""
-        self._forget(response, self._session)
-        self.leave_notice(response, self.meet(response), notice)
+        """Deletes the session's cookie, and sets a notice for the next page."""
+        self._delete(response, self._session)
+        self.set_notice(response, self.new_visitor(response), notice)
 
-    def meet(self, response: web.StreamResponse) -> Visitor:
-        """Give a browser that has nothing a secret, which its forms before the sign-in are checked against."""
+    def new_visitor(self, response: web.StreamResponse) -> Visitor:
+        """Gives a browser without a secret a new one, which protects its forms before the sign-in."""
         visitor = Visitor(token_urlsafe(32))
         self._set(response, self._visitor, visitor.secret)
         return visitor
 
-    def leave_notice(self, response: web.StreamResponse, visitor: Visitor, notice: str) -> None:
-        """Have the next page of a visitor show a line, once."""
+    def set_notice(self, response: web.StreamResponse, visitor: Visitor, notice: str) -> None:
+        """Sets a notice that the visitor's next page shows once."""
         self._set(response, self._notice, seal_notice(visitor.secret, notice), seconds=_NOTICE_SECONDS)
 
     def notice(self, request: web.Request, visitor: Visitor) -> str:
-        """Return the line that was left for a visitor; empty where there is none."""
+        """Returns the pending notice of a visitor; empty where there is none."""
         return open_notice(visitor.secret, request.cookies.get(self._notice, "")) if visitor.secret else ""
 
-    def forget_notice(self, response: web.StreamResponse) -> None:
-        """Show the line no more."""
-        self._forget(response, self._notice)
+    def clear_notice(self, response: web.StreamResponse) -> None:
+        """Deletes the pending notice."""
+        self._delete(response, self._notice)
 
     def _cookie(self, request: web.Request, name: str) -> str:
         value = request.cookies.get(name, "")
-        return value if len(value) <= _LONGEST_SECRET and value.isascii() else ""
+        return value if len(value) <= _MAX_SECRET_CHARS and value.isascii() else ""
 
     def _set(self, response: web.StreamResponse, name: str, value: str, *, seconds: int | None = None) -> None:
         response.set_cookie(
             name, value, max_age=seconds, path="/", secure=self._secure, httponly=True, samesite="Strict"
         )
 
-    def _forget(self, response: web.StreamResponse, name: str) -> None:
+    def _delete(self, response: web.StreamResponse, name: str) -> None:
         response.del_cookie(name, path="/", secure=self._secure, httponly=True, samesite="Strict")

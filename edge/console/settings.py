@@ -1,4 +1,4 @@
-"""What a console is told at its start; read once by the entry point and passed down."""
+"""Settings of the console, read once by the entry point and passed down."""
 
 from dataclasses import dataclass
 
@@ -10,22 +10,22 @@ class ConsoleSettings:
     Attributes:
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, which `Console.port` names.
-        https: Whether browsers reach it over https: its cookies are then sent over nothing else.
-        client_address: Where a browser's address is read, for limits and the audit: `peer`, `load_balancer` or
+        https: Whether browsers reach it over https; its cookies are then sent over https only.
+        client_address: How a browser's address is determined, for limits and the audit: `peer`, `load_balancer` or
             `header:<Name>`.
-        hosts: Names by which browsers reach it, without port; empty for the address that a connection came to.
+        hosts: Host names without port by which browsers reach it; empty for the address that a connection came to.
         connections: Most connections at once.
         address_connections: Most connections at once of one address, where `client_address` is `peer`.
         backend_seconds: Longest wait for an answer of the backend, and for the next message of a stream.
         head_seconds: Longest time for the headers of a request.
         idle_seconds: Longest time without a request.
         body_seconds: Longest time for a whole form.
-        stall_seconds: Longest time in which the reader of an answer may take nothing.
-        drain_seconds: How long requests under way may go on once the console was told to stop.
+        stall_seconds: Longest time in which a browser may read nothing of a response.
+        drain_seconds: How long requests under way may continue while the console stops.
         form_bytes: Largest form.
         streams: Most live updates at once.
         session_streams: Most live updates at once of one session.
-        stream_check_seconds: Pause between looks whether the session of live updates still lasts.
+        stream_check_seconds: Interval of checks that the session of live updates still exists.
     """
 
     host: str = "127.0.0.1"

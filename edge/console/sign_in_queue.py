@@ -10,7 +10,7 @@ from contract.addresses import network_of
 from edge.errors import Refusal
 
 _CONCURRENT: Final = 2
-"""As many as one backend verifies at a time; each takes a tenth of a second of a core, or more."""
+"""As many as one backend verifies at a time; each takes at least a tenth of a second of one core."""
 
 _WAITING_PER_ADDRESS: Final = 10
 _REMEMBERED_ADDRESSES: Final = 10_000
@@ -22,7 +22,7 @@ _Waiting = OrderedDict[str, deque[asyncio.Future[None]]]
 
 
 class SignInQueue:
-    """Lets few calls go to the backend at a time, round robin by address.
+    """Limits concurrent calls of the backend, and serves addresses round robin.
 
     Addresses whose last sign-in succeeded come first, then those that are not known, then those whose last one failed.
     """
@@ -34,7 +34,7 @@ class SignInQueue:
         self._succeeded: OrderedDict[str, bool] = OrderedDict()
 
     async def run(self, address: str, verify: Callable[[], Awaitable[T]]) -> T:
-        """Return what `verify` gives, which calls the backend.
+        """Returns what `verify` gives, which calls the backend.
 
         Raises:
             Refusal: `rate_limited`, too many of this address wait already; `runtime_unreachable`, the queue is closed;
@@ -52,7 +52,7 @@ class SignInQueue:
             return verified
 
     def close(self) -> None:
-        """Refuse those who wait and whoever comes; calls under way are let go on."""
+        """Refuses waiting and new calls; calls under way continue."""
         self._closed = True
         for waiting in self._waiting.values():
             for queue in waiting.values():
@@ -94,7 +94,7 @@ class SignInQueue:
             raise
 
     def _release(self) -> None:
-        """Give the slot to the next that waits, if any."""
+        """Passes the slot to the next waiting call, if any."""
         for waiting in self._waiting.values():
             while waiting:
                 network, queue = waiting.popitem(last=False)
@@ -112,7 +112,7 @@ def _stopping() -> Refusal:
 
 
 async def _verified(verify: Callable[[], Awaitable[T]]) -> T:
-    """Return what `verify` gives; a refusal for at most a second means that the backend was busy, and is retried."""
+    """Returns what `verify` gives; a refusal for at most a second means that the backend was busy, and is retried."""
     for _ in range(_RETRIES):
         try:
             return await verify()

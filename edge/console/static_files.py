@@ -1,4 +1,4 @@
-"""The style sheet, the script and the icon, each at an address that changes with it."""
+"""The style sheet, the script and the icon, each at an address that changes with its content."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -7,7 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
-from edge.console.headers import KEPT
+from edge.console.headers import IMMUTABLE
 
 ROUTE: Final = "/static/{version}/{name}"
 
@@ -22,7 +22,7 @@ class _File:
 
 
 class StaticFiles:
-    """The files, read once."""
+    """The static files, read once at the start."""
 
     def __init__(self) -> None:
         self._files: dict[str, _File] = {}
@@ -31,15 +31,15 @@ class StaticFiles:
             media_type = _MEDIA_TYPES[f".{found.name.rpartition('.')[2]}"]
             self._files[found.name] = _File(content, media_type, sha256(content).hexdigest()[:16])
 
-    def address_of(self, name: str) -> str:
-        """Return where a browser gets the file."""
+    def url_of(self, name: str) -> str:
+        """Returns the path of a file."""
         return ROUTE.format(version=self._files[name].version, name=name)
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Return a file; in any other version than the present there is none."""
+        """Serves a file; only its current version exists."""
         file = self._files.get(request.match_info["name"])
         if file is None or file.version != request.match_info["version"]:
             raise web.HTTPNotFound
         return web.Response(
-            body=file.content, content_type=file.media_type, charset="utf-8", headers={"Cache-Control": KEPT}
+            body=file.content, content_type=file.media_type, charset="utf-8", headers={"Cache-Control": IMMUTABLE}
         )

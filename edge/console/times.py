@@ -1,4 +1,4 @@
-"""Times as the pages say them: UTC, to the second."""
+"""Times on pages: in UTC, to the second."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -11,32 +11,32 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def now_ms() -> int:
-    """Return the present time in milliseconds since the epoch."""
+    """Returns the present time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 def moment(milliseconds: int) -> str:
-    """Return a time in milliseconds since the epoch as `2026-09-24 10:15:30 UTC`."""
+    """Returns a time in milliseconds since the epoch as `2026-09-24 10:15:30 UTC`."""
     return _at(milliseconds).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def hour(milliseconds: int) -> str:
-    """Return the hour that began at a time, as `2026-09-24 10:00`."""
+    """Returns the hour that began at a time, as `2026-09-24 10:00`."""
     return _at(milliseconds).strftime("%Y-%m-%d %H:%M")
 
 
 def day(milliseconds: int) -> str:
-    """Return the UTC day of a time, as `2026-09-24`."""
+    """Returns the UTC day of a time, as `2026-09-24`."""
     return _at(milliseconds).strftime("%Y-%m-%d")
 
 
 def start_of_day(text: str) -> int:
-    """Return when a UTC day, written as `2026-09-24`, began, in milliseconds since the epoch.
+    """Returns when a UTC day, written as `2026-09-24`, began, in milliseconds since the epoch.
 
     Raises:
-        ValueError: If the text is no such day.
+        ValueError: the text is no such day.
     """
-    # Other spellings that the library reads, such as 20260924, are not what a browser sends.
+    # Stricter than fromisoformat: browsers send this one form.
     began = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     return (began - _EPOCH) // timedelta(milliseconds=1)
 

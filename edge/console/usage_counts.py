@@ -1,4 +1,4 @@
-"""Calls counted by the hour or by the day, and by route. (SPEC.md, Events: the administrator's usage view)."""
+"""Counts of calls by hour or day, and by route. (SPEC.md, Events: the administrator's usage view)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,11 +10,11 @@ from edge.console.times import DAY_MS, HOUR_MS, day, hour
 from workflow_api.v1.usage_pb2 import UsageHour
 
 KINDS: Final = ("answered", "refused", "failed")
-"""What became of calls: an answer, a 4xx, a 5xx."""
+"""Outcomes of calls: 2xx, 4xx and 5xx."""
 
 
 class Window(NamedTuple):
-    """How far back a view goes, and how long a span each of its bars stands for."""
+    """The time that a view covers, and the length of time that each of its bars counts."""
 
     name: str
     label: str
@@ -22,7 +22,7 @@ class Window(NamedTuple):
     span_ms: int
 
     def starts(self, now: int) -> range:
-        """Return when each span of the window began, the oldest first; the last one is going on."""
+        """Returns the start of each span of the window, oldest first; the last span has not ended."""
         last = now - now % self.span_ms
         return range(last - self.length_ms + self.span_ms, last + 1, self.span_ms)
 
@@ -35,7 +35,7 @@ WINDOWS: Final = (
 
 
 class Span(NamedTuple):
-    """How many calls there were from `at_ms` on, of each kind."""
+    """Numbers of calls in the span that begins at `at_ms`, by kind."""
 
     at_ms: int
     label: str
@@ -45,12 +45,12 @@ class Span(NamedTuple):
 
     @property
     def calls(self) -> int:
-        """How many in all."""
+        """The number of all calls."""
         return self.answered + self.refused + self.failed
 
 
 class RouteCount(NamedTuple):
-    """How many calls of a route ended with a status."""
+    """Number of calls of a route with a status."""
 
     method: str
     route: str
@@ -59,22 +59,22 @@ class RouteCount(NamedTuple):
 
 
 def window_named(name: str) -> Window:
-    """Return the window that a query names, the first where it names none."""
+    """Returns the window of that name; the first one for any other name."""
     return next((window for window in WINDOWS if window.name == name), WINDOWS[0])
 
 
 def spans(counts: Iterable[UsageHour], window: Window, now: int) -> list[Span]:
-    """Return every span of a window, the oldest first, those without a call too."""
+    """Returns every span of a window, oldest first, including those without calls."""
     found: Counter[tuple[int, str]] = Counter()
     for count in counts:
         hour_ms = to_milliseconds(count.hour)
         found[hour_ms - hour_ms % window.span_ms, _kind(count.status)] += count.calls
-    words = hour if window.span_ms == HOUR_MS else day
-    return [Span(at, words(at), *(found[at, kind] for kind in KINDS)) for at in window.starts(now)]
+    label = hour if window.span_ms == HOUR_MS else day
+    return [Span(at, label(at), *(found[at, kind] for kind in KINDS)) for at in window.starts(now)]
 
 
 def routes(counts: Iterable[UsageHour]) -> list[RouteCount]:
-    """Return the counts by route and status, the most frequent first."""
+    """Returns the counts by route and status, the most frequent first."""
     found: Counter[tuple[str, str, int]] = Counter()
     for count in counts:
         found[count.method, count.route, count.status] += count.calls
@@ -83,7 +83,7 @@ def routes(counts: Iterable[UsageHour]) -> list[RouteCount]:
 
 
 def bars_of(found: Sequence[Span]) -> list[Bar]:
-    """Return spans as the bars of a chart."""
+    """Returns spans as the bars of a chart."""
     return [Bar(span.label, (span.answered, span.refused, span.failed)) for span in found]
 
 

@@ -1,4 +1,4 @@
-"""One request of a person who has signed in, and what a page answers it with."""
+"""A request of a user who has signed in, and the results of a page."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,15 +8,15 @@ from google.protobuf.message import Message
 
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, Role, User
 
-ANYBODY: Final = frozenset({ROLE_ADMINISTRATOR, ROLE_APPROVER})
+ALL_ROLES: Final = frozenset({ROLE_ADMINISTRATOR, ROLE_APPROVER})
 ADMINISTRATORS: Final = frozenset({ROLE_ADMINISTRATOR})
 
 
 class Services(Protocol):
-    """The services, called in the name of the person."""
+    """The backend's services, called in the name of the user."""
 
     async def call(self, rpc: str, request: Message) -> Any:
-        """Return the answer of a unary RPC, named as `KeysService/ListKeys`.
+        """Returns the answer of a unary RPC, named as `KeysService/ListKeys`.
 
         Raises:
             Refusal: as the service refused; 502 where it cannot be reached.
@@ -26,14 +26,14 @@ class Services(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """Who asks for a page, and with what.
+    """The request for a page.
 
     Attributes:
-        user: Who has signed in.
-        services: The services, called in that person's name.
-        path: What stands for the names that the page's path holds in braces, decoded.
-        query: The query's first value of each name.
-        form: Every value of each field of a form that was sent; its token has been checked.
+        user: The user who has signed in.
+        services: The services, called in the user's name.
+        path: Values of the names in braces in the page's path, decoded.
+        query: The first value of each query parameter.
+        form: All values of each field of the submitted form, whose token has been checked.
     """
 
     user: User
@@ -43,23 +43,23 @@ class Visit:
     form: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def sent(self, name: str) -> str:
-        """Return a field of the form without blanks around it; empty where it was not sent."""
+        """Returns a field of the form without blanks around it; empty where it was not sent."""
         values = self.form.get(name, ())
         return values[0].strip() if values else ""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A template below `templates/`, which extends `page.html`, and what it shows."""
+    """A template below `templates/`, which extends `page.html`, and its context."""
 
     template: str
-    shown: Mapping[str, Any] = field(default_factory=dict)
+    context: Mapping[str, Any] = field(default_factory=dict)
     status: int = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """To another page of the console, with a line to show there once."""
+    """A redirect to another page of the console, and a notice to show there once."""
 
     to: str
     notice: str = ""
@@ -67,7 +67,7 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class EventStream:
-    """Server-sent events: (event, data) until the person leaves; data is one line."""
+    """Server-sent events as (event, data), until the browser disconnects; data is one line."""
 
     events: AsyncIterator[tuple[str, str]]
 
@@ -76,7 +76,7 @@ Answered = View | Redirect | EventStream
 
 
 class Page(NamedTuple):
-    """A page at a path such as `/keys/{key_id}`, GET to be seen or POST to do something, and who may."""
+    """A page: its method, its path such as `/keys/{key_id}`, the roles that may use it, and its handler."""
 
     method: str
     path: str

@@ -28,7 +28,7 @@ class Host(Protocol):
     """The server of a connection."""
 
     connections: "set[Connection]"
-    """All that are open."""
+    """All that are open, or whose request is still being served."""
 
     limiter: "ConnectionLimiter[Connection]"
     buffers: "BufferLimiter[Connection]"
@@ -90,11 +90,12 @@ class Connection(BoundedConnection, asyncio.Protocol):
         self._host.connections.add(self)
         if self._host.limiter.admit(self):
             self.task = self._loop.create_task(self._serve_all())
+            self.task.add_done_callback(self._leave_host)
 
     def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - the reason makes no difference
         """Ends whatever waits for this caller."""
         self._transport = None
-        self._host.connections.discard(self)
+        self._leave_host()
         self._host.limiter.leave(self)
         self._host.buffers.release(self)
         self._parser.close()
@@ -105,6 +106,11 @@ class Connection(BoundedConnection, asyncio.Protocol):
                 self.on_lost()
         for waiter in (self._message_arrived, self._writable, self._lingering):
             _wake(waiter)
+
+    def _leave_host(self, _: object = None) -> None:
+        """Leaves the server once the connection has ended and its request, if any, has been served."""
+        if self._transport is None and (self.task is None or self.task.done()):
+            self._host.connections.discard(self)
 
     def data_received(self, data: bytes) -> None:
         """Parses bytes from the socket; those of a caller that has its answer are discarded."""
@@ -118,6 +124,8 @@ class Connection(BoundedConnection, asyncio.Protocol):
             return
         parser.feed(data)
         if parser.messages:
+            if self._request is None:
+                self.end_wait()
             _wake(self._message_arrived)
         elif parser.in_head:
             if self.awaited is Awaited.REQUEST:

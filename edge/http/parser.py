@@ -60,6 +60,7 @@ class RequestParser:
         "_body",
         "_head",
         "_headers",
+        "_in_head",
         "_llhttp",
         "_max_body_bytes",
         "_method",
@@ -70,7 +71,6 @@ class RequestParser:
         "_unframed",
         "_upgrading",
         "broken",
-        "in_head",
         "last_body",
         "messages",
     )
@@ -80,13 +80,12 @@ class RequestParser:
         """Requests that are parsed and not yet taken; bodies may still be under way."""
         self.broken = False
         """Whether nothing that follows can be parsed."""
-        self.in_head = False
-        """Whether a request line or headers have begun and not ended."""
         self.last_body: RequestBody | None = None
         """The body of the latest request."""
         self._max_body_bytes = max_body_bytes
         self._llhttp: HttpRequestParser | None = HttpRequestParser(self)
         self._rest, self._position = b"", 0
+        self._in_head = False
         self._head = bytearray()
         self._headers: dict[str, list[str]] = {}
         self._method = ""
@@ -95,6 +94,11 @@ class RequestParser:
         self._unframed = 0
         self._upgrading = False
         self._resumed = False
+
+    @property
+    def in_head(self) -> bool:
+        """Whether a request line or headers have begun and not ended."""
+        return self._in_head or bool(self._head)
 
     @property
     def has_rest(self) -> bool:
@@ -142,7 +146,8 @@ class RequestParser:
 
     def _check_size(self, data: bytes, *, alone: bool) -> None:
         """Keeps the bytes of an unfinished head for its refusal; `alone` says that `data` holds nothing else."""
-        if self.in_head:
+        # Blank lines in front of a request count as well.
+        if self._in_head or (alone and self._body is None):
             if alone:
                 self._head += data
             if len(self._head) > MAX_HEAD_BYTES:
@@ -188,7 +193,7 @@ class RequestParser:
             head = bytes(self._head) + data + rest if alone else b""
             self.messages.append(malformed_head(head, reason))
         self.last_body = self._body = None
-        self.in_head = False
+        self._in_head = False
         self._head.clear()
         self.close()
 
@@ -196,20 +201,20 @@ class RequestParser:
         """Begins a request."""
         if self._resumed:
             return
-        self.in_head = True
+        self._in_head = True
         self._headers = {}
         self._target = b""
 
     def on_url(self, part: bytes) -> None:
         """Adds a part of the request target."""
-        if self.in_head:
+        if self._in_head:
             self._target += part
             if len(self._target) > MAX_LINE_BYTES:
                 raise MalformedRequestError("the request target is too long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Adds a header; trailers are ignored."""
-        if not self.in_head:
+        if not self._in_head:
             return
         key = name.decode().lower()
         text = value.decode("utf-8", "surrogateescape").rstrip(" \t")
@@ -228,7 +233,7 @@ class RequestParser:
             return
         llhttp, headers = self._llhttp, self._headers
         assert llhttp is not None
-        self.in_head = False
+        self._in_head = False
         method = self._method or llhttp.get_method().decode()
         self._method = ""
         target = self._target.decode("utf-8", "surrogateescape")

@@ -39,7 +39,7 @@ class HttpServer:
 
     def __init__(self, handler: Callable[[HttpRequest], Awaitable[Answer]], limits: HttpLimits) -> None:
         self.connections: set[Connection] = set()
-        """All that are open."""
+        """All that are open, or whose request is still being served."""
         self.limiter = ConnectionLimiter[Connection](limits.connections)
         loop = asyncio.get_running_loop()
         self.buffers = BufferLimiter(limits.buffer_bytes, self.limiter.connections, loop.time)

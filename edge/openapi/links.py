@@ -19,31 +19,37 @@ def operation_id(route: Route) -> str:
 
 def links(route: Route, routes: Sequence[Route]) -> dict[str, Any]:
     """Return the links of a route's success by name; none where the answer names nothing that another call asks for."""
-    told = _told(route.descriptor.output_type)
+    answered = _answered(route.descriptor.output_type)
     asked = {name: f"$request.path.{name}" for name in route.path_names}
     found: dict[str, Any] = {}
     for other in routes:
-        if other is not route and told.keys() & set(other.path_names) and {*told, *asked} >= set(other.path_names):
-            found[operation_id(other)] = _link(other, {name: {**asked, **told}[name] for name in other.path_names})
-    more = {name: told[field] for name, field in _NEXT_PAGE.items() if name in _queried(route) and field in told}
+        if (
+            other is not route
+            and answered.keys() & set(other.path_names)
+            and {*answered, *asked} >= set(other.path_names)
+        ):
+            found[operation_id(other)] = _link(other, {name: {**asked, **answered}[name] for name in other.path_names})
+    more = {
+        name: answered[field] for name, field in _NEXT_PAGE.items() if name in _queried(route) and field in answered
+    }
     if more:
         found["nextPage"] = _link(route, {**asked, **more})
     return found
 
 
-def _told(message: Descriptor) -> dict[str, str]:
+def _answered(message: Descriptor) -> dict[str, str]:
     """The fields of an answer, or of the first of its items, as runtime expressions."""
-    told: dict[str, str] = {}
+    answered: dict[str, str] = {}
     for field, rules in public_fields(message):
         if rules.inline:
-            told |= _told(message_of(field))
+            answered |= _answered(message_of(field))
         elif field.name == "items":
             first = "$response.body#/items/0/"
-            told |= {name: first + text.partition("#/")[2] for name, text in _told(message_of(field)).items()}
+            answered |= {name: first + text.partition("#/")[2] for name, text in _answered(message_of(field)).items()}
         else:
             name = json_name(field, rules)
-            told[name] = f"$response.body#/{name}"
-    return told
+            answered[name] = f"$response.body#/{name}"
+    return answered
 
 
 def _queried(route: Route) -> set[str]:

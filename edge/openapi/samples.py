@@ -13,6 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from contract.fields import DURATION, TIMESTAMP, is_map, message_of, rules_of
 from contract.versions import API_VERSION
 from edge.codec.response import ResponseCodec
+from workflow_api.v1.pii_policy_pb2 import PiiMode, PiiStage
 
 _AT_MS: Final = 1_790_244_930_123  # 2026-09-24T10:15:30.123+00:00
 _DURATION_MS: Final = 8_421
@@ -44,10 +45,12 @@ _VALUES: Final[Mapping[str, Any]] = MappingProxyType(
         "version": 3,
         "ready": True,
         "parallel_steps": 3,
-        "pii_policy": (
-            '{"mode":"off","categories":"all","stages":["inputs","steps","outputs"],"min_confidence":0.8,'
-            '"model":null,"max_model_calls":200,"parquet_sample_rows":50000}'
-        ),
+        "PiiPolicy.mode": PiiMode.PII_MODE_OFF,
+        "PiiPolicy.categories": ["all"],
+        "PiiPolicy.stages": [PiiStage.PII_STAGE_INPUTS, PiiStage.PII_STAGE_STEPS, PiiStage.PII_STAGE_OUTPUTS],
+        "PiiPolicy.min_confidence": 0.8,
+        "PiiPolicy.max_model_calls": 200,
+        "PiiPolicy.parquet_sample_rows": 50_000,
         "Parameter.name": "language",
         "Parameter.type": "string",
         "Parameter.description": "Language of the digest.",

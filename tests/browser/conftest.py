@@ -30,7 +30,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser; no longer than for a module, since until it closes an event loop runs in this thread."""
+    """A browser for one module: until it closes, an event loop runs in this thread."""
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("needs Debian's chromium")
@@ -43,7 +43,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Screen:
-    """A page in a window of its own, and what the browser complained of meanwhile."""
+    """A page in a window of its own, and the errors that the browser reported."""
 
     def __init__(self, page: Page, address: str) -> None:
         self.page = page
@@ -67,9 +67,9 @@ class Screen:
         self.page.get_by_role("button", name="Sign in").click()
 
     def change_password(self, password: str, new: str) -> None:
-        self.page.get_by_label("Password until now").fill(password)
+        self.page.get_by_label("Current password").fill(password)
         self.page.get_by_label("New password", exact=True).fill(new)
-        self.page.get_by_label("The new password again").fill(new)
+        self.page.get_by_label("Repeat the new password").fill(new)
         self.page.get_by_role("button", name="Change password").click()
 
 
@@ -86,7 +86,7 @@ NewPerson = Callable[[str, Role.ValueType], Screen]
 
 @pytest.fixture
 def signed_in(screen: Screen, console: Service) -> NewPerson:
-    """Has a new person sign in, with a password of their own."""
+    """Signs in a new user, who chooses a password."""
 
     def sign_in(name: str, role: Role.ValueType) -> Screen:
         password = console.admin.add_user(name, role)

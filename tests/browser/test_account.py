@@ -1,4 +1,4 @@
-"""The console in a real browser: the way in, the way out, and nothing that the policy of the pages forbids."""
+"""Sign-in and sign-out in a real browser, and the Content-Security-Policy of the pages."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_person_signs_in_changes_the_temporary_password_and_signs_out(console:
     assert screen.complaints == []
 
 
-def test_a_wrong_password_is_told_on_the_form(screen: Screen) -> None:
+def test_a_wrong_password_is_reported_on_the_form(screen: Screen) -> None:
     screen.open("/sign-in")
     screen.sign_in("nobody", "wrong")
 
@@ -35,9 +35,7 @@ def test_a_wrong_password_is_told_on_the_form(screen: Screen) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES, ids=Role.Name)
-def test_no_page_does_what_its_policy_forbids_or_is_wider_than_the_screen(
-    signed_in: NewPerson, role: Role.ValueType
-) -> None:
+def test_every_page_obeys_its_policy_and_fits_the_screen(signed_in: NewPerson, role: Role.ValueType) -> None:
     screen = signed_in(f"visitor-{role}", role)
     for width in (NARROW, WIDE):
         screen.page.set_viewport_size({"width": width, "height": 800})

@@ -1,4 +1,4 @@
-"""What administrators do with the deployment and its people in a real browser."""
+"""Administration of the deployment and its users in a real browser."""
 
 from urllib.parse import urlsplit
 
@@ -11,11 +11,11 @@ from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
 
 
-def test_a_change_in_the_console_is_audited_in_the_name_of_the_person(signed_in: NewPerson) -> None:
+def test_a_change_in_the_console_is_audited_in_the_name_of_the_user(signed_in: NewPerson) -> None:
     screen = signed_in("warden", ROLE_ADMINISTRATOR)
     screen.page.on("dialog", lambda dialog: dialog.accept())
     screen.open("/deployment")
-    screen.page.get_by_label("Days that run data is kept").fill("91")
+    screen.page.get_by_label("Days to keep run data").fill("91")
     screen.page.get_by_role("button", name="Save").click()
     screen.page.get_by_role("status").wait_for()
 
@@ -27,7 +27,7 @@ def test_a_change_in_the_console_is_audited_in_the_name_of_the_person(signed_in:
     assert screen.complaints == []
 
 
-def test_somebody_added_in_the_console_signs_in_until_disabled_there(console: Service, signed_in: NewPerson) -> None:
+def test_a_user_added_in_the_console_signs_in_until_disabled(console: Service, signed_in: NewPerson) -> None:
     screen = signed_in("host", ROLE_ADMINISTRATOR)
     screen.page.on("dialog", lambda dialog: dialog.accept())
     screen.open("/people")
@@ -48,7 +48,7 @@ def test_somebody_added_in_the_console_signs_in_until_disabled_there(console: Se
     assert screen.complaints == []
 
 
-def test_a_question_that_is_answered_no_does_nothing(signed_in: NewPerson) -> None:
+def test_a_dismissed_confirmation_does_nothing(signed_in: NewPerson) -> None:
     screen = signed_in("unsure", ROLE_ADMINISTRATOR)
     asked: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Approvals and runs in a real browser: what waits is decided, and what happens is seen while it does."""
+"""Approvals and runs in a real browser, with live updates."""
 
 import re
 
@@ -23,7 +23,7 @@ def workflows(console: Service) -> dict[str, str]:
 
 
 def mark(screen: Screen) -> None:
-    """Leaves a mark that a page which is loaded anew has not."""
+    """Sets a mark that is lost when the page is loaded again."""
     screen.page.evaluate("window.stayed = true")
 
 
@@ -37,7 +37,7 @@ def approval_of(caller: Caller, run_id: str, step: str) -> str:
     return str(found)
 
 
-def test_an_approver_decides_what_waits_and_sees_the_run_go_on(
+def test_an_approver_decides_and_sees_the_run_continue(
     console: Service, caller: Caller, workflows: dict[str, str], signed_in: NewPerson
 ) -> None:
     run_id = caller.parked(workflows["Gate"], input_text="<b>words</b>")["run_id"]
@@ -60,7 +60,7 @@ def test_an_approver_decides_what_waits_and_sees_the_run_go_on(
     assert screen.complaints == []
 
 
-def test_what_happens_comes_into_an_open_page_until_the_run_ends(
+def test_an_open_page_is_updated_until_the_run_ends(
     caller: Caller, workflows: dict[str, str], signed_in: NewPerson
 ) -> None:
     run_id = caller.parked(workflows["Two gates"])["run_id"]
@@ -79,7 +79,7 @@ def test_what_happens_comes_into_an_open_page_until_the_run_ends(
     assert screen.complaints == []
 
 
-def test_typed_words_outlast_what_happens_meanwhile(
+def test_typed_text_survives_live_updates(
     console: Service, caller: Caller, workflows: dict[str, str], signed_in: NewPerson
 ) -> None:
     run_id = caller.parked(workflows["Side gates"])["run_id"]
@@ -95,7 +95,7 @@ def test_typed_words_outlast_what_happens_meanwhile(
     expect(right.get_by_label("Comment")).to_have_value("Half a thought")
 
 
-def test_a_decision_that_somebody_else_took_first_is_told(
+def test_a_late_decision_is_reported(
     console: Service, caller: Caller, workflows: dict[str, str], signed_in: NewPerson
 ) -> None:
     run_id = caller.parked(workflows["Park"])["run_id"]
@@ -111,7 +111,7 @@ def test_a_decision_that_somebody_else_took_first_is_told(
     assert caller.wait(run_id)["status"] == "completed"
 
 
-def test_an_administrator_cancels_a_run_and_switches_its_workflow(
+def test_an_administrator_cancels_a_run_and_deactivates_its_workflow(
     caller: Caller, workflows: dict[str, str], signed_in: NewPerson
 ) -> None:
     run_id = caller.parked(workflows["Park"])["run_id"]
@@ -132,7 +132,7 @@ def test_an_administrator_cancels_a_run_and_switches_its_workflow(
 
 
 @pytest.mark.parametrize("width", [360, 1400])
-def test_a_run_and_its_workflow_are_no_wider_than_the_screen(
+def test_the_pages_of_a_run_and_its_workflow_fit_the_screen(
     caller: Caller, workflows: dict[str, str], signed_in: NewPerson, width: int
 ) -> None:
     run_id = caller.finished(workflows["Echo"], input_text="x" * 500, client_reference="r" * 200)["run_id"]

@@ -1,4 +1,4 @@
-"""What administrators do with keys in a real browser, and what callers see of it."""
+"""Administration of keys in a real browser, and its effect on callers."""
 
 import re
 
@@ -13,7 +13,7 @@ def make_key(screen: Screen, name: str) -> None:
     screen.open("/keys/new")
     screen.page.get_by_label("Name").fill(name)
     screen.page.get_by_label("runs:create").check()
-    screen.page.get_by_role("button", name="Make the key").dblclick()
+    screen.page.get_by_role("button", name="Create key").dblclick()
     screen.page.get_by_role("heading", name="The key is made").wait_for()
 
 
@@ -23,7 +23,7 @@ def issued(console: Service, screen: Screen) -> Caller:
     return Caller(console.address, key.partition(".")[0], key, external_id)
 
 
-def test_a_key_made_in_the_console_serves_until_it_is_revoked_there(console: Service, signed_in: NewPerson) -> None:
+def test_a_key_created_in_the_console_works_until_it_is_revoked(console: Service, signed_in: NewPerson) -> None:
     screen = signed_in("keeper", ROLE_ADMINISTRATOR)
     screen.page.on("dialog", lambda dialog: dialog.accept())
     make_key(screen, "from the console")
@@ -33,7 +33,7 @@ def test_a_key_made_in_the_console_serves_until_it_is_revoked_there(console: Ser
     me = caller.get("/me").json()
     assert (me["name"], me["scopes"]) == ("from the console", ["workflows:read", "runs:create"])
 
-    screen.page.get_by_role("link", name="To the key").click()
+    screen.page.get_by_role("link", name="Back to the key").click()
     screen.page.get_by_role("button", name="Revoke").click()
     screen.page.get_by_role("status").wait_for()
     until(lambda: caller.get("/me").status == 401, "the refusal of the key")
@@ -43,7 +43,7 @@ def test_a_key_made_in_the_console_serves_until_it_is_revoked_there(console: Ser
     assert screen.complaints == []
 
 
-def test_credentials_are_nowhere_but_on_the_answer_that_made_them(console: Service, signed_in: NewPerson) -> None:
+def test_credentials_are_only_on_the_page_that_created_them(console: Service, signed_in: NewPerson) -> None:
     screen = signed_in("discreet", ROLE_ADMINISTRATOR)
     asked: list[str] = []
     screen.page.on("request", lambda request: asked.append(f"{request.url} {request.headers}"))
@@ -58,20 +58,20 @@ def test_credentials_are_nowhere_but_on_the_answer_that_made_them(console: Servi
     assert not any(console.databases_holding(secret) for secret in secrets)
 
 
-def test_a_second_click_makes_no_second_key(signed_in: NewPerson) -> None:
+def test_a_second_click_creates_no_second_key(signed_in: NewPerson) -> None:
     screen = signed_in("hasty", ROLE_ADMINISTRATOR)
     make_key(screen, "clicked twice")
     screen.open("/keys")
     assert screen.page.get_by_role("link", name="clicked twice").count() == 1
 
 
-def test_what_was_typed_stays_beside_what_is_wrong_with_it(signed_in: NewPerson) -> None:
+def test_typed_values_stay_beside_their_problems(signed_in: NewPerson) -> None:
     screen = signed_in("mistaken", ROLE_ADMINISTRATOR)
     screen.open("/keys/new")
     screen.page.get_by_label("Name").fill("<script>alert(1)</script>")
     screen.page.get_by_label("runs:read").check()
     screen.page.get_by_label("Source addresses").fill("10.0.0.1/8")
-    screen.page.get_by_role("button", name="Make the key").click()
+    screen.page.get_by_role("button", name="Create key").click()
     screen.page.get_by_role("alert").wait_for()
 
     assert "has host bits set" in screen.page.locator("#field-source_allow_list-error").inner_text()

@@ -42,6 +42,7 @@ def test_a_run_without_output_files_yields_an_empty_zip(resident: Caller, flows:
     assert unzip(answer.body) == {}
 
 
+@pytest.mark.long
 def test_two_thousand_files_fit_and_one_more_does_not(resident: Caller, flows: dict[str, str]) -> None:
     for count in (2000, 2001):
         run = resident.finished(flows["Files"], parameters={"count": count})

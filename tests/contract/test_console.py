@@ -109,6 +109,7 @@ def test_ten_wrong_passwords_make_a_name_wait_at_their_address(console: Service,
     assert browser_of(console.ready["console"]).sign_in("joe", "the password of joe").status == 303
 
 
+@pytest.mark.long
 def test_failures_of_others_refuse_nobody(console: Service, person: NewPerson) -> None:
     person("sue", APPROVER)
 

@@ -44,7 +44,7 @@ GET_RUN = runs_pb2.GetRunRequest(run_id="run_unknown")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CertifiedParts]:
     identities = (
         f'{IDENTITIES}"dns:{REPORTS}" = ["/workflow_api.v1.RunsService/GetRun", "grpc.health.v1.Health"]\n'
-        f'"dns:{BILLING}" = ["act-for-keys", "workflow_api.v1.CallerService"]\n'
+        f'"dns:{BILLING}" = ["act-for-keys", "workflow_api.v1.CallerService", "workflow_api.v1.EdgeService"]\n'
         f'"dns:{CONSOLE}" = ["console"]\n'
     )
     parts = CertifiedParts(tmp_path_factory.mktemp("identities"), identities)
@@ -160,7 +160,7 @@ CALLS: tuple[Call, ...] = (
         ([ADMIN], {get_run, get_run_for_a_key_and_none, list_keys, list_graphs, list_users}),
         ([CONSOLE], {get_run, get_run_for_a_key_and_none, list_keys, list_graphs, list_users, get_session, *HEALTH}),
         ([REPORTS], {get_run, get_run_for_a_key_and_none, *HEALTH}),
-        ([BILLING], {get_me_for_a_key, get_mirror, watch_keys, list_keys}),
+        ([BILLING], {get_me_for_a_key, get_mirror, watch_keys}),
         ([NOBODY], set()),
         ([EDGE.upper()], {get_run_for_a_key, get_me_for_a_key, get_health, get_mirror, watch_keys, *HEALTH}),
         (["uri:" + EDGE, "dns:" + EDGE], set()),

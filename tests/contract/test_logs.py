@@ -189,7 +189,7 @@ def test_a_typical_life_leaves_nothing_sensitive_in_the_log(scene: Scene, s3_ser
     s3_server.forbid("worker")
     assert caller.get(output["download"]["path"].removeprefix("/api/v1")).status == 502
     assert caller.delete(f"/runs/{left}/data", {"reason": REASON}).status == 202
-    until(lambda: f"What run {left} left is still to be removed" in service.log(), "the failed removal")
+    until(lambda: f"The removal of what run {left} left failed" in service.log(), "the failed removal")
     admin.runs.RunUpkeep(runs_pb2.RunUpkeepRequest())
     service.kill()
     s3_server.enforce(enforced=False)

@@ -14,7 +14,7 @@ from tests.faults.load import Load
 from tests.support.poll import until
 
 _WHOLE_SECONDS: Final = 300
-_SECONDS: Final = 30
+_SECONDS: Final = 120
 # A lease, a launch time-out and the minutely round of removals are shorter.
 _REST_SECONDS: Final = 150
 # What is revoked stops within two minutes.

@@ -26,13 +26,13 @@ MANIFESTS = Path(__file__).with_name("workflows.yaml")
 
 
 def scope_number(scope: str) -> options_pb2.Scope.ValueType:
-    """The enum value of a scope as `runs:read`."""
+    """Returns the enum value of a scope such as `runs:read`."""
     return options_pb2.Scope.Value("SCOPE_" + scope.upper().replace(":", "_"))
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a creation shows once."""
+    """Credentials of a key, which only its creation shows."""
 
     key_id: str
     key: str
@@ -68,7 +68,7 @@ class Admin:
         max_concurrent_runs: int = 100,
         deployment_id: str | None = None,
     ) -> Credentials:
-        """Makes a key, by default one with every scope and the greatest limits."""
+        """Creates a key, by default with every scope and the highest limits."""
         allowed = keys_pb2.AllowedHours(start_hour=hours[0], end_hour=hours[1]) if hours else None
         made = self.keys.CreateKey(
             keys_pb2.CreateKeyRequest(
@@ -86,11 +86,11 @@ class Admin:
         return Credentials(made.record.key.key_id, made.key_value, made.external_id)
 
     def add_user(self, name: str, role: users_pb2.Role.ValueType) -> str:
-        """Adds a person who signs in to the console; the password that was made."""
+        """Adds a console user and returns the generated password."""
         return self.users.CreateUser(users_pb2.CreateUserRequest(name=name, role=role)).password
 
     def apply(self, content: str, name: str = "contract.yaml") -> dict[str, str]:
-        """Applies manifests; the ids of the workflows in them by name."""
+        """Applies manifests and returns the ids of their workflows by name."""
         files = [workflows_pb2.ManifestFile(name=name, content=content)]
         applied = self.workflows.ApplyManifests(workflows_pb2.ApplyManifestsRequest(files=files))
         return {item.name: item.id for item in applied.items if item.kind == "Workflow"}
@@ -108,7 +108,7 @@ class Admin:
 
 
 def workflow_access(workflow_ids: Sequence[str] | None) -> keys_pb2.WorkflowAccess:
-    """All active workflows for None, else the listed ones."""
+    """Returns access to all active workflows for None, else to the listed ones."""
     if workflow_ids is None:
         return keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE)
     return keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_EXPLICIT, workflow_ids=workflow_ids)

@@ -1,4 +1,4 @@
-"""Certificates for the parts, issued by authorities that a test makes."""
+"""Certificates for edges, backends and commands, issued by test authorities."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Issued:
     key: bytes
 
     def write(self, folder: Path, authority: bytes) -> Path:
-        """Leaves the two and what to trust in a folder, in the order that puts them there last as a whole."""
+        """Writes certificate, key and trusted authorities to a folder, each by an atomic rename."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in (("ca.pem", authority), ("key.pem", self.key), ("certificate.pem", self.certificate)):
             beside = folder / f"{name}.new"
@@ -38,7 +38,7 @@ class Issued:
 
 
 class Authority:
-    """Signs what it is asked to."""
+    """Certificate authority of a test."""
 
     def __init__(self, name: str = "authority") -> None:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])

@@ -16,7 +16,7 @@ _TOKEN = re.compile(r'name="csrf" value="([0-9a-f]{64})"')
 
 @dataclass(frozen=True)
 class Seen:
-    """One answer."""
+    """One HTTP answer to the browser."""
 
     status: int
     headers: http.client.HTTPMessage
@@ -28,14 +28,14 @@ class Seen:
 
     @property
     def token(self) -> str:
-        """The token of the page's forms."""
+        """Returns the CSRF token of the page's forms."""
         found = _TOKEN.search(self.text)
         assert found, self.text
         return found[1]
 
     @property
     def cookies(self) -> Mapping[str, "Morsel[str]"]:
-        """The cookies that it sets."""
+        """Returns the cookies that the answer sets."""
         cookies: SimpleCookie = SimpleCookie()
         for line in self.headers.get_all("Set-Cookie", []):
             cookies.load(line)
@@ -43,7 +43,7 @@ class Seen:
 
     @property
     def words(self) -> str:
-        """What a person reads."""
+        """Returns the visible text of the page."""
         return unescape(" ".join(re.sub(r"<[^>]+>", " ", self.text.partition("<body>")[2]).split()))
 
 

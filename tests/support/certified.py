@@ -55,19 +55,19 @@ class CertifiedParts:
         self._port.close()
 
     def channel(self, *names: str) -> grpc.Channel:
-        """A channel of whoever has a certificate with these names."""
+        """Opens a channel with a client certificate of these names."""
         issued = self.trusted.issue(*names)
         credentials = grpc.ssl_channel_credentials(self.trusted.pem, issued.key, issued.certificate)
         return grpc.secure_channel(self.grpc, credentials, options=(("grpc.ssl_target_name_override", BACKEND),))
 
     def done(self, *arguments: str) -> Any:
-        """What a command printed that succeeded."""
+        """Runs a command that must succeed and returns its output."""
         ended = self._command(*arguments)
         assert ended.returncode == 0, ended.stderr
         return json.loads(ended.stdout)
 
     def refusal(self, *arguments: str, **variables: str) -> Any:
-        """How a command failed."""
+        """Runs a command that must fail and returns its message."""
         ended = self._command(*arguments, **variables)
         assert ended.returncode == 1, ended
         return json.loads(ended.stderr)["error"]
@@ -83,7 +83,7 @@ class CertifiedParts:
         )
 
     def caller(self) -> Caller:
-        """A caller with a fresh key, once the edge knows it."""
+        """Returns a caller with a fresh key once the edge knows it."""
         made = self.done("keys", "create", "--name", "parts", "--scopes", "runs:read", "--rpm", "10000")
         address = address_of(self.edge.ready["base_address"])
         caller = Caller(address, made["key_id"], made["key"], made["external_id"])

@@ -19,7 +19,7 @@ ACTIVE = ("queued", "running", "waiting_for_approval")
 def call(
     address: Address, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
 ) -> Answer:
-    """One call of an absolute path on a connection of its own."""
+    """Makes one call of an absolute path on a new connection."""
     connection = http.client.HTTPConnection(*address, timeout=120)
     try:
         connection.request(method, path, body=body, headers=dict(headers or {}))
@@ -35,7 +35,7 @@ def with_query(path: str, **parameters: object) -> str:
 
 @dataclass(frozen=True)
 class Caller:
-    """Calls below the base with one key."""
+    """Caller of the API with the credentials of one key."""
 
     address: Address
     key_id: str
@@ -86,7 +86,7 @@ class Caller:
         )
 
     def started(self, workflow_id: str, **fields: Any) -> str:
-        """The id of a run that was started."""
+        """Starts a run and returns its id."""
         answer = self.start(workflow_id, **fields)
         assert answer.status == 201, answer
         run_id: str = answer.json()["run_id"]
@@ -99,7 +99,7 @@ class Caller:
         return record
 
     def wait(self, run_id: str, *statuses: str, seconds: float = LONGEST_WAIT_SECONDS) -> dict[str, Any]:
-        """The run once it has one of the statuses, by default a terminal one."""
+        """Returns the run once it has one of the statuses, by default a terminal one."""
         wanted = statuses or TERMINAL
 
         def reached() -> dict[str, Any] | None:
@@ -112,7 +112,7 @@ class Caller:
         return found
 
     def finished(self, workflow_id: str, **fields: Any) -> dict[str, Any]:
-        """A run of the workflow, started and waited for."""
+        """Starts a run and returns it once it has ended."""
         return self.wait(self.started(workflow_id, **fields))
 
     def events(self, run_id: str, **query: Any) -> dict[str, Any]:
@@ -129,17 +129,17 @@ class Caller:
         )
 
     def parked(self, workflow_id: str, **fields: Any) -> dict[str, Any]:
-        """A run of the workflow that waits for an approval."""
+        """Starts a run and returns it once it waits for an approval."""
         return self.wait(self.started(workflow_id, **fields), "waiting_for_approval")
 
     def outputs(self, run_id: str) -> dict[str, dict[str, Any]]:
-        """The outputs of a finished run by path."""
+        """Returns the outputs of a finished run by path."""
         answer = self.get(f"/runs/{run_id}/outputs")
         assert answer.status == 200, answer
         return {output["path"]: output for output in answer.json()["items"]}
 
     def cancel_active(self) -> None:
-        """Ends every run that the key still has in flight."""
+        """Cancels every active run of the key."""
         page = self.get("/runs", status=",".join(ACTIVE), limit=100)
         for run in page.json()["items"] if page.status == 200 else []:
             self.post(f"/runs/{run['run_id']}/cancel")

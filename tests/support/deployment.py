@@ -10,7 +10,7 @@ from tests.support.poll import until
 
 
 class Deployment:
-    """Starts parts that belong together; `stop` ends what is left of them."""
+    """Processes of one deployment; `stop` kills those that still run."""
 
     def __init__(self, folder: Path, database: str, **settings: str) -> None:
         self.database = database
@@ -37,16 +37,16 @@ class Deployment:
         return self._part("edge", "--http", "127.0.0.1:0", "--grpc", ",".join(grpc))
 
     def admin(self, backend: Part) -> Admin:
-        """An administrator at this backend."""
+        """Returns administrator stubs for this backend."""
         self._admins.append(Admin(backend.ready["grpc"]))
         return self._admins[-1]
 
     def caller(self, edge: Part, admin: Admin, **properties: Any) -> Caller:
-        """A caller with a fresh key, once the edge knows it."""
+        """Returns a caller with a fresh key once the edge knows it."""
         return self.same_caller(edge, admin.create_key(**properties))
 
     def same_caller(self, edge: Part, credentials: Any) -> Caller:
-        """A caller with a key at another edge."""
+        """Returns a caller with an existing key at another edge."""
         address = address_of(edge.ready["base_address"])
         caller = Caller(address, credentials.key_id, credentials.key, credentials.external_id)
         until(lambda: caller.get("/me").status not in {401, 503}, f"the edge to know {caller.key_id}")

@@ -1,4 +1,4 @@
-"""A proxy on loopback that hands bytes on until it is told to spoil what passes through it."""
+"""TCP proxy on loopback that can refuse, silence or cut connections, or answer them with an error."""
 
 import random
 import socket

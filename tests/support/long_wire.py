@@ -1,4 +1,4 @@
-"""TCP proxy to a database that delays traffic and counts round trips.
+"""TCP proxy in front of a PostgreSQL server that counts round trips, delays them and can break one.
 
 `python -m tests.support.long_wire HOST PORT` prints the port at which it listens. Each line of standard input sets the
 delay of a round trip in milliseconds, and is answered with the number of round trips since the previous line.
@@ -16,7 +16,7 @@ class LongWire:
     """The proxy, with two threads a connection; a round trip begins with the first bytes sent after an answer."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Take libpq's host and port: a host that is a folder holds the server's socket."""
+        """Takes libpq's host and port: a host that is a folder holds the server's socket."""
         self._host, self._port = host, port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._trips = count()
@@ -26,7 +26,7 @@ class LongWire:
         self.port: int = self._listener.getsockname()[1]
 
     def serve(self) -> None:
-        """Accept connections until the process ends."""
+        """Accepts connections until the process ends."""
         while True:
             near, _ = self._listener.accept()
             far = self._connected()
@@ -37,13 +37,13 @@ class LongWire:
             threading.Thread(target=self._back, args=(far, near, answered), daemon=True).start()
 
     def taken(self) -> int:
-        """Return the number of round trips since the previous call."""
+        """Returns the number of round trips since the last call."""
         now = next(self._trips)
         since, self._counted = now - self._counted, now + 1
         return since
 
     def break_next_answer(self) -> None:
-        """Drop the next answer, and its connection."""
+        """Drops the next answer and closes its connection."""
         self._breaks.set()
 
     def _connected(self) -> socket.socket:

@@ -16,7 +16,7 @@ PIECE = 7
 
 @dataclass(frozen=True)
 class ToolCall:
-    """The model wants a tool to be called."""
+    """Tool call that the model asks for."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -24,7 +24,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the provider does with one request.
+    """Answer of the provider to one request.
 
     Attributes:
         text: The answer; beside it, or instead, the tools of `calls` are called.
@@ -59,7 +59,7 @@ class Request:
 
 
 class OpenAIServer:
-    """Answers each request by the next reply; the last one is given again and again."""
+    """Server that answers each request with the next reply, and then always with the last one."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -75,11 +75,11 @@ class OpenAIServer:
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def will(self, *replies: Reply) -> None:
-        """Says how the coming requests are answered."""
+        """Sets the replies to the next requests."""
         self._replies = list(replies)
 
     def close(self) -> None:
-        """Stops serving; what waits ends."""
+        """Stops the server and ends requests that wait."""
         self.stopping.set()
         self._server.shutdown()
         self._server.server_close()

@@ -23,7 +23,7 @@ _OPTIONS: Final = {"listen_addresses": "", "fsync": "off", "max_connections": "3
 
 
 class OwnPostgresql:
-    """Runs from the making until `close`; `variables` are added to its environment."""
+    """PostgreSQL server that runs from its creation until `close`; `variables` extend its environment."""
 
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:
         # A server never runs as root.
@@ -48,7 +48,7 @@ class OwnPostgresql:
         self.start()
 
     def start(self) -> None:
-        """Starts it, and returns once it answers."""
+        """Starts the server and returns once it answers."""
         options = [f"--{name}={value}" for name, value in _OPTIONS.items()]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -63,7 +63,7 @@ class OwnPostgresql:
         until(self.answers, "PostgreSQL to answer", every=0.1)
 
     def end(self, how: signal.Signals) -> None:
-        """Ends it: SIGINT breaks off what is going on, SIGQUIT leaves it no time to put anything in order."""
+        """Ends the server: SIGINT aborts transactions, SIGQUIT skips the clean shutdown."""
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait(timeout=120)
@@ -76,7 +76,7 @@ class OwnPostgresql:
         return False
 
     def close(self) -> None:
-        """Ends it, and removes all that it had."""
+        """Ends the server and removes its files."""
         self.end(signal.SIGQUIT)
         shutil.rmtree(self._folder)
 

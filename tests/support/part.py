@@ -1,4 +1,4 @@
-"""A serving command as a caller starts it, in a process of its own."""
+"""A serving command in a process of its own, started as an operator starts it."""
 
 import json
 import os
@@ -23,14 +23,14 @@ class Part:
     """One `workflow-api serve`, `edge` or `backend`; it can be stopped, killed and started again as it was."""
 
     def __init__(self, folder: Path, *command: str, variables: Mapping[str, str] | None = None) -> None:
-        """Takes the folder for what it says; the command gets `--json` in addition."""
+        """Takes the folder for its output; the command gets `--json` in addition."""
         self._said = folder / "stdout"
         self._log = watch(folder / "stderr")
         self._command = command
         self._variables = variables or {}
         self._process: subprocess.Popen[bytes] | None = None
         self.ready: dict[str, Any] = {}
-        """What it said when it was ready."""
+        """Fields of the line that it prints when it is ready."""
         self.start_seconds = LONGEST_WAIT_SECONDS
         """How long a start may take."""
 
@@ -50,7 +50,7 @@ class Part:
     @classmethod
     @contextmanager
     def started(cls, folder: Path, *command: str, variables: Mapping[str, str] | None = None) -> Iterator[Self]:
-        """A started one; it is stopped in the end."""
+        """Yields a started process, which is stopped at the end."""
         folder.mkdir(exist_ok=True)
         part = cls(folder, *command, variables=variables)
         try:
@@ -61,7 +61,7 @@ class Part:
 
     @property
     def alive(self) -> bool:
-        """Whether its process is there; one that has ended by itself is not."""
+        """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -86,32 +86,32 @@ class Part:
         self._process.send_signal(number)
 
     def ended(self) -> int:
-        """The exit code, once the process has ended by itself."""
+        """Waits for the process to end by itself and returns its exit code."""
         assert self._process is not None
         return self._process.wait(timeout=LONGEST_WAIT_SECONDS)
 
     def kill(self) -> None:
-        """Ends the process as a power cut would."""
+        """Kills the process without a shutdown."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(timeout=LONGEST_WAIT_SECONDS)
             self._process = None
 
     def memory(self) -> int:
-        """Bytes of memory that the process holds now."""
+        """Returns the resident memory in bytes."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
     def peak_memory(self) -> int:
-        """The most bytes of memory that the process has held at any time."""
+        """Returns the peak resident memory in bytes."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         return 1024 * int(status.split("VmHWM:")[1].split()[0])
 
     def log(self) -> str:
-        """What the process has said so far."""
+        """Returns the log so far."""
         return self._log.read_text(errors="replace")
 
     def _said_ready(self) -> dict[str, Any]:
-        """What the command prints when it is ready; empty until then."""
+        """Returns what the command prints when it is ready; empty until then."""
         assert self._process is not None
         if self._process.poll() is not None:
             raise AssertionError(f"{self._command} ended with {self._process.returncode}:\n{self.log()}")
@@ -121,7 +121,7 @@ class Part:
 
 
 def address_of(base_address: str) -> Address:
-    """Where a base address such as `http://127.0.0.1:8080/api/v1` is reached."""
+    """Returns host and port of a base address such as `http://127.0.0.1:8080/api/v1`."""
     url = urlsplit(base_address)
     assert (url.scheme, url.path, url.hostname) == ("http", BASE, "127.0.0.1")
     assert url.port is not None
@@ -129,7 +129,7 @@ def address_of(base_address: str) -> Address:
 
 
 def refused(*arguments: str, code: int = 1, variables: Mapping[str, str] | None = None) -> str:
-    """What a start that fails says on standard error: one line."""
+    """Runs a start that must fail and returns its one line on standard error."""
     ended = subprocess.run(
         [COMMAND, *arguments],
         env={**os.environ, **(variables or {})},

@@ -1,4 +1,4 @@
-"""What must stand in no log: values that tests plant, and the logs of the services that they start."""
+"""Values that must not appear in any log, and the logs of the services that tests start."""
 
 import base64
 import json

@@ -47,7 +47,7 @@ class Postgresql:
 
     @contextmanager
     def database(self) -> Iterator[str]:
-        """The URL of a new, empty database."""
+        """Yields the URL of a new, empty database."""
         name = f"{self._shared}_{next(self._numbers)}"
         self._make(name)
         try:
@@ -57,7 +57,7 @@ class Postgresql:
 
     @contextmanager
     def away(self, url: str) -> Iterator[None]:
-        """A database that nobody reaches for a while."""
+        """Makes a database unreachable within the context."""
         name = str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])
         self._allow(name, connections=False)
         try:
@@ -104,7 +104,7 @@ def tables_holding(url: str, text: str) -> Iterator[str]:
 
 @contextmanager
 def postgresql() -> Iterator[Postgresql]:
-    """A server for as long as tests need one."""
+    """Yields a server that lasts as long as the context."""
     with ExitStack() as stack:
         url = os.environ.get(_NAMED) or (_LOCAL if _answers(_LOCAL) else None)
         if url is None:

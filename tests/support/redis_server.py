@@ -14,7 +14,7 @@ PASSWORD = "open-sesame"
 
 
 class RedisServer:
-    """Can be stopped, and started again at the same port with nothing in it."""
+    """Redis server that can be stopped and started again, empty, at the same port."""
 
     def __init__(self) -> None:
         if shutil.which("redis-server") is None:
@@ -25,7 +25,7 @@ class RedisServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Starts it empty, also where it runs."""
+        """Starts the server empty; restarts it when it runs."""
         self.stop()
         options = {"port": self.port, "bind": "127.0.0.1", "save": "", "requirepass": PASSWORD}
         arguments = [part for name, value in options.items() for part in (f"--{name}", str(value))]
@@ -35,7 +35,7 @@ class RedisServer:
         until(lambda: answers(self.port), "Redis to listen")
 
     def ask(self, *command: str) -> str:
-        """What it answers to a command of an administrator."""
+        """Runs an administrator's command and returns the answer."""
         asked = ["redis-cli", "-p", str(self.port), "-a", PASSWORD, "--no-auth-warning", *command]
         return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout
 
@@ -46,7 +46,7 @@ class RedisServer:
             self._process = None
 
     def freeze(self) -> None:
-        """Lets it hold its connections and answer nothing."""
+        """Suspends the server: its connections stay open and get no answer."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 

@@ -23,7 +23,7 @@ ACCOUNT = "123456789012"
 
 
 class S3Server:
-    """Allows everything to everybody until `enforce`."""
+    """S3 server that allows everything until `enforce`."""
 
     def __init__(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "MOTO_"))}
@@ -53,7 +53,7 @@ class S3Server:
         )
 
     def fill(self, bucket: str, objects: dict[str, bytes]) -> None:
-        """Makes a bucket where there is none, with these objects."""
+        """Creates a bucket with these objects."""
         self.s3.create_bucket(Bucket=bucket)
         for key, body in objects.items():
             self.s3.put_object(Bucket=bucket, Key=key, Body=body)
@@ -67,7 +67,7 @@ class S3Server:
         return made["AccessKeyId"], made["SecretAccessKey"]
 
     def forbid(self, name: str) -> None:
-        """Takes from a user what they may do."""
+        """Removes a user's policy."""
         self.enforce(enforced=False)
         self._iam.delete_user_policy(UserName=name, PolicyName="may")
         self.enforce()
@@ -87,11 +87,11 @@ class S3Server:
         return str(made["Role"]["Arn"])
 
     def enforce(self, enforced: bool = True) -> None:
-        """Holds everybody to the policies from now on, or no longer."""
+        """Switches the enforcement of policies."""
         self._post("reset-auth", b"0" if enforced else b"inf")
 
     def reset(self) -> None:
-        """Forgets everything."""
+        """Removes all data and policies."""
         self.enforce(enforced=False)
         self._post("reset", b"")
 

@@ -14,7 +14,7 @@ from tests.support.wire import BASE, Address, Answer
 
 
 class Service(Part):
-    """One `workflow-api serve` on a folder; it can be stopped, killed and started again on the same folder."""
+    """`workflow-api serve` on a folder; it can be stopped, killed and started again on the same folder."""
 
     def __init__(
         self, folder: Path, *options: str, database: str | None = None, variables: Mapping[str, str] | None = None
@@ -30,7 +30,7 @@ class Service(Part):
         self.admin: Admin
 
     def start(self) -> None:
-        """Starts the command and returns once it has said that it is ready."""
+        """Starts the command and returns once it is ready."""
         super().start()
         self.address = address_of(self.ready["base_address"])
         self.admin = Admin(self.ready["grpc"])
@@ -50,25 +50,25 @@ class Service(Part):
     def call(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> Answer:
-        """A call below the base without a key."""
+        """Makes a call below the base path without a key."""
         return call(self.address, method, BASE + path, headers, body)
 
     def caller(self, credentials: Credentials) -> Caller:
-        """A caller with these credentials, once the edge knows them."""
+        """Returns a caller with these credentials once the edge knows them."""
         caller = Caller(self.address, credentials.key_id, credentials.key, credentials.external_id)
         until(lambda: caller.get("/me").status not in {401, 503}, f"the edge to know {caller.key_id}")
         return caller
 
     def new_caller(self, **properties: Any) -> Caller:
-        """A caller with a fresh key of these properties."""
+        """Returns a caller with a fresh key of these properties."""
         return self.caller(self.admin.create_key(**properties))
 
     def files_holding(self, text: str) -> list[Path]:
-        """The files of the data folder that hold the text, the database's own apart."""
+        """Returns the files of the data folder that hold the text, except those of the database."""
         return [path for path in self._files_with(text) if path not in self._database_files()]
 
     def databases_holding(self, text: str) -> list[Path | str]:
-        """The database's files, or its tables, that hold the text."""
+        """Returns the database's files, or its tables, that hold the text."""
         if self._database is not None:
             return list(tables_holding(self._database, text))
         return [path for path in self._files_with(text) if path in self._database_files()]

@@ -1,4 +1,4 @@
-"""HTTP over a bare socket: exact bytes out, the exact answer back, and nothing mended on the way."""
+"""HTTP over a plain socket: exact bytes sent, exact answer received."""
 
 import http.client
 import json

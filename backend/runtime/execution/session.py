@@ -29,7 +29,7 @@ class WorkerSession:
         engine: LocalEngine,
         slots: StepSlots,
         sweeper: Sweeper,
-        lease: "Lease | None" = None,
+        lease: Lease | None = None,
         queue: "DbosWorker | None" = None,
     ) -> None:
         self.engine = engine

@@ -33,7 +33,7 @@ class Sweeper:
         self._owner = owner
 
     def recover(self) -> None:
-        """At the start of a process, ends runs that an earlier one left running, and has queued segments handed over.
+        """Ends runs that an earlier process left running, and has queued segments handed over; called at the start.
 
         A run ends with the outcome that its row says, so that a cancel which was answered holds, and else as orphaned.
         Parked and finished runs stay as they are. (SPEC.md, Versioning: interrupted, not resumed)

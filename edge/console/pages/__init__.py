@@ -1,4 +1,4 @@
-"""The pages, each module here with a list of its own: `PAGES`. Whatever module has one is served."""
+"""The pages of the console: every module of this package that has a list `PAGES` is served."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -8,6 +8,6 @@ from edge.console.visit import Page
 
 
 def all_pages() -> Iterator[Page]:
-    """Give the pages of every module, in the order of the modules' names."""
+    """Yields the pages of every module, in the order of the modules' names."""
     for module in iter_modules(__path__, f"{__name__}."):
         yield from getattr(import_module(module.name), "PAGES", ())

@@ -1,4 +1,4 @@
-"""The page of the audit trail: who changed what, and when."""
+"""The page of the audit trail."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ _TOO_LONG: Final = "must be less than 90 days before the end of the last day, or
 
 
 class AuditRow(NamedTuple):
-    """One record; `details` are its particulars in words."""
+    """One audit record, with its details as text."""
 
     at_ms: int
     actor: str
@@ -30,7 +30,7 @@ class AuditRow(NamedTuple):
 
 
 async def show(visit: Visit) -> Answered:
-    """A page of the trail, newest first."""
+    """Shows a page of audit records, newest first."""
     asked = {name: visit.query.get(name, "").strip() for name in _FIELDS}
     try:
         request = _request(asked, visit.query.get("cursor", ""))
@@ -67,7 +67,7 @@ def _request(asked: Mapping[str, str], cursor: str) -> ListAuditRecordsRequest:
 
 
 def _view(asked: Mapping[str, str], rows: list[AuditRow], *, older: str = "", problems: Problems | None = None) -> View:
-    shown = {
+    context = {
         "asked": asked,
         "sizes": [(size, f"{size} a page") for size in SIZES],
         "rows": rows,
@@ -75,17 +75,15 @@ def _view(asked: Mapping[str, str], rows: list[AuditRow], *, older: str = "", pr
         "problems": problems or {},
         "elsewhere": {name: why for name, why in (problems or {}).items() if name not in _FIELDS},
     }
-    return View("audit/list.html", shown, status=400 if problems else 200)
+    return View("audit/list.html", context, status=400 if problems else 200)
 
 
 def _row(record: AuditRecord) -> AuditRow:
-    return AuditRow(
-        to_milliseconds(record.at), record.actor, record.action, record.target, _particulars(record.details)
-    )
+    return AuditRow(to_milliseconds(record.at), record.actor, record.action, record.target, _details(record.details))
 
 
-def _particulars(details: str) -> Mapping[str, str]:
-    """Return the particulars of a record, each as text; JSON that is no object stands for itself."""
+def _details(details: str) -> Mapping[str, str]:
+    """Returns the details of a record by name, each as text; JSON that is no object is returned under an empty name."""
     read: Any = orjson.loads(details) if details else {}
     if not isinstance(read, dict):
         return {"": details}

@@ -1,4 +1,4 @@
-"""The page of the deployment record: whether keys are served, the licence, and how long run data is kept."""
+"""The page of the deployment record: API switches, licence and retention."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -10,11 +10,11 @@ from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest, Upd
 
 LICENCE_STATES: Final = (("active", "Active"), ("hold", "On hold: the runtime refuses work"))
 
-_NOTHING_WRONG: Final[Problems] = {}
+_NO_PROBLEMS: Final[Problems] = {}
 
 
 class DeploymentForm(NamedTuple):
-    """What the fields of the form hold."""
+    """Values of the form's fields."""
 
     governed: bool
     api_enabled: bool
@@ -24,13 +24,13 @@ class DeploymentForm(NamedTuple):
 
 
 async def show(visit: Visit) -> Answered:
-    """The record, and the form that changes it."""
+    """Shows the record and the form that changes it."""
     record = await _record(visit)
     return _view(record, _form_of(record))
 
 
 async def change(visit: Visit) -> Answered:
-    """Changes what was changed in the form."""
+    """Changes the fields that differ from the record."""
     record = await _record(visit)
     form = DeploymentForm(
         governed=bool(visit.sent("governed")),
@@ -73,8 +73,8 @@ def _form_of(record: Deployment) -> DeploymentForm:
     )
 
 
-def _view(record: Deployment, form: DeploymentForm, problems: Problems = _NOTHING_WRONG) -> View:
-    shown = {
+def _view(record: Deployment, form: DeploymentForm, problems: Problems = _NO_PROBLEMS) -> View:
+    context = {
         "deployment": record,
         "form": form,
         "mark": mark_of(_form_of(record)),
@@ -82,7 +82,7 @@ def _view(record: Deployment, form: DeploymentForm, problems: Problems = _NOTHIN
         "elsewhere": {name: why for name, why in problems.items() if name not in DeploymentForm._fields},
         "licence_states": LICENCE_STATES,
     }
-    return View("deployment/show.html", shown, status=400 if problems else 200)
+    return View("deployment/show.html", context, status=400 if problems else 200)
 
 
 async def _record(visit: Visit) -> Deployment:

@@ -1,4 +1,4 @@
-"""Pages of API keys: all of them, one of them, and what may be done with it. (SPEC.md, API key lifecycle)."""
+"""Pages of API keys: the list, one key, and its changes. (SPEC.md, API key lifecycle)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -25,13 +25,13 @@ from workflow_api.v1.workflows_pb2 import ListWorkflowsRequest, WorkflowStatus
 
 _HOURS: Final = (("", "any"), *((str(hour), f"{hour:02}:00") for hour in range(24)))
 _PAGE: Final = 100
-# Of the questions of one page that are under way at a time: callers ask the same backend.
+# Most concurrent calls of one page, as the backend also serves callers.
 _AT_ONCE: Final = 8
 _NOTHING_WRONG: Final[Problems] = {}
 
 
 async def list_keys(visit: Visit) -> Answered:
-    """All keys, newest first, with when each was used last."""
+    """Lists all keys, newest first, with the time of their last use."""
     answer = await visit.services.call("KeysService/ListKeys", keys_pb2.ListKeysRequest())
     few = asyncio.Semaphore(_AT_ONCE)
     used = await asyncio.gather(*(_used(visit.services, record, few) for record in answer.items))
@@ -41,12 +41,12 @@ async def list_keys(visit: Visit) -> Answered:
 
 
 async def new_key(visit: Visit) -> Answered:
-    """The form of a new key."""
+    """Shows the form of a new key."""
     return await _new(visit, blank_form())
 
 
 async def create(visit: Visit) -> Answered:
-    """Makes a key; its credentials are in this answer and nowhere else."""
+    """Creates a key; only this response has its credentials."""
     form = typed_form(visit)
     try:
         credentials = await visit.services.call("KeysService/CreateKey", create_request(form))
@@ -56,12 +56,12 @@ async def create(visit: Visit) -> Answered:
 
 
 async def show(visit: Visit) -> Answered:
-    """One key, and what may be done with it."""
+    """Shows one key and the forms that change it."""
     return await _one(visit)
 
 
 async def edit(visit: Visit) -> Answered:
-    """Changes what was changed in the form."""
+    """Changes the properties that differ from the key's."""
     record = await _record(visit)
     try:
         check_mark(form_of(record), visit.sent("mark"))
@@ -79,7 +79,7 @@ async def edit(visit: Visit) -> Answered:
 
 
 async def rotate(visit: Visit) -> Answered:
-    """Issues a new secret, which is in this answer and nowhere else."""
+    """Issues a new secret; only this response has it."""
     hours = whole_number(visit.sent("overlap_hours"))
     try:
         if hours is None:
@@ -92,7 +92,7 @@ async def rotate(visit: Visit) -> Answered:
 
 
 async def issue_external_id(visit: Visit) -> Answered:
-    """Issues a new external id, which is in this answer and nowhere else."""
+    """Issues a new external id; only this response has it."""
     request = keys_pb2.IssueExternalIdRequest(key_id=visit.path["key_id"])
     try:
         credentials = await visit.services.call("KeysService/IssueExternalId", request)
@@ -102,7 +102,7 @@ async def issue_external_id(visit: Visit) -> Answered:
 
 
 async def revoke(visit: Visit) -> Answered:
-    """Ends a key for good."""
+    """Revokes a key, which is final."""
     request = keys_pb2.RevokeKeyRequest(key_id=visit.path["key_id"])
     await visit.services.call("KeysService/RevokeKey", request)
     return Redirect(_path(visit), "The key is revoked. It stops working within two minutes at the latest.")
@@ -172,7 +172,7 @@ async def _record(visit: Visit) -> keys_pb2.KeyRecord:
 
 async def _used(services: Services, record: keys_pb2.KeyRecord, few: asyncio.Semaphore) -> int | None:
     if record.state == "revoked":
-        # What it did last is of no more use to a list.
+        # The list does not show the last use of revoked keys.
         return None
     async with few:
         return await _last_use(services, record.key.key_id)
@@ -185,7 +185,7 @@ async def _last_use(services: Services, key_id: str) -> int | None:
 
 
 async def _workflow_choices(services: Services, chosen: Sequence[str]) -> list[tuple[str, str]]:
-    """Return every workflow that a key may be given, and those it has that are gone since."""
+    """Returns every workflow as a choice, and the key's own ones that no longer exist."""
     request = ListWorkflowsRequest(page_size=_PAGE, include_inactive=True)
     choices: dict[str, str] = {}
     while True:

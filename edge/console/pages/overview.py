@@ -1,11 +1,11 @@
-"""The first page: what waits, what ran last, and for administrators how the deployment stands."""
+"""The overview: pending approvals, newest runs, and for administrators the deployment."""
 
 import asyncio
 from typing import Final
 
 from edge.console import formatting
 from edge.console.pages.approvals import pending_approvals
-from edge.console.visit import ADMINISTRATORS, ANYBODY, Answered, Page, View, Visit
+from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Page, View, Visit
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest
 from workflow_api.v1.runs_pb2 import ListRunsRequest
 
@@ -13,7 +13,7 @@ _NEWEST: Final = 10
 
 
 async def show(visit: Visit) -> Answered:
-    """Show the first page."""
+    """Shows the overview."""
     pending, runs, deployment = await asyncio.gather(
         pending_approvals(visit),
         visit.services.call("RunsService/ListRuns", ListRunsRequest(page_size=_NEWEST)),
@@ -30,4 +30,4 @@ async def _deployment(visit: Visit) -> Deployment | None:
     return deployment
 
 
-PAGES: Final[tuple[Page, ...]] = (Page("GET", "/", ANYBODY, show),)
+PAGES: Final[tuple[Page, ...]] = (Page("GET", "/", ALL_ROLES, show),)

@@ -1,4 +1,4 @@
-"""Pages of the people who may sign in."""
+"""Pages of the console's users."""
 
 from typing import Final
 
@@ -23,16 +23,16 @@ _CHOICES: Final = (
     ("approver", "Approver: sees workflows and runs, and decides approvals"),
     ("administrator", "Administrator: everything"),
 )
-_NOTHING_WRONG: Final[Problems] = {}
+_NO_PROBLEMS: Final[Problems] = {}
 
 
 async def list_people(visit: Visit) -> Answered:
-    """Everybody who was ever added."""
+    """Lists all users, disabled ones included."""
     return await _list(visit)
 
 
 async def add(visit: Visit) -> Answered:
-    """Adds a person, or takes one back; the password is in this answer and nowhere else."""
+    """Adds a user, or enables a disabled one; only this response has the password."""
     role = ROLES.get(visit.sent("role"), Role.ROLE_UNSPECIFIED)
     try:
         made = await visit.services.call(
@@ -44,7 +44,7 @@ async def add(visit: Visit) -> Answered:
 
 
 async def disable(visit: Visit) -> Answered:
-    """Ends every session of a person, who cannot sign in any more; never of the one who asks."""
+    """Disables a user and ends their sessions; users cannot disable themselves."""
     name = visit.path["name"]
     if name == visit.user.name:
         own = "You cannot disable yourself: nobody might be left to undo it. Ask another administrator."
@@ -54,15 +54,15 @@ async def disable(visit: Visit) -> Answered:
 
 
 async def reset_password(visit: Visit) -> Answered:
-    """Makes a new password, which is in this answer and nowhere else."""
+    """Resets a password; only this response has the new one."""
     request = ResetUserPasswordRequest(name=visit.path["name"])
     made = await visit.services.call("UsersService/ResetUserPassword", request)
     return _password(f"{made.user.name} has a new password", made)
 
 
-async def _list(visit: Visit, problems: Problems = _NOTHING_WRONG) -> View:
+async def _list(visit: Visit, problems: Problems = _NO_PROBLEMS) -> View:
     people = await visit.services.call("UsersService/ListUsers", ListUsersRequest())
-    shown = {
+    context = {
         "people": people.items,
         "role_words": ROLE_WORDS,
         "roles": {number: text for text, number in ROLES.items()},
@@ -71,7 +71,7 @@ async def _list(visit: Visit, problems: Problems = _NOTHING_WRONG) -> View:
         "problems": problems,
         "elsewhere": {name: why for name, why in problems.items() if name not in {"name", "role"}},
     }
-    return View("people/list.html", shown, status=400 if problems else 200)
+    return View("people/list.html", context, status=400 if problems else 200)
 
 
 def _password(heading: str, made: UserPassword) -> View:

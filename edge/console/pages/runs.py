@@ -1,4 +1,4 @@
-"""Runs of every key: the list, and one run with its board, approvals, events and what it made."""
+"""Pages of runs: the list, and one run with its steps, approvals, events and outputs."""
 
 import asyncio
 import re
@@ -6,16 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+import orjson
+
 from contract.fields import rules_of
 from edge.codec.enum_lists import parse_enum_list
+from edge.codec.response import object_of
 from edge.codec.timestamps import to_milliseconds
 from edge.console import dag, formatting
-from edge.console.pages.approvals import LONGEST_COMMENT, pending_approvals
+from edge.console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
 from edge.console.pages.workflows import every_workflow
-from edge.console.run_events import Standing, events_page, watch
-from edge.console.visit import ADMINISTRATORS, ANYBODY, Answered, EventStream, Page, Redirect, View, Visit
+from edge.console.run_events import RunProgress, events_page, watch
+from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
+from workflow_api.v1.pii_policy_pb2 import PiiPolicy
 from workflow_api.v1.runs_pb2 import (
     STEP_STATUS_PENDING,
     CancelRunRequest,
@@ -27,16 +31,17 @@ from workflow_api.v1.runs_pb2 import (
     Step,
 )
 
-LONGEST_REASON: Final = rules_of(CancelRunRequest.DESCRIPTOR.fields_by_name["reason"]).max_length
+MAX_REASON_CHARS: Final = rules_of(CancelRunRequest.DESCRIPTOR.fields_by_name["reason"]).max_length
 
 _PAGE: Final = 50
+_POLICY_OBJECT: Final = object_of(PiiPolicy.DESCRIPTOR, raw=orjson.Fragment, links=orjson.Fragment)
 _FILTERS: Final = ("status", "workflow_id", "client_reference")
 _SEQ: Final = re.compile(r"[0-9]{1,18}")
 _GONE: Final = frozenset({"run_not_found", "not_found", "segment_not_found"})
 
 
 async def show_list(visit: Visit) -> Answered:
-    """Show runs, newest first; filters that a service refuses are told beside them."""
+    """Lists runs, newest first; a filter that the service refuses is reported on the page."""
     filters = {name: visit.query.get(name, "").strip() for name in _FILTERS}
     given = {name: value for name, value in filters.items() if value}
     rows: list[Any] = []
@@ -84,7 +89,7 @@ def _list_request(given: Mapping[str, str], page_token: str) -> ListRunsRequest:
 
 
 async def show_one(visit: Visit) -> Answered:
-    """Show one run; of one whose data was erased, what is left."""
+    """Shows one run; of an erased one, what is left."""
     run_id = visit.path["run_id"]
     try:
         run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
@@ -100,13 +105,13 @@ async def show_one(visit: Visit) -> Answered:
         {
             "run": run,
             "badge": formatting.run_badge(summary.status),
-            "lasted": formatting.span(to_milliseconds(summary.duration)) if summary.HasField("duration") else "",
+            "lasted": formatting.duration(to_milliseconds(summary.duration)) if summary.HasField("duration") else "",
             "started_by": formatting.trigger(run.triggered_by),
             "labels": sorted(summary.labels.items()),
             "erased": run.HasField("data_purged_at"),
             "can_cancel": visit.user.role in ADMINISTRATORS and not ended,
-            "longest_reason": LONGEST_REASON,
-            "longest": LONGEST_COMMENT,
+            "longest_reason": MAX_REASON_CHARS,
+            "longest": MAX_COMMENT_CHARS,
             "json_texts": _json_texts(run),
             "result": formatting.json_lines(run.result),
             **parts,
@@ -115,12 +120,12 @@ async def show_one(visit: Visit) -> Answered:
 
 
 async def cancel(visit: Visit) -> Answered:
-    """Ask for the end of a run."""
+    """Requests the cancellation of a run."""
     run_id = visit.path["run_id"]
     here = f"/runs/{quote(run_id, safe='')}"
     request = CancelRunRequest(run_id=run_id, reason=visit.sent("reason") or None)
-    if len(request.reason) > LONGEST_REASON:
-        return Redirect(here, f"Nothing was changed: a reason has at most {LONGEST_REASON:,} characters.")
+    if len(request.reason) > MAX_REASON_CHARS:
+        return Redirect(here, f"Nothing was changed: a reason has at most {MAX_REASON_CHARS:,} characters.")
     try:
         answer = await visit.services.call("RunsService/CancelRun", request)
     except Refusal as refusal:
@@ -130,41 +135,41 @@ async def cancel(visit: Visit) -> Answered:
             raise
         return Redirect(here, "Nothing was changed: the run had ended already.")
     ended = formatting.RUN_STATUSES.get(answer.status) in formatting.ENDED
-    return Redirect(here, "The run is cancelled." if ended else "The run was told to end.")
+    return Redirect(here, "The run is cancelled." if ended else "The run is being cancelled.")
 
 
 async def stream(visit: Visit) -> Answered:
-    """Tell of a run that goes on; the query says what the page showed of it."""
+    """Streams updates of a run; the query says what the page shows."""
     seq = visit.query.get("seq", "")
-    there = Standing(
+    seen = RunProgress(
         visit.query.get("status", ""), visit.query.get("segment", ""), int(seq) if _SEQ.fullmatch(seq) else 0
     )
-    return EventStream(watch(visit.services, visit.path["run_id"], there))
+    return EventStream(watch(visit.services, visit.path["run_id"], seen))
 
 
 async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
-    """Return what a run has while its data is kept: board, approvals, events, outputs.
+    """Returns the parts of a run whose data is not erased: steps, approvals, events, outputs.
 
     Raises:
-        Refusal: as a service refuses, and where the data is erased meanwhile.
+        Refusal: of a service, as where the data is erased meanwhile.
     """
     run_id = run.summary.run_id
     asked = visit.query.get("after_seq", "")
     after_seq = int(asked) if _SEQ.fullmatch(asked) else None
-    board, pending, events, (outputs, withheld) = await asyncio.gather(
+    steps, pending, events, (outputs, withheld) = await asyncio.gather(
         visit.services.call("RunsService/ListRunSteps", ListRunStepsRequest(run_id=run_id)),
         pending_approvals(visit),
         events_page(visit.services, run_id, visit.query.get("segment", ""), after_seq),
         _outputs(visit, run_id),
     )
-    standing = Standing.of(run, events.read)
+    progress = RunProgress.of(run, events.read)
     return {
-        "steps": [_step(step) for step in board.items],
-        "drawing": dag.draw(_nodes(board.items)),
+        "steps": [_step(step) for step in steps.items],
+        "drawing": dag.draw(_nodes(steps.items)),
         "approvals": [each for each in pending if each.run_id == run_id],
         "events": events,
         "event_rows": [(event, "" if event.data in {"", "{}"} else event.data) for event in events.read.events],
-        "stream": "" if standing.ended and not withheld else _stream_address(run_id, standing),
+        "stream": "" if progress.ended and not withheld else _stream_address(run_id, progress),
         "outputs": None if outputs is None else [(each, formatting.size(each.size_bytes)) for each in outputs.items],
         "outputs_size": "" if outputs is None else formatting.size(outputs.total_bytes),
         "outputs_withheld": withheld,
@@ -172,7 +177,7 @@ async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
 
 
 async def _outputs(visit: Visit, run_id: str) -> tuple[ListOutputsResponse | None, str]:
-    """Return the outputs of a run, or why they are not listed yet."""
+    """Returns the outputs of a run, or the reason why they are not listed yet."""
     try:
         return await visit.services.call("OutputsService/ListOutputs", ListOutputsRequest(run_id=run_id)), ""
     except Refusal as refusal:
@@ -181,8 +186,8 @@ async def _outputs(visit: Visit, run_id: str) -> tuple[ListOutputsResponse | Non
         return None, refusal.message
 
 
-def _stream_address(run_id: str, standing: Standing) -> str:
-    return f"/runs/{quote(run_id, safe='')}/stream?{urlencode(standing._asdict())}"
+def _stream_address(run_id: str, progress: RunProgress) -> str:
+    return f"/runs/{quote(run_id, safe='')}/stream?{urlencode(progress._asdict())}"
 
 
 def _step(step: Step) -> Mapping[str, Any]:
@@ -190,7 +195,7 @@ def _step(step: Step) -> Mapping[str, Any]:
         "step": step,
         "kind": formatting.step_kind(step.kind),
         "badge": formatting.step_badge(step.status),
-        "lasted": formatting.span(to_milliseconds(step.duration)) if step.HasField("duration") else "",
+        "lasted": formatting.duration(to_milliseconds(step.duration)) if step.HasField("duration") else "",
     }
 
 
@@ -200,24 +205,28 @@ def _nodes(steps: Sequence[Step]) -> list[dag.Node]:
 
 def _node(step: Step) -> dag.Node:
     badge = formatting.step_badge(step.status)
-    look = "pending" if step.status == STEP_STATUS_PENDING else badge.kind
-    return dag.Node(step.step, step.name or step.step, tuple(step.needs), badge.text, look)
+    css_class = "pending" if step.status == STEP_STATUS_PENDING else badge.kind
+    return dag.Node(step.step, step.name or step.step, tuple(step.needs), badge.text, css_class)
 
 
 def _json_texts(run: Run) -> Sequence[tuple[str, str]]:
-    """Return what a run holds as JSON, by what it is."""
+    """Returns the JSON texts of a run with their headings."""
     texts = (
         ("Parameters", run.parameters),
         ("Copied inputs", run.inputs_manifest),
-        ("PII policy", run.pii_policy),
+        ("PII policy", _policy_text(run.pii_policy) if run.HasField("pii_policy") else ""),
         ("Redaction", run.pii_redaction),
     )
     return [(name, formatting.json_lines(text)) for name, text in texts if text]
 
 
+def _policy_text(policy: PiiPolicy) -> str:
+    return orjson.dumps(_POLICY_OBJECT(policy)).decode()
+
+
 PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/runs", ANYBODY, show_list),
-    Page("GET", "/runs/{run_id}", ANYBODY, show_one),
-    Page("GET", "/runs/{run_id}/stream", ANYBODY, stream),
+    Page("GET", "/runs", ALL_ROLES, show_list),
+    Page("GET", "/runs/{run_id}", ALL_ROLES, show_one),
+    Page("GET", "/runs/{run_id}/stream", ALL_ROLES, stream),
     Page("POST", "/runs/{run_id}/cancel", ADMINISTRATORS, cancel),
 )

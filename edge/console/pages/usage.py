@@ -1,4 +1,4 @@
-"""Pages of usage: how many calls there were, of one key or of all, and the newest of them."""
+"""Usage pages: counts and newest calls, of one key or of all."""
 
 import asyncio
 from typing import Final
@@ -10,18 +10,18 @@ from edge.console.usage_counts import KINDS, WINDOWS, bars_of, routes, spans, wi
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
 from workflow_api.v1 import keys_pb2, usage_pb2
 
-_MOST_COUNTS: Final = 10_000
-_LOOKED_THROUGH: Final = 1_000
-_SHOWN: Final = 25
+_MAX_COUNTS: Final = 10_000
+_SEARCHED_RECORDS: Final = 1_000
+_SHOWN_RECORDS: Final = 25
 
 
 async def all_usage(visit: Visit) -> Answered:
-    """The usage of the deployment, calls before a key was identified too."""
+    """Shows the usage of the deployment, including calls without an identified key."""
     return await _usage(visit, None)
 
 
 async def key_usage(visit: Visit) -> Answered:
-    """The usage of one key."""
+    """Shows the usage of one key."""
     key_id = visit.path["key_id"]
     record = await visit.services.call("KeysService/GetKey", keys_pb2.GetKeyRequest(key_id=key_id))
     return await _usage(visit, record.key)
@@ -35,14 +35,15 @@ async def _usage(visit: Visit, key: keys_pb2.ApiKey | None) -> View:
     hours, newest = await asyncio.gather(
         visit.services.call(
             "UsageService/ListUsageHours",
-            usage_pb2.ListUsageHoursRequest(key_id=key_id, since=from_milliseconds(since), page_size=_MOST_COUNTS),
+            usage_pb2.ListUsageHoursRequest(key_id=key_id, since=from_milliseconds(since), page_size=_MAX_COUNTS),
         ),
         visit.services.call(
-            "UsageService/ListUsageRecords", usage_pb2.ListUsageRecordsRequest(key_id=key_id, page_size=_LOOKED_THROUGH)
+            "UsageService/ListUsageRecords",
+            usage_pb2.ListUsageRecordsRequest(key_id=key_id, page_size=_SEARCHED_RECORDS),
         ),
     )
     found = spans(hours.items, window, now)
-    cut_off = len(hours.items) == _MOST_COUNTS
+    cut_off = len(hours.items) == _MAX_COUNTS
     at_least = "At least " if cut_off else ""
     summary = f"{at_least}{sum(span.calls for span in found):,} calls in the last {window.label}"
     return View(
@@ -57,8 +58,8 @@ async def _usage(visit: Visit, key: keys_pb2.ApiKey | None) -> View:
             "kinds": KINDS,
             "spans": [span for span in reversed(found) if span.calls],
             "routes": routes(hours.items),
-            "refusals": [record for record in newest.items if record.status >= 400][:_SHOWN],
-            "calls": newest.items[:_SHOWN],
+            "refusals": [record for record in newest.items if record.status >= 400][:_SHOWN_RECORDS],
+            "calls": newest.items[:_SHOWN_RECORDS],
         },
     )
 

@@ -1,4 +1,4 @@
-"""Workflows: what can be run, what keeps one from running, and switching it on and off."""
+"""Pages of workflows: readiness, definition, activation and deactivation."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from edge.console import dag, formatting
-from edge.console.visit import ADMINISTRATORS, ANYBODY, Answered, Page, Redirect, View, Visit
+from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.workflows_pb2 import (
     WORKFLOW_STATUS_ACTIVE,
@@ -36,7 +36,7 @@ _BOUNDS: Final = (
 
 
 async def every_workflow(visit: Visit) -> list[Workflow]:
-    """Return all workflows by name, drafts and inactive ones too."""
+    """Returns all workflows by name, drafts and inactive ones included."""
     found: list[Workflow] = []
     request = ListWorkflowsRequest(page_size=_PAGE, include_inactive=True)
     while True:
@@ -48,13 +48,13 @@ async def every_workflow(visit: Visit) -> list[Workflow]:
 
 
 async def show_list(visit: Visit) -> Answered:
-    """Show every workflow."""
+    """Lists every workflow."""
     rows = [(workflow, formatting.workflow_badge(workflow.status)) for workflow in await every_workflow(visit)]
     return View("workflows/list.html", {"rows": rows})
 
 
 async def show_one(visit: Visit) -> Answered:
-    """Show a version of a workflow, the active one where the query names none."""
+    """Shows a version of a workflow, by default the active one."""
     asked = visit.query.get("version", "")
     if asked and not _VERSION.fullmatch(asked):
         return View("workflows/missing.html", {"message": "A version is a whole number from 1 on."}, status=404)
@@ -83,12 +83,12 @@ async def show_one(visit: Visit) -> Answered:
 
 
 async def activate(visit: Visit) -> Answered:
-    """Let a workflow be started."""
+    """Activates a workflow."""
     return await _set_status(visit, WORKFLOW_STATUS_ACTIVE, "The workflow can be started now.")
 
 
 async def deactivate(visit: Visit) -> Answered:
-    """Let a workflow no longer be started; its runs go on."""
+    """Deactivates a workflow; its runs continue."""
     return await _set_status(visit, WORKFLOW_STATUS_INACTIVE, "The workflow cannot be started. Its runs go on.")
 
 
@@ -109,14 +109,14 @@ def _nodes(steps: Sequence[Mapping[str, Any]]) -> list[dag.Node]:
             step=step["step"],
             title=step.get("name") or step["step"],
             needs=step.get("needs") or (),
-            note=_work_of(step),
-            look="warn" if step.get("approval") is not None else "",
+            note=_note(step),
+            css_class="warn" if step.get("approval") is not None else "",
         )
         for step in steps
     ]
 
 
-def _work_of(step: Mapping[str, Any]) -> str:
+def _note(step: Mapping[str, Any]) -> str:
     if step.get("approval") is not None:
         return "approval"
     agent = step.get("agent") or "no agent"
@@ -124,7 +124,7 @@ def _work_of(step: Mapping[str, Any]) -> str:
 
 
 def _parameter(declared: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a declaration says, its default and each of its bounds as JSON."""
+    """Returns the declaration of a parameter, with its default and bounds as JSON."""
     default = declared.get("default")
     return {
         "name": declared["name"],
@@ -141,8 +141,8 @@ def _json(value: object) -> str:
 
 
 PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/workflows", ANYBODY, show_list),
-    Page("GET", "/workflows/{workflow_id}", ANYBODY, show_one),
+    Page("GET", "/workflows", ALL_ROLES, show_list),
+    Page("GET", "/workflows/{workflow_id}", ALL_ROLES, show_one),
     Page("POST", "/workflows/{workflow_id}/activate", ADMINISTRATORS, activate),
     Page("POST", "/workflows/{workflow_id}/deactivate", ADMINISTRATORS, deactivate),
 )

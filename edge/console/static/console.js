@@ -1,14 +1,14 @@
-// All that the console does in a browser beyond plain HTML; without this file everything works but live updates and Copy.
+// Script of the console. Without it everything works except live updates, confirmations and Copy.
 //
-// data-confirm="question"  on a button: asked before its form is sent.
+// data-confirm="question"  on a button: a confirmation before its form is sent.
 // data-copy="id"           on a hidden button: shows it, and copies the text of the element with that id.
 // data-stream="/path"      on any element: follows the server-sent events of that address while the page is open.
 //   Events bring text, never HTML, and have three names:
-//     refresh  the page is asked for again, and every element with data-live (and an id) is replaced by its new self;
-//              so whatever changes is made by the server, from the same template as at first; <details> with an id stay
-//              open, and what holds the cursor, or typed text, waits until that has gone
-//     reload   the whole page is loaded anew, as when the session has ended
-//     end      nothing more comes
+//     refresh  fetches the page again and replaces every element that has data-live and an id with its new version, so
+//              that the server renders all updates from one template; <details> with an id stay open, and an element
+//              with the focus or with typed text is replaced later
+//     reload   loads the whole page again, as when the session has ended
+//     end      no more events follow
 "use strict";
 
 document.addEventListener("click", (event) => {
@@ -16,11 +16,11 @@ document.addEventListener("click", (event) => {
   if (button && !window.confirm(button.dataset.confirm)) event.preventDefault();
 });
 
-// A second click would do everything twice, such as make two keys of which one is never seen.
-const TWICE = 2000;
+// A double click would send a form twice, such as create two keys of which one is never shown.
+const RESEND_PAUSE = 2000;
 const sent = new WeakMap();
 document.addEventListener("submit", (event) => {
-  if (event.timeStamp - (sent.get(event.target) ?? -TWICE) < TWICE) event.preventDefault();
+  if (event.timeStamp - (sent.get(event.target) ?? -RESEND_PAUSE) < RESEND_PAUSE) event.preventDefault();
   else sent.set(event.target, event.timeStamp);
 });
 
@@ -42,10 +42,10 @@ const PAUSE = 1000;
 const RETRY = 5000;
 
 const TYPING = "input:focus, select:focus, textarea:focus, button:focus, summary:focus";
-let leftOut = false;
+let postponed = false;
 
 async function refresh() {
-  leftOut = false;
+  postponed = false;
   const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
   if (answer.redirected) return location.reload();
   if (!answer.ok) throw new Error(`the page was answered ${answer.status}`);
@@ -53,11 +53,10 @@ async function refresh() {
   for (const place of document.querySelectorAll("[data-live][id]")) {
     const next = fresh.getElementById(place.id);
     if (!next) continue;
-    // Where somebody is typing, or about to press a button, nothing is moved until they are done; nor is what they typed
-    // lost when they look elsewhere.
+    // An element with the focus or with typed text is not replaced, so that nothing moves under the pointer or is lost.
     const typed = [...place.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue);
     if (typed || place.querySelector(TYPING)) {
-      leftOut = true;
+      postponed = true;
       continue;
     }
     for (const old of place.querySelectorAll("details[id]")) {
@@ -90,7 +89,7 @@ function follow(place) {
     events.addEventListener("refresh", refreshSoon);
     events.addEventListener("reload", () => { events.close(); location.reload(); });
     events.addEventListener("end", () => events.close());
-    // A browser comes back by itself when a connection breaks, but not when it is answered by something else.
+    // EventSource reconnects when a connection breaks, but not after a response of another media type.
     events.addEventListener("error", () => {
       if (events.readyState !== EventSource.CLOSED) return;
       refreshSoon();
@@ -98,7 +97,7 @@ function follow(place) {
     });
   }
   open();
-  document.addEventListener("focusout", () => { if (leftOut) refreshSoon(); });
+  document.addEventListener("focusout", () => { if (postponed) refreshSoon(); });
   window.addEventListener("pagehide", () => events.close());
 }
 

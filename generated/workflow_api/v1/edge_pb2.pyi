@@ -168,7 +168,7 @@ class KeyMirror(_message.Message):
     revision: _builtins.int
     """Rises with every change of a key or a flag."""
     unchanged: _builtins.bool
-    """True when the keys are those of the message before: a sign of life."""
+    """True when the keys are those of the message before: the message is a heartbeat."""
     @_builtins.property
     def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___MirroredKey]:
         """The keys. Empty when `unchanged`."""

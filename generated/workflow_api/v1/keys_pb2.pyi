@@ -241,7 +241,7 @@ Global___KeyRecord: _TypeAlias = KeyRecord  # noqa: Y015
 
 @_typing.final
 class CreateKeyRequest(_message.Message):
-    """Makes a key. (SPEC.md, Key properties)"""
+    """Creates a key. (SPEC.md, Key properties)"""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -82,7 +82,7 @@ class KeysServiceServicer:
     """
 
     def CreateKey(self, request, context):
-        """Makes a key; its secret and external id are shown in this answer and never again.
+        """Creates a key; its secret and external id are shown in this answer and never again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

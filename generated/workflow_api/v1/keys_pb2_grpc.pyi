@@ -34,7 +34,7 @@ class KeysServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> KeysServiceAsyncStub: ...
     CreateKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.CreateKeyRequest, _keys_pb2.KeyCredentials]
-    """Makes a key; its secret and external id are shown in this answer and never again."""
+    """Creates a key; its secret and external id are shown in this answer and never again."""
     GetKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.GetKeyRequest, _keys_pb2.KeyRecord]
     """One key as the administrator sees it."""
     ListKeys: _grpc.UnaryUnaryMultiCallable[_keys_pb2.ListKeysRequest, _keys_pb2.ListKeysResponse]
@@ -56,7 +56,7 @@ class KeysServiceAsyncStub(KeysServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.CreateKeyRequest, _keys_pb2.KeyCredentials]  # type: ignore[assignment]
-    """Makes a key; its secret and external id are shown in this answer and never again."""
+    """Creates a key; its secret and external id are shown in this answer and never again."""
     GetKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.GetKeyRequest, _keys_pb2.KeyRecord]  # type: ignore[assignment]
     """One key as the administrator sees it."""
     ListKeys: _aio.UnaryUnaryMultiCallable[_keys_pb2.ListKeysRequest, _keys_pb2.ListKeysResponse]  # type: ignore[assignment]
@@ -81,7 +81,7 @@ class KeysServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _keys_pb2.CreateKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_keys_pb2.KeyCredentials, _abc.Awaitable[_keys_pb2.KeyCredentials]]:
-        """Makes a key; its secret and external id are shown in this answer and never again."""
+        """Creates a key; its secret and external id are shown in this answer and never again."""
 
     @_abc_1.abstractmethod
     def GetKey(

@@ -71,7 +71,7 @@ class _CallerRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CallerRole
     CALLER_ROLE_ADMINISTRATION: _CallerRole.ValueType  # 2
     """An administrator at the command line."""
     CALLER_ROLE_CONSOLE: _CallerRole.ValueType  # 3
-    """The console; it may call whatever the role for administration may, too."""
+    """The console; it may also call every RPC of the role for administration."""
 
 class CallerRole(_CallerRole, metaclass=_CallerRoleEnumTypeWrapper):
     """What a caller inside the deployment is. The settings give these to the identities of certificates, each by its name
@@ -85,7 +85,7 @@ CALLER_ROLE_EDGE: CallerRole.ValueType  # 1
 CALLER_ROLE_ADMINISTRATION: CallerRole.ValueType  # 2
 """An administrator at the command line."""
 CALLER_ROLE_CONSOLE: CallerRole.ValueType  # 3
-"""The console; it may call whatever the role for administration may, too."""
+"""The console; it may also call every RPC of the role for administration."""
 Global___CallerRole: _TypeAlias = CallerRole  # noqa: Y015
 
 class _Scope:
@@ -209,6 +209,7 @@ class FieldRules(_message.Message):
     MAY_BE_ABSENT_FIELD_NUMBER: _builtins.int
     CHOICES_FIELD_NUMBER: _builtins.int
     JSON_NAME_FIELD_NUMBER: _builtins.int
+    REMEMBERED_FIELD_NUMBER: _builtins.int
     required: _builtins.bool
     """The field must be given."""
     min_length: _builtins.int
@@ -257,6 +258,8 @@ class FieldRules(_message.Message):
     """Null or absent in JSON when it is not set."""
     json_name: _builtins.str
     """Name in the JSON API and the query when it is not the field's own."""
+    remembered: _builtins.bool
+    """Few values of the message are in use: an edge may remember the JSON that it wrote of each."""
     @_builtins.property
     def keys(self) -> Global___FieldRules:
         """Bounds of a map's keys."""
@@ -299,10 +302,11 @@ class FieldRules(_message.Message):
         may_be_absent: _builtins.bool = ...,
         choices: _abc.Iterable[_builtins.int] | None = ...,
         json_name: _builtins.str = ...,
+        remembered: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "default_value", b"default_value", "keys", b"keys", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "min_length", b"min_length", "minimum", b"minimum", "values", b"values"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "choices", b"choices", "default_value", b"default_value", "header", b"header", "inline", b"inline", "internal", b"internal", "json_list", b"json_list", "json_name", b"json_name", "json_type", b"json_type", "keys", b"keys", "link", b"link", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "may_be_absent", b"may_be_absent", "min_length", b"min_length", "minimum", b"minimum", "omit_when_unset", b"omit_when_unset", "or_text", b"or_text", "pattern", b"pattern", "pattern_text", b"pattern_text", "raw_json", b"raw_json", "raw_json_kind", b"raw_json_kind", "required", b"required", "tag", b"tag", "tagged_by", b"tagged_by", "values", b"values", "violation", b"violation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "choices", b"choices", "default_value", b"default_value", "header", b"header", "inline", b"inline", "internal", b"internal", "json_list", b"json_list", "json_name", b"json_name", "json_type", b"json_type", "keys", b"keys", "link", b"link", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "may_be_absent", b"may_be_absent", "min_length", b"min_length", "minimum", b"minimum", "omit_when_unset", b"omit_when_unset", "or_text", b"or_text", "pattern", b"pattern", "pattern_text", b"pattern_text", "raw_json", b"raw_json", "raw_json_kind", b"raw_json_kind", "remembered", b"remembered", "required", b"required", "tag", b"tag", "tagged_by", b"tagged_by", "values", b"values", "violation", b"violation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__default_value: _TypeAlias = _typing.Literal["default_value"]  # noqa: Y015
     _WhichOneofArgType__default_value: _TypeAlias = _typing.Literal["_default_value", b"_default_value"]  # noqa: Y015

@@ -10,6 +10,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from workflow_api.v1 import pii_policy_pb2 as _pii_policy_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -599,8 +600,6 @@ class Run(_message.Message):
     """Version label of the result schema."""
     pii_redaction: _builtins.str
     """The redaction manifest, as `GET /runs/{run_id}/pii-redaction` gives it; null when the policy was off."""
-    pii_policy: _builtins.str
-    """The effective PII policy, the override included."""
     @_builtins.property
     def summary(self) -> Global___RunSummary:
         """The summary's fields."""
@@ -624,6 +623,10 @@ class Run(_message.Message):
     def data_purged_at(self) -> _timestamp_pb2.Timestamp:
         """When the run's data was erased; null before."""
 
+    @_builtins.property
+    def pii_policy(self) -> _pii_policy_pb2.PiiPolicy:
+        """The effective PII policy, the override included."""
+
     def __init__(
         self,
         *,
@@ -642,9 +645,9 @@ class Run(_message.Message):
         result_json: Global___ResultJson | None = ...,
         data_purged_at: _timestamp_pb2.Timestamp | None = ...,
         pii_redaction: _builtins.str | None = ...,
-        pii_policy: _builtins.str = ...,
+        pii_policy: _pii_policy_pb2.PiiPolicy | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_hours", b"_max_run_hours", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_hours", b"max_run_hours", "parameters", b"parameters", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "summary", b"summary", "summary_markdown", b"summary_markdown"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_hours", b"_max_run_hours", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_hours", b"max_run_hours", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "summary", b"summary", "summary_markdown", b"summary_markdown"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_hours", b"_max_run_hours", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_hours", b"max_run_hours", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "summary", b"summary", "summary_markdown", b"summary_markdown", "triggered_by", b"triggered_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...

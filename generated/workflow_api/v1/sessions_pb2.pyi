@@ -58,7 +58,7 @@ class Session(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
     token: _builtins.str
-    """The secret that stands for it; only in the answer to SignIn."""
+    """The secret token of the session; only in the answer to SignIn."""
     @_builtins.property
     def user(self) -> _users_pb2.User:
         """Whose it is."""
@@ -128,7 +128,7 @@ Global___SignOutRequest: _TypeAlias = SignOutRequest  # noqa: Y015
 
 @_typing.final
 class SignOutResponse(_message.Message):
-    """Nothing to say."""
+    """The session has ended."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -65,7 +65,7 @@ class SessionsServiceServicer:
     def SignIn(self, request, context):
         """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. Ten
         failures in a row of a name from one address, or sixty of an address, make that pair or address wait a minute; of
-        IPv6 a /64 counts as one address. Failures elsewhere refuse nobody. Of a person's sessions the latest 20 last.
+        IPv6 a /64 counts as one address. Failures from elsewhere do not count. The latest 20 sessions of a user are kept.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

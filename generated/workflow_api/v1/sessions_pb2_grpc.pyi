@@ -37,7 +37,7 @@ class SessionsServiceStub:
     SignIn: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.SignInRequest, _sessions_pb2.Session]
     """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. Ten
     failures in a row of a name from one address, or sixty of an address, make that pair or address wait a minute; of
-    IPv6 a /64 counts as one address. Failures elsewhere refuse nobody. Of a person's sessions the latest 20 last.
+    IPv6 a /64 counts as one address. Failures from elsewhere do not count. The latest 20 sessions of a user are kept.
     """
     GetSession: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionRequest, _sessions_pb2.Session]
     """Whose session this is, while it lasts: 12 hours from the sign-in, and 1 hour from its last use."""
@@ -54,7 +54,7 @@ class SessionsServiceAsyncStub(SessionsServiceStub):
     SignIn: _aio.UnaryUnaryMultiCallable[_sessions_pb2.SignInRequest, _sessions_pb2.Session]  # type: ignore[assignment]
     """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. Ten
     failures in a row of a name from one address, or sixty of an address, make that pair or address wait a minute; of
-    IPv6 a /64 counts as one address. Failures elsewhere refuse nobody. Of a person's sessions the latest 20 last.
+    IPv6 a /64 counts as one address. Failures from elsewhere do not count. The latest 20 sessions of a user are kept.
     """
     GetSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionRequest, _sessions_pb2.Session]  # type: ignore[assignment]
     """Whose session this is, while it lasts: 12 hours from the sign-in, and 1 hour from its last use."""
@@ -74,7 +74,7 @@ class SessionsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_sessions_pb2.Session, _abc.Awaitable[_sessions_pb2.Session]]:
         """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. Ten
         failures in a row of a name from one address, or sixty of an address, make that pair or address wait a minute; of
-        IPv6 a /64 counts as one address. Failures elsewhere refuse nobody. Of a person's sessions the latest 20 last.
+        IPv6 a /64 counts as one address. Failures from elsewhere do not count. The latest 20 sessions of a user are kept.
         """
 
     @_abc_1.abstractmethod

@@ -120,7 +120,7 @@ Global___CreateUserRequest: _TypeAlias = CreateUserRequest  # noqa: Y015
 
 @_typing.final
 class UserPassword(_message.Message):
-    """A person and the password that was just made, which is told only here."""
+    """A user and the new password, which is shown in this answer only."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -148,7 +148,7 @@ Global___UserPassword: _TypeAlias = UserPassword  # noqa: Y015
 
 @_typing.final
 class ListUsersRequest(_message.Message):
-    """Asks for everybody."""
+    """Asks for all users."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -165,7 +165,7 @@ Global___ListUsersRequest: _TypeAlias = ListUsersRequest  # noqa: Y015
 
 @_typing.final
 class ListUsersResponse(_message.Message):
-    """Everybody, by name."""
+    """All users, by name."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -211,7 +211,7 @@ Global___DisableUserRequest: _TypeAlias = DisableUserRequest  # noqa: Y015
 
 @_typing.final
 class ResetUserPasswordRequest(_message.Message):
-    """Makes a new password."""
+    """Sets a new password."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

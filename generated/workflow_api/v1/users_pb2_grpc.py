@@ -62,7 +62,7 @@ class UsersServiceServicer:
     """
 
     def CreateUser(self, request, context):
-        """Adds a person, or takes back one who was disabled, with a new password. At most 20 are enabled at a time, unless the
+        """Adds a user, or enables a disabled one again, with a new password. At most 20 are enabled at a time, unless the
         operator allows for more. (SPEC.md, Workflow and resource limits)
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -70,7 +70,7 @@ class UsersServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListUsers(self, request, context):
-        """Everybody who was ever added, by name.
+        """All users who were ever added, by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -84,7 +84,7 @@ class UsersServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ResetUserPassword(self, request, context):
-        """Makes a new password and ends every session of an enabled person.
+        """Sets a new password and ends every session of an enabled user.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

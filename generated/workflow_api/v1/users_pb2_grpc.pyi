@@ -34,15 +34,15 @@ class UsersServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> UsersServiceAsyncStub: ...
     CreateUser: _grpc.UnaryUnaryMultiCallable[_users_pb2.CreateUserRequest, _users_pb2.UserPassword]
-    """Adds a person, or takes back one who was disabled, with a new password. At most 20 are enabled at a time, unless the
+    """Adds a user, or enables a disabled one again, with a new password. At most 20 are enabled at a time, unless the
     operator allows for more. (SPEC.md, Workflow and resource limits)
     """
     ListUsers: _grpc.UnaryUnaryMultiCallable[_users_pb2.ListUsersRequest, _users_pb2.ListUsersResponse]
-    """Everybody who was ever added, by name."""
+    """All users who were ever added, by name."""
     DisableUser: _grpc.UnaryUnaryMultiCallable[_users_pb2.DisableUserRequest, _users_pb2.User]
     """Ends every session of a person, who cannot sign in any more."""
     ResetUserPassword: _grpc.UnaryUnaryMultiCallable[_users_pb2.ResetUserPasswordRequest, _users_pb2.UserPassword]
-    """Makes a new password and ends every session of an enabled person."""
+    """Sets a new password and ends every session of an enabled user."""
 
 @_typing.type_check_only
 class UsersServiceAsyncStub(UsersServiceStub):
@@ -50,15 +50,15 @@ class UsersServiceAsyncStub(UsersServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateUser: _aio.UnaryUnaryMultiCallable[_users_pb2.CreateUserRequest, _users_pb2.UserPassword]  # type: ignore[assignment]
-    """Adds a person, or takes back one who was disabled, with a new password. At most 20 are enabled at a time, unless the
+    """Adds a user, or enables a disabled one again, with a new password. At most 20 are enabled at a time, unless the
     operator allows for more. (SPEC.md, Workflow and resource limits)
     """
     ListUsers: _aio.UnaryUnaryMultiCallable[_users_pb2.ListUsersRequest, _users_pb2.ListUsersResponse]  # type: ignore[assignment]
-    """Everybody who was ever added, by name."""
+    """All users who were ever added, by name."""
     DisableUser: _aio.UnaryUnaryMultiCallable[_users_pb2.DisableUserRequest, _users_pb2.User]  # type: ignore[assignment]
     """Ends every session of a person, who cannot sign in any more."""
     ResetUserPassword: _aio.UnaryUnaryMultiCallable[_users_pb2.ResetUserPasswordRequest, _users_pb2.UserPassword]  # type: ignore[assignment]
-    """Makes a new password and ends every session of an enabled person."""
+    """Sets a new password and ends every session of an enabled user."""
 
 class UsersServiceServicer(metaclass=_abc_1.ABCMeta):
     """Administers people. A password is shown once, when it is made; only a hash is kept."""
@@ -69,7 +69,7 @@ class UsersServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _users_pb2.CreateUserRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_users_pb2.UserPassword, _abc.Awaitable[_users_pb2.UserPassword]]:
-        """Adds a person, or takes back one who was disabled, with a new password. At most 20 are enabled at a time, unless the
+        """Adds a user, or enables a disabled one again, with a new password. At most 20 are enabled at a time, unless the
         operator allows for more. (SPEC.md, Workflow and resource limits)
         """
 
@@ -79,7 +79,7 @@ class UsersServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _users_pb2.ListUsersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_users_pb2.ListUsersResponse, _abc.Awaitable[_users_pb2.ListUsersResponse]]:
-        """Everybody who was ever added, by name."""
+        """All users who were ever added, by name."""
 
     @_abc_1.abstractmethod
     def DisableUser(
@@ -95,6 +95,6 @@ class UsersServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _users_pb2.ResetUserPasswordRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_users_pb2.UserPassword, _abc.Awaitable[_users_pb2.UserPassword]]:
-        """Makes a new password and ends every session of an enabled person."""
+        """Sets a new password and ends every session of an enabled user."""
 
 def add_UsersServiceServicer_to_server(servicer: UsersServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from workflow_api.v1 import pii_policy_pb2 as _pii_policy_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -139,13 +140,15 @@ class Workflow(_message.Message):
     """Time limit of a run in hours, time spent waiting for approvals included; null means none."""
     parallel_steps: _builtins.int
     """Steps that run at once, 1 to 10."""
-    pii_policy: _builtins.str
-    """The PII policy."""
     result_schema_version: _builtins.str
     """Version label of the result schema."""
     @_builtins.property
     def readiness(self) -> Global___Readiness:
         """Whether it can run."""
+
+    @_builtins.property
+    def pii_policy(self) -> _pii_policy_pb2.PiiPolicy:
+        """The PII policy."""
 
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
@@ -170,13 +173,13 @@ class Workflow(_message.Message):
         readiness: Global___Readiness | None = ...,
         max_run_hours: _builtins.float | None = ...,
         parallel_steps: _builtins.int = ...,
-        pii_policy: _builtins.str = ...,
+        pii_policy: _pii_policy_pb2.PiiPolicy | None = ...,
         result_schema_version: _builtins.str | None = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
         updated_at: _timestamp_pb2.Timestamp | None = ...,
         links: Global___WorkflowLinks | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_run_hours", b"_max_run_hours", "_result_schema_version", b"_result_schema_version", "created_at", b"created_at", "links", b"links", "max_run_hours", b"max_run_hours", "readiness", b"readiness", "result_schema_version", b"result_schema_version", "updated_at", b"updated_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_run_hours", b"_max_run_hours", "_result_schema_version", b"_result_schema_version", "created_at", b"created_at", "links", b"links", "max_run_hours", b"max_run_hours", "pii_policy", b"pii_policy", "readiness", b"readiness", "result_schema_version", b"result_schema_version", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_run_hours", b"_max_run_hours", "_result_schema_version", b"_result_schema_version", "created_at", b"created_at", "description", b"description", "links", b"links", "max_run_hours", b"max_run_hours", "name", b"name", "parallel_steps", b"parallel_steps", "pii_policy", b"pii_policy", "readiness", b"readiness", "result_schema_version", b"result_schema_version", "status", b"status", "updated_at", b"updated_at", "version", b"version", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...

@@ -24,7 +24,7 @@ _PROBES: Final = {
     "outputs:read": ("GET", "/runs/run_none/outputs"),
     "runs:delete": ("DELETE", "/runs/run_none/data"),
 }
-_PROPAGATION_SECONDS: Final = 20
+_PROPAGATION_SECONDS: Final = 60
 
 
 @dataclasses.dataclass(frozen=True)

@@ -62,7 +62,7 @@ def test_run_data_is_kept_for_1_to_3650_days(deployment: Caller, days: int) -> N
 def test_any_other_retention_is_refused_with_its_bounds(deployment: Caller, days: int) -> None:
     with pytest.raises(RefusedError) as refused:
         update(deployment, retention_days=days)
-    assert refused.value.problems == {"retention_days": "must be from 1 to 3650"}
+    assert refused.value.problems == {"retention_days": "must be an integer from 1 to 3,650"}
     assert record(deployment).retention_days == 90
 
 
@@ -128,4 +128,4 @@ def test_a_window_of_the_audit_trail_is_under_90_days(deployment: Caller, servic
 def test_a_page_of_the_audit_trail_beyond_its_bounds_is_refused(deployment: Caller, limit: int) -> None:
     with pytest.raises(RefusedError) as refused:
         trail(deployment, page_size=limit)
-    assert refused.value.problems == {"page_size": "must be from 1 to 200"}
+    assert refused.value.problems == {"page_size": "must be an integer from 1 to 200"}

@@ -4,6 +4,7 @@ import json
 
 from tests.services.runs.world import World
 from workflow_api.v1 import runs_pb2
+from workflow_api.v1.pii_policy_pb2 import PII_MODE_OFF
 
 
 def test_a_start_answers_the_run_as_it_can_be_read(world: World) -> None:
@@ -19,7 +20,7 @@ def test_a_start_answers_the_run_as_it_can_be_read(world: World) -> None:
     assert (run.summary.client_reference, run.input_text, run.key_id) == ("mine", "é", world.key)
     assert (run.max_run_hours, run.result_schema_version) == (2.5, "3")
     assert run.triggered_by == runs_pb2.TRIGGERED_BY_API_KEY
-    assert json.loads(run.pii_policy)["mode"] == "off"
+    assert run.pii_policy.mode == PII_MODE_OFF
     for absent in ("result", "result_json", "error", "data_purged_at", "pii_redaction", "inputs_manifest"):
         assert not run.HasField(absent)
 

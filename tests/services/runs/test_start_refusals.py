@@ -7,6 +7,7 @@ import pytest
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import deployment_pb2, keys_pb2
+from workflow_api.v1.pii_policy_pb2 import PII_MODE_REDACT
 
 BAD = {"parameters": {"language": "de"}, "pii_policy_override": {"mode": "off", "max_model_calls": -1}}
 
@@ -180,7 +181,7 @@ def test_what_only_python_takes_for_json_is_refused(world: World, text: str) -> 
 
 def test_an_override_becomes_the_policy_of_the_run(world: World) -> None:
     run = world.start("Swept", pii_policy_override={"mode": "redact"}).run
-    assert '"mode":"redact"' in run.pii_policy
+    assert run.pii_policy.mode == PII_MODE_REDACT
     assert '"mode":"redact"' in run.pii_redaction
 
 

@@ -14,7 +14,6 @@ from backend.deployment.servicer import DeploymentServicer
 from backend.graphs.graphs import Graphs
 from backend.ids import new_id
 from backend.key_changes import KeyChanges
-from backend.keys.caller_servicer import CallerServicer
 from backend.keys.servicer import KeysServicer
 from backend.outputs.servicer import OutputsServicer
 from backend.outputs.sql import NewOutput, add_outputs
@@ -35,7 +34,6 @@ from tests.services.calls import Caller
 from tests.services.conftest import TestClock
 from workflow_api.v1 import (
     audit_pb2,
-    caller_pb2,
     deployment_pb2,
     keys_pb2,
     options_pb2,
@@ -152,11 +150,7 @@ class World:
         self.outputs = Caller(
             OutputsServicer(services, self.objects), outputs_pb2.DESCRIPTOR.services_by_name["OutputsService"]
         )
-        self.keys = Caller(
-            KeysServicer(services, changes),
-            keys_pb2.DESCRIPTOR.services_by_name["KeysService"],
-            (CallerServicer(services), caller_pb2.DESCRIPTOR.services_by_name["CallerService"]),
-        )
+        self.keys = Caller(KeysServicer(services, changes), keys_pb2.DESCRIPTOR.services_by_name["KeysService"])
         self.deployment = Caller(
             DeploymentServicer(services, changes),
             deployment_pb2.DESCRIPTOR.services_by_name["DeploymentService"],

@@ -10,6 +10,7 @@ import pytest
 from tests.services.calls import RefusedError
 from tests.services.workflows.conftest import ALL_ACTIVE, LISTED, READY, RESOURCES, Workflows
 from workflow_api.v1 import workflows_pb2
+from workflow_api.v1.pii_policy_pb2 import PII_MODE_OFF
 
 DRAFT = "kind: Workflow\nname: Draft\nsteps: [{step: a}]\n"
 OFF = "kind: Workflow\nname: Off\nstatus: inactive\nsteps: [{step: a}]\n"
@@ -107,7 +108,7 @@ def test_a_workflow_shows_its_settings_and_readiness(workflows: Workflows) -> No
     assert not workflow.readiness.reasons
     assert not workflow.HasField("max_run_hours")
     assert not workflow.HasField("result_schema_version")
-    assert json.loads(workflow.pii_policy)["mode"] == "off"
+    assert workflow.pii_policy.mode == PII_MODE_OFF
     assert workflow.created_at.seconds == 1_790_000_000
 
 

@@ -52,7 +52,7 @@ class Labelled:
 
 
 def corpus(seed: int, values: int) -> Labelled:
-    """Return `values` values of every type, half of them beside words that name them, among as many look-alikes."""
+    """Returns `values` values of every type, half of them beside words that name them, among as many look-alikes."""
     rng = random.Random(seed)
     order = [entity for entity in MAKERS for _ in range(values)]
     rng.shuffle(order)
@@ -81,14 +81,14 @@ def corpus(seed: int, values: int) -> Labelled:
 
 
 def prose(size: int) -> str:
-    """Return text without values."""
+    """Returns text without values."""
     rng = random.Random(1)
     lines = (" ".join(rng.choices(_WORDS, k=14)).capitalize() + ".\n" for _ in range(size // 60))
     return "".join(lines)[:size]
 
 
 def log(size: int) -> str:
-    """Return lines of a server's log without values."""
+    """Returns lines of a server's log without values."""
     rng = random.Random(2)
     lines = (
         f"ts={rng.randrange(10**9, 2 * 10**9)} level=info req={rng.getrandbits(64):016x} "
@@ -99,7 +99,7 @@ def log(size: int) -> str:
 
 
 def table(size: int) -> str:
-    """Return CSV rows of people; seven of nine cells are values."""
+    """Returns CSV rows of people; seven of nine cells are values."""
     rng = random.Random(3)
     header = "id,first_name,name,email,phone,ssn,birth_date,balance,ip\n"
     columns = ("EMAIL_ADDRESS", "PHONE_NUMBER", "US_SSN", "DATE_TIME", "IP_ADDRESS")

@@ -171,7 +171,7 @@ _SHORT: Final = (
 
 
 def _varied(make: Callable[[Callable[[int], str]], str]) -> str:
-    """Return 2,000 characters of different values; `make` gets a function that returns a number of random digits."""
+    """Returns 2,000 characters of different values; `make` gets a function that returns a number of random digits."""
     rng = random.Random(9)
     parts = [make(lambda count: "".join(rng.choices("0123456789", k=count))) for _ in range(400)]
     return "".join(parts)[:2_000]
@@ -193,5 +193,5 @@ UNITS: Final = (*_BRACKETS, *_LONG, *_SHORT, *_VARIED)
 
 
 def hostile(unit: str, size: int) -> str:
-    """Return a unit repeated to `size` characters."""
+    """Returns a unit repeated to `size` characters."""
     return (unit * (size // len(unit) + 1))[:size]

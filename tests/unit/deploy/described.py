@@ -1,4 +1,4 @@
-"""What files under deploy/ say of our own command and settings, held against both."""
+"""Checks commands and settings in files under deploy/ against the command line and the settings."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ END_SECONDS = 10
 
 
 def understood(arguments: Sequence[str]) -> str:
-    """The command that `workflow-api` with these arguments is; fails where they are none."""
+    """Returns the command that `workflow-api` runs with these arguments; fails where they are invalid."""
     assert arguments[0] in {module.name for module in COMMANDS}
     command = typer.main.get_command(command_line([arguments[0]])).commands[arguments[0]]  # type: ignore[attr-defined]
     command.make_context(arguments[0], list(arguments[1:]))
@@ -27,13 +27,13 @@ def understood(arguments: Sequence[str]) -> str:
 
 
 def settings_of(file: Path | None, environment: Mapping[str, str]) -> Settings:
-    """The settings that a process reads from this file and these variables; the file need not be in its place."""
+    """Returns the settings that a process reads from this file and these variables, wherever the file is."""
     variables = {name: value for name, value in environment.items() if name != "WORKFLOW_API_CONFIG"}
     return read_settings(variables, config=file)
 
 
 def drains(settings: Settings, command: str) -> float:
-    """How long a part may take to end, in seconds."""
+    """Returns how long a part may take to stop, in seconds."""
     calls, steps = settings.edge.drain_seconds, settings.runtime.drain_seconds
     both = calls + GRACE_SECONDS + steps
     console = ConsoleSettings().drain_seconds
@@ -42,12 +42,12 @@ def drains(settings: Settings, command: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """A duration as compose writes it."""
+    """Returns the seconds of a duration of compose."""
     assert text.endswith("s")
     return float(text.removesuffix("s"))
 
 
 def pinned(image: str) -> bool:
-    """Whether an image has a tag that stays what it is."""
+    """Returns whether an image has a tag other than the moving ones."""
     _, colon, tag = image.rpartition(":")
     return bool(colon) and tag not in {"", "latest", "stable"}

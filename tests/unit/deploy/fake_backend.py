@@ -1,4 +1,4 @@
-"""A real gRPC server with servicers that answer what a test gives them, and the command run against it."""
+"""A real gRPC server with prepared answers, and the command line run against it."""
 
 import io
 import json
@@ -39,7 +39,7 @@ class FakeBackend(grpc.GenericRpcHandler):
         self.address = ""
 
     def request(self, name: str) -> Any:
-        """The only request of this RPC."""
+        """Returns the only request of this RPC."""
         (request,) = [request for called, request in self.requests if called == name]
         return request
 
@@ -89,7 +89,7 @@ class FakeBackend(grpc.GenericRpcHandler):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one command line ended."""
+    """The result of one command line."""
 
     code: int
     out: str

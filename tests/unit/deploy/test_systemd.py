@@ -34,7 +34,7 @@ def command_of(unit: Path) -> list[str]:
 
 
 def analyzed(unit: Path, tmp_path: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """What systemd-analyze says, with the program where it is on this machine."""
+    """Runs systemd-analyze on the units, with the path of the program on this machine."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed (Debian: apt-get install systemd)")
     here = tmp_path / unit.name

@@ -39,7 +39,7 @@ NOON = 1_790_000_000_000 // 86_400_000 * 86_400_000 + 12 * 3_600_000
 
 
 def run_started(*, replayed: bool) -> StartRunResponse:
-    return StartRunResponse(run=Run(summary=RunSummary(run_id="run_7"), pii_policy="{}"), replayed=replayed)
+    return StartRunResponse(run=Run(summary=RunSummary(run_id="run_7")), replayed=replayed)
 
 
 @pytest.fixture(name="service", scope="module")

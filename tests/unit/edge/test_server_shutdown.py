@@ -48,6 +48,22 @@ def test_a_call_under_way_is_answered_before_the_stop(start: Start) -> None:
     assert [record.route for record in channel.usage] == ["/me"]
 
 
+def test_a_call_whose_caller_has_disconnected_is_finished_before_the_stop(start: Start) -> None:
+    channel = SlowChannel()
+    service = start(channel)
+    http = service.edge._http
+    assert http is not None
+    with Wire(service.edge.port) as wire:
+        ask(wire, "/api/v1/me")
+        wait_until(lambda: bool(channel.called(CALLER + "GetMe")))
+    wait_until(lambda: not http.limiter.connections)
+    stopping = service.thread.submit(service.edge.stop())
+    wait_until(lambda: http.stopping)
+    service.thread.loop.call_soon_threadsafe(channel.let_go.set)
+    stopping.result(10)
+    assert [record.status for record in channel.usage] == [200]
+
+
 def test_a_body_under_way_is_read_to_its_end_before_the_stop(start: Start) -> None:
     service = start()
     with Wire(service.edge.port) as wire:

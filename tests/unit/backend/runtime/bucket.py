@@ -29,6 +29,8 @@ class Bucket:
         self.most_at_once = 0
         self._at_once = 0
         self._counting = threading.Lock()
+        # Where there is one, an object is answered only beside another.
+        self.in_pairs: threading.Barrier | None = None
         # Cleared, nothing is answered until it is set again.
         self.held_up = threading.Event()
         self.held_up.set()
@@ -66,6 +68,8 @@ class Bucket:
                     bucket._at_once += 1
                     bucket.most_at_once = max(bucket.most_at_once, bucket._at_once)
                     body, length = bucket.answers[key].pop(0) if bucket.answers.get(key) else (body, len(body))
+                if bucket.in_pairs is not None:
+                    bucket.in_pairs.wait(60)
                 self._answer(200, body, length)
                 with bucket._counting:
                     bucket._at_once -= 1

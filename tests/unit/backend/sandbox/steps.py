@@ -15,8 +15,9 @@ from backend.runtime.agents import AgentDeps, Limits, StepRequest, run_python_st
 from backend.sandbox import Sandbox
 from backend.secrets import Secrets
 from tests.support.answers import mismatch_of_answer, value_in_process
+from tests.support.poll import LONGEST_WAIT_SECONDS
 
-LIMITS = Limits(memory_mb=1024, timeout_seconds=60, workspace_mb=16)
+LIMITS = Limits(memory_mb=1024, timeout_seconds=120, workspace_mb=16)
 
 
 @dataclass
@@ -72,8 +73,8 @@ class Steps:
         }
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 60) -> bool:
-    """Polls until `holds` returns true; returns False after that many seconds."""
+def eventually(holds: Callable[[], bool], seconds: float = LONGEST_WAIT_SECONDS) -> bool:
+    """Whether `holds` becomes true in time."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:

@@ -18,7 +18,7 @@ from backend.sandbox.frames import Frames, HostileFrameError
 from backend.sandbox.outputs import OutputFolder, WorkspaceFullError
 from backend.settings import OutputLimits
 
-LIMITS = Limits(memory_mb=256, timeout_seconds=30, workspace_mb=64)
+LIMITS = Limits(memory_mb=256, timeout_seconds=120, workspace_mb=64)
 FILE = 4
 
 _DISK_WORK = {"os.mkdir", "open", "os.rmdir", "os.remove", "shutil.rmtree"}

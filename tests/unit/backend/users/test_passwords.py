@@ -34,9 +34,9 @@ def test_a_hash_is_argon2id_with_a_salt_of_its_own() -> None:
     assert not passwords.matches(first, "a passwork")
 
 
-def test_nobodys_hash_costs_as_much_as_todays() -> None:
+def test_decoy_hash_costs_as_much_as_todays() -> None:
     passwords = Passwords()
-    assert not passwords.outdated(passwords.nobodys_hash)
+    assert not passwords.outdated(passwords.decoy_hash)
 
 
 def test_passwords_never_hold_every_thread_that_answers() -> None:

@@ -1,4 +1,4 @@
-"""Every command and option stands in docs/command-line.md."""
+"""docs/command-line.md lists every command and option."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -11,7 +11,7 @@ from workflow_api.v1 import errors_pb2, runs_pb2
 
 def run_in(status: runs_pb2.RunStatus.ValueType) -> runs_pb2.Run:
     summary = runs_pb2.RunSummary(run_id="run_1", workflow_id="wf_1", workflow_name="Digest", status=status)
-    return runs_pb2.Run(summary=summary, pii_policy="{}")
+    return runs_pb2.Run(summary=summary)
 
 
 def page(
@@ -150,7 +150,7 @@ HOSTILE_JSON = (
 
 
 def is_harmless(text: str) -> bool:
-    """Whether a terminal only shows it."""
+    """Returns whether a terminal prints the text without interpreting it."""
     return all(char.isprintable() or char == "\n" for char in text)
 
 

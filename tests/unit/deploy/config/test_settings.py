@@ -353,7 +353,7 @@ def test_several_processes_share_their_port() -> None:
 
 
 def test_settings_have_the_defaults_of_the_parts() -> None:
-    """What the parts state as their defaults is not stated a second time."""
+    """Defaults are stated once, by the parts."""
     settings = Settings()
     assert dataclasses.asdict(edge_settings(settings)) == dataclasses.asdict(type(edge_settings(settings))())
     folder = Path("/folder")

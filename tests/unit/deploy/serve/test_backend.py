@@ -1,4 +1,4 @@
-"""How the start of a backend fails."""
+"""Failures of a backend's start."""
 
 import asyncio
 from pathlib import Path

@@ -7,7 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.codec.findings import MOST_PROBLEMS
 from edge.codec.json_body import parse_json_body
-from edge.codec.text_fields import NOBODYS_ID
+from edge.codec.text_fields import UNUSED_ID
 from edge.errors import Refusal
 from edge.routes import RouteTable
 from workflow_api.v1 import runs_pb2, workflows_pb2
@@ -253,7 +253,7 @@ def test_raw_bytes_in_a_path_are_read_as_utf8() -> None:
     ],
 )
 def test_an_id_that_nothing_can_have_is_carried_as_one_that_nothing_has(call: str, field: str) -> None:
-    assert getattr(decode(call), field) == NOBODYS_ID
+    assert getattr(decode(call), field) == UNUSED_ID
 
 
 def test_path_parameters_have_their_bounds() -> None:

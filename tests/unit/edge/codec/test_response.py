@@ -24,6 +24,7 @@ from workflow_api.v1 import (
 )
 from workflow_api.v1.deployment_pb2 import Health
 from workflow_api.v1.options_pb2 import SCOPE_OUTPUTS_READ, SCOPE_RUNS_CREATE
+from workflow_api.v1.pii_policy_pb2 import PiiMode, PiiPolicy, PiiStage
 
 steady = settings(deadline=None, derandomize=True)
 AT = "2026-09-24T10:15:30.123+00:00"
@@ -101,6 +102,20 @@ def test_a_set_optional_field_is_shown_even_if_it_is_zero_or_empty() -> None:
         "",
         "",
         0,
+    )
+
+
+@pytest.mark.parametrize(("categories", "shown"), [(["all"], "all"), ([], []), (["EMAIL_ADDRESS"], ["EMAIL_ADDRESS"])])
+def test_a_list_may_be_a_text(categories: list[str], shown: object) -> None:
+    assert encoded(PiiPolicy(categories=categories, min_confidence=1))["categories"] == shown
+
+
+def test_a_policy_is_shown_with_all_its_fields_in_their_order() -> None:
+    policy = PiiPolicy(mode=PiiMode.PII_MODE_DETECT, stages=[PiiStage.PII_STAGE_STEPS], min_confidence=1)
+    text = ResponseCodec(PiiPolicy.DESCRIPTOR).encode(policy).decode()
+    assert text == (
+        '{"mode":"detect","categories":[],"stages":["steps"],"min_confidence":1.0,"model":null,"max_model_calls":0,'
+        '"parquet_sample_rows":0}'
     )
 
 

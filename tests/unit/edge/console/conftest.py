@@ -7,7 +7,7 @@ import pytest
 
 from edge.console.app import Console
 from edge.console.settings import ConsoleSettings
-from edge.console.visit import ADMINISTRATORS, ANYBODY, Answered, EventStream, Page, Redirect, View, Visit
+from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from tests.support.browsing import Browser
 from tests.unit.edge.console.people import PeopleChannel
@@ -17,7 +17,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 class Desk:
-    """A started console with pages of the tests' own, and the people behind it."""
+    """A started console with test pages, and its users."""
 
     def __init__(self, thread: LoopThread, settings: ConsoleSettings) -> None:
         self.channel = PeopleChannel()
@@ -32,7 +32,7 @@ class Desk:
         self.thread.run(self.console.stop())
 
     def browser(self, name: str | None = None) -> Browser:
-        """A browser, of somebody who has signed in if they are named."""
+        """Returns a browser; with a name, of a user who has signed in."""
         browser = Browser(("127.0.0.1", self.console.port))
         if name is not None:
             browser.cookies["session"] = self.channel.begin(name)
@@ -45,13 +45,13 @@ class Desk:
         self.thread.loop.call_soon_threadsafe(self.ticks.put_nowait, None)
 
     def _pages(self) -> Iterator[Page]:
-        yield Page("GET", "/runs", ANYBODY, self._seen)
+        yield Page("GET", "/runs", ALL_ROLES, self._seen)
         yield Page("GET", "/keys", ADMINISTRATORS, self._seen)
         yield Page("GET", "/keys/{key_id}", ADMINISTRATORS, self._seen)
         yield Page("POST", "/keys/{key_id}/rename", ADMINISTRATORS, self._renamed)
-        yield Page("GET", "/refused", ANYBODY, self._refused)
-        yield Page("GET", "/broken", ANYBODY, self._broken)
-        yield Page("GET", "/live", ANYBODY, self._live)
+        yield Page("GET", "/refused", ALL_ROLES, self._refused)
+        yield Page("GET", "/broken", ALL_ROLES, self._broken)
+        yield Page("GET", "/live", ALL_ROLES, self._live)
 
     async def _seen(self, visit: Visit) -> Answered:
         self.visits.append(visit)
@@ -85,7 +85,7 @@ def _view(message: str) -> View:
 
 @pytest.fixture(name="start", scope="module")
 def _start() -> Iterator[Callable[..., Desk]]:
-    """Starts consoles that live until the module's tests are done."""
+    """Starts consoles that run until the end of the module's tests."""
     with ExitStack() as stack:
         thread = stack.enter_context(LoopThread())
 

@@ -1,4 +1,4 @@
-"""People who sign in, in memory: what the console asks the services for."""
+"""A users service in memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +34,7 @@ class PeopleChannel:
         }
 
     def begin(self, name: str) -> str:
-        """Begins a session; its token."""
+        """Starts a session; returns its token."""
         token = f"token-{len(self.sessions)}-of-{name}"
         self.sessions[token] = name
         return token

@@ -1,4 +1,4 @@
-"""Services that give the answers that a test holds ready, and a person who asks them."""
+"""Services with prepared answers, and an administrator who calls them."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ ADMINISTRATOR = User(name="ada", role=ROLE_ADMINISTRATOR)
 
 
 class RecordedServices:
-    """Answers by the name of the RPC, a refusal by raising it; what was asked can be read afterwards."""
+    """Answers RPCs by name, or raises a prepared refusal; records the requests."""
 
     def __init__(self, answers: Mapping[str, Message | Refusal]) -> None:
         self.answers = {
@@ -54,7 +54,7 @@ def answered(
     query: Mapping[str, str] | None = None,
     form: Mapping[str, Sequence[str]] | None = None,
 ) -> Answered:
-    """Return what a page answers to an administrator."""
+    """Returns the result of a page for an administrator."""
     (page,) = (page for page in pages if (page.method, page.path) == (method, path))
     visit = Visit(ADMINISTRATOR, services, names or {}, query or {}, form or {})
 
@@ -65,7 +65,7 @@ def answered(
 
 
 def viewed(*arguments: Any, **keywords: Any) -> View:
-    """Return what a page shows."""
+    """Returns the view of a page."""
     view = answered(*arguments, **keywords)
     assert isinstance(view, View)
     return view

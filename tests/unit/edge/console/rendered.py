@@ -1,4 +1,4 @@
-"""Pages as a browser gets them."""
+"""Rendered pages, and their form fields."""
 
 from html.parser import HTMLParser
 
@@ -11,7 +11,7 @@ RENDERING = Rendering(StaticFiles())
 
 
 class Fields(HTMLParser):
-    """What the fields of a page hold: texts by name, chosen values by name, and the error beside each field."""
+    """Form fields of a page: texts and chosen values by name, and the error of each field."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -60,4 +60,4 @@ def page_of(view: View) -> str:
         "notice": "",
         "navigation": [],
     }
-    return RENDERING.page(view.template, {**view.shown, **told})
+    return RENDERING.page(view.template, {**view.context, **told})

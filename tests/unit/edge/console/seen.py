@@ -1,4 +1,4 @@
-"""Pages as a person sees them: services that answer from memory, and what the templates make of the answer."""
+"""Services that answer from memory, and pages rendered from their answers."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ Answer = Message | Refusal | Callable[[Any], Message]
 
 
 class MemoryServices:
-    """Answers RPCs by name, and remembers what was asked."""
+    """Answers RPCs by name, and records the requests."""
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:
         self.answers = dict(answers)
@@ -51,7 +51,7 @@ def answered(
     query: Mapping[str, str] | None = None,
     form: Mapping[str, str] | None = None,
 ) -> Answered:
-    """Answer a visit by the page at `path`, as `/runs/{run_id}`; `names` fills its braces."""
+    """Returns the result of the page at `path`, as `/runs/{run_id}`; `names` fills its braces."""
     (page,) = (page for page in all_pages() if (page.method, page.path) == (method, path))
     sent = {name: [value] for name, value in (form or {}).items()}
     visit = Visit(user=user, services=services, path=names or {}, query=query or {}, form=sent)
@@ -65,7 +65,7 @@ def answered(
 def html(answer: Answered, user: User = ADMINISTRATOR) -> str:
     assert isinstance(answer, View), answer
     told = {"user": user, "csrf": "token", "path": "/", "navigation": [], "notice": ""}
-    return _RENDERING.page(answer.template, {**answer.shown, **told})
+    return _RENDERING.page(answer.template, {**answer.context, **told})
 
 
 def roles_of(method: str, path: str) -> frozenset[Role.ValueType]:

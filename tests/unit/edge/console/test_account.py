@@ -1,4 +1,4 @@
-"""Sign-in, sign-out and the password, as a browser sees them."""
+"""Sign-in, sign-out and the change of the password, over HTTP."""
 
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -47,14 +47,14 @@ def test_a_wrong_name_and_a_wrong_password_read_alike(desk: Desk) -> None:
     assert "wrong" not in answers[0].text
 
 
-def test_too_many_failures_are_told_with_the_wait(desk: Desk) -> None:
+def test_too_many_failures_are_reported_with_the_wait(desk: Desk) -> None:
     answer = desk.browser().sign_in("eve", "wrong")
 
     assert (answer.status, answer.headers["Retry-After"]) == (429, "60")
     assert "Try again in 60 seconds" in answer.words
 
 
-def test_the_name_of_a_sign_in_goes_in_lower_case_and_the_password_as_it_is(desk: Desk) -> None:
+def test_names_are_lower_cased_and_passwords_unchanged(desk: Desk) -> None:
     desk.browser().sign_in(" Ann ", " A b ")
 
     asked = next(request for rpc, request, _ in reversed(desk.channel.calls) if rpc == SESSIONS + "SignIn")
@@ -76,7 +76,7 @@ def test_the_name_of_a_sign_in_goes_in_lower_case_and_the_password_as_it_is(desk
         ("", "/"),
     ],
 )
-def test_a_sign_in_leads_nowhere_but_into_this_console(desk: Desk, asked: str, reached: str) -> None:
+def test_a_sign_in_redirects_only_within_this_console(desk: Desk, asked: str, reached: str) -> None:
     browser = desk.browser()
 
     answer = browser.sign_in("ann", PASSWORD, next=asked)
@@ -84,7 +84,7 @@ def test_a_sign_in_leads_nowhere_but_into_this_console(desk: Desk, asked: str, r
     assert answer.location == reached
 
 
-def test_who_has_not_signed_in_is_led_back_afterwards(desk: Desk) -> None:
+def test_a_sign_in_redirects_to_the_requested_page(desk: Desk) -> None:
     browser = desk.browser()
     answer = browser.get("/keys/ak_1?a=b&c=%2F")
 
@@ -93,15 +93,15 @@ def test_who_has_not_signed_in_is_led_back_afterwards(desk: Desk) -> None:
     assert 'name="next" value="/keys/ak_1?a=b&amp;c=%2F"' in form.text
 
 
-def test_a_link_on_another_site_reaches_who_has_signed_in(desk: Desk) -> None:
-    """The browser keeps a strict cookie back on the way from elsewhere, and sends it with the reload."""
+def test_a_link_from_another_site_works_for_signed_in_users(desk: Desk) -> None:
+    """A browser withholds a strict cookie on navigation from another site, and sends it with the reload."""
     answer = desk.browser().get("/runs", Sec_Fetch_Site="cross-site")
 
     assert answer.status == 200
     assert 'http-equiv="refresh"' in answer.text
 
 
-def test_a_form_without_a_session_is_not_done(desk: Desk) -> None:
+def test_a_form_without_a_session_is_refused(desk: Desk) -> None:
     seen = len(desk.visits)
 
     assert desk.browser().post("/keys/ak_1/rename", "0" * 64).status == 401
@@ -123,7 +123,7 @@ def test_a_temporary_password_is_changed_first(desk: Desk) -> None:
     assert "Your password is changed" not in tim.get("/runs").words
 
 
-def test_a_session_that_ended_over_the_password_leads_to_the_sign_in(desk: Desk) -> None:
+def test_a_session_that_ended_before_the_password_change_redirects_to_the_sign_in(desk: Desk) -> None:
     tim = desk.browser()
     tim.sign_in("tim", PASSWORD)
     form = tim.get("/password")
@@ -149,14 +149,14 @@ def test_a_sign_out_ends_the_session(desk: Desk) -> None:
     assert ann.get("/runs").location.startswith("/sign-in")
 
 
-def test_another_site_signs_nobody_out(desk: Desk) -> None:
+def test_another_site_cannot_sign_users_out(desk: Desk) -> None:
     elsewhere = {"Origin": "https://elsewhere.example", "Content-Type": "application/x-www-form-urlencoded"}
     answer = desk.browser().send("POST", "/sign-out", b"", elsewhere)
     assert answer.status == 403
     assert not [line for line in answer.headers.get_all("Set-Cookie", []) if line.startswith("session=")]
 
 
-def test_a_line_for_the_next_page_cannot_be_forged(desk: Desk) -> None:
+def test_a_notice_cannot_be_forged(desk: Desk) -> None:
     ann, bob = desk.browser("ann"), desk.browser("bob")
     ann.post("/keys/ak_1/rename", ann.get("/keys").token, name="<b>")
     bob.cookies["notice"] = ann.cookies["notice"]

@@ -12,12 +12,12 @@ def heights(svg: str) -> list[float]:
     return [float(height) for height in re.findall(r'<rect [^>]*height="([0-9.]+)"', svg)]
 
 
-def test_the_highest_bar_is_as_high_as_the_chart_when_it_meets_the_scale() -> None:
+def test_a_bar_at_the_end_of_the_scale_fills_the_height() -> None:
     low, high = heights(bar_chart([Bar("a", (5, 0)), Bar("b", (10, 0))], KINDS, "calls"))
     assert (low, high) == (80, 160)
 
 
-def test_the_parts_of_a_bar_stand_on_one_another() -> None:
+def test_the_parts_of_a_bar_are_stacked() -> None:
     svg = bar_chart([Bar("a", (5, 5))], KINDS, "calls")
     answered, refused = (
         (float(y), float(tall)) for y, tall in re.findall(r' y="([0-9.]+)" width="[0-9.]+" height="([0-9.]+)"', svg)
@@ -26,19 +26,19 @@ def test_the_parts_of_a_bar_stand_on_one_another() -> None:
 
 
 @pytest.mark.parametrize("bars", [[], [Bar("a", (0, 0))]])
-def test_a_chart_of_nothing_has_no_bars_and_is_whole(bars: list[Bar]) -> None:
+def test_a_chart_without_data_has_axes_and_no_bars(bars: list[Bar]) -> None:
     svg = bar_chart(bars, KINDS, "calls")
     assert heights(svg) == []
     ET.fromstring(svg)  # noqa: S314 - made here
 
 
-def test_a_chart_says_what_it_shows_to_who_does_not_see_it() -> None:
+def test_a_chart_has_an_accessible_label() -> None:
     svg = bar_chart([Bar("10:00", (1200, 3))], KINDS, "1,203 calls")
     assert 'role="img" aria-label="1,203 calls"' in svg
     assert "<title>10:00: 1,200 answered, 3 refused</title>" in svg
 
 
-def test_words_in_a_chart_are_escaped() -> None:
+def test_texts_in_a_chart_are_escaped() -> None:
     svg = bar_chart([Bar("<script>", (1, 0))], KINDS, '"><script>')
     assert "<script>" not in svg
     ET.fromstring(svg)  # noqa: S314 - made here

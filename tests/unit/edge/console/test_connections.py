@@ -1,4 +1,4 @@
-"""Slow browsers, and crowds of them, beside one that is not."""
+"""Slow browsers, alone and in great numbers."""
 
 import asyncio
 import gc

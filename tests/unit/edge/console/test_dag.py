@@ -3,7 +3,7 @@ from graphlib import CycleError
 
 import pytest
 
-from edge.console.dag import BOX_HEIGHT, BOX_WIDTH, LONGEST_TITLE, Box, Drawing, Node, cut, draw, layers
+from edge.console.dag import BOX_HEIGHT, BOX_WIDTH, MAX_TITLE_CELLS, Box, Drawing, Node, draw, layers, shortened
 
 
 def nodes(**needs: str) -> list[Node]:
@@ -33,14 +33,14 @@ def test_every_step_and_every_need_is_drawn_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_step_stands_right_of_every_step_that_it_needs(seed: int) -> None:
+def test_a_step_is_right_of_every_step_that_it_needs(seed: int) -> None:
     drawing = draw(random_steps(seed))
     for line in drawing.lines:
         assert box_of(drawing, line.source).x + BOX_WIDTH < box_of(drawing, line.target).x
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_boxes_do_not_touch_and_stand_within_the_drawing(seed: int) -> None:
+def test_boxes_do_not_touch_and_lie_within_the_drawing(seed: int) -> None:
     drawing = draw(random_steps(seed))
     taken: list[Box] = []
     for box in drawing.boxes:
@@ -58,7 +58,7 @@ def test_a_line_runs_from_the_right_of_one_box_to_the_left_of_another() -> None:
     assert line.path.endswith(f" {b.x} {b.y + BOX_HEIGHT // 2}")
 
 
-def test_a_line_that_goes_further_passes_the_boxes_between() -> None:
+def test_a_long_line_passes_between_the_boxes() -> None:
     drawing = draw(nodes(a="", b="a", c="a b"))
     (line,) = (line for line in drawing.lines if (line.source, line.target) == ("a", "c"))
     between = box_of(drawing, "b")
@@ -66,7 +66,7 @@ def test_a_line_that_goes_further_passes_the_boxes_between() -> None:
     assert not between.y <= passed <= between.y + BOX_HEIGHT
 
 
-def test_lines_of_two_chains_do_not_cross_whatever_the_order_of_the_steps() -> None:
+def test_lines_of_two_chains_do_not_cross_in_any_order_of_the_steps() -> None:
     drawing = draw(nodes(a="", b="", c="b", d="a"))
     above = box_of(drawing, "a").y < box_of(drawing, "b").y
     assert (box_of(drawing, "d").y < box_of(drawing, "c").y) == above
@@ -76,16 +76,16 @@ def test_the_same_steps_are_drawn_the_same() -> None:
     assert draw(random_steps(7)) == draw(random_steps(7))
 
 
-def test_a_step_stands_as_far_left_as_its_needs_allow() -> None:
+def test_a_step_is_as_far_left_as_its_needs_allow() -> None:
     assert layers({"a": [], "b": ["a"], "c": ["b"], "d": ["a"]}) == {"a": 0, "b": 1, "d": 1, "c": 2}
 
 
-def test_steps_that_need_one_another_are_refused() -> None:
+def test_circular_needs_are_refused() -> None:
     with pytest.raises(CycleError):
         draw(nodes(a="b", b="a"))
 
 
-def test_a_need_that_names_no_step_or_twice_the_same_is_drawn_at_most_once() -> None:
+def test_unknown_needs_are_ignored_and_repeated_ones_drawn_once() -> None:
     drawing = draw(nodes(a="", b="a gone a"))
     assert [(line.source, line.target) for line in drawing.lines] == [("a", "b")]
 
@@ -98,11 +98,11 @@ def test_nothing_is_drawn_of_no_steps() -> None:
     ("text", "shown"),
     [
         ("Short", "Short"),
-        ("x" * LONGEST_TITLE, "x" * LONGEST_TITLE),
-        ("x" * (LONGEST_TITLE + 1), "x" * (LONGEST_TITLE - 1) + "…"),
+        ("x" * MAX_TITLE_CELLS, "x" * MAX_TITLE_CELLS),
+        ("x" * (MAX_TITLE_CELLS + 1), "x" * (MAX_TITLE_CELLS - 1) + "…"),
         ("契" * 11, "契" * 9 + "…"),
         ("契" * 10, "契" * 10),
     ],
 )
-def test_a_title_is_cut_where_the_box_ends(text: str, shown: str) -> None:
-    assert cut(text, LONGEST_TITLE) == shown
+def test_a_title_is_shortened_to_fit_its_box(text: str, shown: str) -> None:
+    assert shortened(text, MAX_TITLE_CELLS) == shown

@@ -1,4 +1,4 @@
-"""Live updates: what a browser gets, how many there may be, and when they end."""
+"""Live updates: format, limits and end."""
 
 import socket
 from collections.abc import Callable
@@ -14,7 +14,7 @@ def follow(desk: Desk, token: str) -> socket.socket:
 
 
 def heard(caller: socket.socket, words: bytes) -> bytes:
-    """What arrives until the words have; raises where it ends before."""
+    """Reads until the given text has arrived; raises where the stream ends before."""
     got = b""
     while words not in got:
         chunk = caller.recv(65536)
@@ -35,7 +35,7 @@ def test_events_arrive_as_they_come_and_lines_cannot_forge_another(start: Callab
         heard(caller, b"event: end\n")
 
 
-def test_one_session_has_so_many_and_who_leaves_makes_room(start: Callable[..., Desk]) -> None:
+def test_streams_are_limited_per_session_and_freed_on_disconnect(start: Callable[..., Desk]) -> None:
     desk = start(session_streams=1)
     token = desk.channel.begin("bob")
     browser = desk.browser()

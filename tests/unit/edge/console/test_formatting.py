@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from edge.console.formatting import Badge, json_lines, run_badge, size, span, step_badge, workflow_badge
+from edge.console.formatting import Badge, duration, json_lines, run_badge, size, step_badge, workflow_badge
 from workflow_api.v1.runs_pb2 import RunStatus, StepStatus
 from workflow_api.v1.workflows_pb2 import WorkflowStatus
 
@@ -21,15 +21,15 @@ from workflow_api.v1.workflows_pb2 import WorkflowStatus
         (90_000_000, "1 d 1 h"),
     ],
 )
-def test_a_span_is_told_in_its_two_largest_units(milliseconds: int, text: str) -> None:
-    assert span(milliseconds) == text
+def test_a_duration_has_its_two_largest_units(milliseconds: int, text: str) -> None:
+    assert duration(milliseconds) == text
 
 
 @pytest.mark.parametrize(
     ("count", "text"),
     [(0, "0 B"), (812, "812 B"), (4100, "4.1 kB"), (25_000_000, "25 MB"), (500_000_000_000, "500.0 GB")],
 )
-def test_a_size_is_told_in_thousands_of_bytes(count: int, text: str) -> None:
+def test_a_size_is_in_powers_of_1000(count: int, text: str) -> None:
     assert size(count) == text
 
 
@@ -51,12 +51,12 @@ def test_every_status_has_a_word() -> None:
         '"text"',
     ],
 )
-def test_json_in_lines_holds_what_it_held(text: str) -> None:
+def test_indented_json_has_the_same_value(text: str) -> None:
     lines = json_lines(text)
     assert json.loads(lines, parse_float=str, parse_int=str) == json.loads(text, parse_float=str, parse_int=str)
 
 
-def test_json_stands_in_indented_lines() -> None:
+def test_json_is_indented() -> None:
     assert json_lines('{"a":[1,2],"b":{}}') == '{\n  "a": [\n    1,\n    2\n  ],\n  "b": {}\n}'
 
 

@@ -1,4 +1,4 @@
-"""Who may send a form, and what of it reaches a page."""
+"""Checks of submitted forms."""
 
 import socket
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from tests.unit.edge.console.conftest import Desk
 RENAME = "/keys/ak_1/rename"
 
 
-def test_a_page_gets_what_was_sent_without_the_token(desk: Desk) -> None:
+def test_a_page_gets_the_form_without_the_token(desk: Desk) -> None:
     ann = desk.browser("ann")
 
     answer = ann.post(RENAME, ann.get("/keys").token, name=" a  b ", scope=["x", "y"], empty="", lines="1\r\n2")
@@ -49,7 +49,7 @@ def test_a_form_of_another_site_is_refused_even_with_a_token(desk: Desk, headers
     assert ann.post(RENAME, ann.get("/keys").token, headers, name="x").status == 403
 
 
-def test_without_an_origin_the_browser_must_not_say_that_it_is_another_site(desk: Desk) -> None:
+def test_without_an_origin_a_cross_site_fetch_header_is_refused(desk: Desk) -> None:
     ann = desk.browser("ann")
     form = f"csrf={ann.get('/keys').token}&name=x".encode()
     content = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -58,7 +58,7 @@ def test_without_an_origin_the_browser_must_not_say_that_it_is_another_site(desk
     assert ann.send("POST", RENAME, form, content).status == 303
 
 
-def test_over_https_a_form_comes_from_an_https_page(start: Callable[..., Desk]) -> None:
+def test_over_https_the_origin_must_be_https(start: Callable[..., Desk]) -> None:
     desk = start(https=True)
     browser = desk.browser()
     token = browser.get("/sign-in").token
@@ -79,14 +79,14 @@ def test_over_https_a_form_comes_from_an_https_page(start: Callable[..., Desk]) 
     ],
     ids=["no form", "escapes that are no UTF-8", "bytes that are no ASCII", "too many fields", "too large"],
 )
-def test_what_cannot_be_a_form_is_refused(desk: Desk, content_type: str, body: bytes, status: int) -> None:
+def test_a_malformed_form_is_refused(desk: Desk, content_type: str, body: bytes, status: int) -> None:
     ann = desk.browser("ann")
     own = {"Origin": f"http://127.0.0.1:{desk.console.port}", "Content-Type": content_type}
 
     assert ann.send("POST", RENAME, body, own).status == status
 
 
-def test_a_slow_sender_is_told_and_dropped(start: Callable[..., Desk]) -> None:
+def test_a_slow_form_is_refused_and_its_connection_closed(start: Callable[..., Desk]) -> None:
     desk = start(body_seconds=0.1)
     token = desk.channel.begin("ann")
     head = (
@@ -98,7 +98,7 @@ def test_a_slow_sender_is_told_and_dropped(start: Callable[..., Desk]) -> None:
         assert b"".join(iter(lambda: slow.recv(65536), b"")).startswith(b"HTTP/1.1 408 ")
 
 
-def test_what_is_no_http_is_answered_without_quoting_it(desk: Desk) -> None:
+def test_malformed_http_is_answered_without_quoting_it(desk: Desk) -> None:
     with socket.create_connection(("127.0.0.1", desk.console.port), timeout=60) as caller:
         caller.sendall(b"GET /<script> HTTP/9.x\r\nSecret: words\r\n\r\n")
         answer = b"".join(iter(lambda: caller.recv(65536), b""))

@@ -6,7 +6,7 @@ from tests.unit.edge.console.conftest import Desk
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:{port}", "localhost:{port}", "LOCALHOST", "127.0.0.1:8443"])
-def test_the_address_listened_on_is_answered(desk: Desk, host: str) -> None:
+def test_the_listening_address_is_an_allowed_host(desk: Desk, host: str) -> None:
     assert desk.browser().get("/sign-in", Host=host.format(port=desk.console.port)).status == 200
 
 
@@ -24,7 +24,7 @@ def test_the_address_listened_on_is_answered(desk: Desk, host: str) -> None:
         "x y",
     ],
 )
-def test_another_host_is_refused_whatever_is_asked(desk: Desk, host: str) -> None:
+def test_another_host_is_refused_for_every_path(desk: Desk, host: str) -> None:
     browser = desk.browser("ana")
     for path in ("/sign-in", "/runs", "/nowhere"):
         assert browser.get(path, Host=host).status == 421
@@ -36,7 +36,7 @@ def test_a_form_under_another_host_is_refused(desk: Desk) -> None:
     assert desk.browser().post("/sign-in", "0" * 64, host, name="ana", password="x").status == 421
 
 
-def test_only_configured_names_are_answered_where_there_are_any(start: Callable[..., Desk]) -> None:
+def test_configured_hosts_are_the_only_allowed_ones(start: Callable[..., Desk]) -> None:
     desk = start(hosts=("console.example.org", "10.0.0.7"))
     answers = {
         host: desk.browser().get("/sign-in", Host=host).status
@@ -45,5 +45,5 @@ def test_only_configured_names_are_answered_where_there_are_any(start: Callable[
     assert list(answers.values()) == [200, 200, 200, 421, 421]
 
 
-def test_health_is_told_under_any_name(desk: Desk) -> None:
+def test_the_health_check_answers_any_host(desk: Desk) -> None:
     assert desk.browser().get("/healthz", Host="10.1.2.3:8081").status == 200

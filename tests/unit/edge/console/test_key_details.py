@@ -20,12 +20,12 @@ LATER = MADE + 3_600_000
         ("expired", LATER, "Expired"),
     ],
 )
-def test_a_state_is_named_as_the_administrator_knows_it(state: str, now: int, text: str) -> None:
+def test_every_state_of_a_key_has_a_name(state: str, now: int, text: str) -> None:
     record = key_record(state=state, rotating_until=Timestamp(seconds=1_000_000_000 + 86_400))
     assert state_of(record, now).text == text
 
 
-def test_what_does_not_limit_a_key_is_said_in_words() -> None:
+def test_absent_limits_of_a_key_are_words() -> None:
     sheet = key_details(key_record(), LATER)
     assert (sheet.workflows, sheet.source_allow_list, sheet.allowed_hours, sheet.used_ms) == (
         "all active workflows",
@@ -35,6 +35,6 @@ def test_what_does_not_limit_a_key_is_said_in_words() -> None:
     )
 
 
-def test_allowed_hours_are_said_as_times_of_the_day() -> None:
+def test_allowed_hours_are_times_of_day() -> None:
     record = key_record(allowed_hours=AllowedHours(start_hour=22, end_hour=6))
     assert key_details(record, LATER).allowed_hours == "22:00 to 06:00 UTC"

@@ -31,12 +31,12 @@ def test_a_new_key_has_the_defaults_of_the_contract() -> None:
     )
 
 
-def test_scopes_are_sent_as_they_were_chosen_for_the_backend_to_complete() -> None:
+def test_scopes_are_sent_as_chosen() -> None:
     asked = create_request(blank_form()._replace(scopes=["runs:read", "runs:create"]))
     assert list(asked.scopes) == [SCOPE_RUNS_CREATE, SCOPE_RUNS_READ]
 
 
-def test_workflows_are_listed_only_where_the_choice_says_so() -> None:
+def test_workflow_ids_are_sent_only_for_the_choice_listed() -> None:
     listed = create_request(form(workflows="listed", workflow_ids=["wf_1"])).workflow_access
     assert listed == WorkflowAccess(mode=WorkflowAccess.MODE_EXPLICIT, workflow_ids=["wf_1"])
     every = create_request(form(workflows="all", workflow_ids=["wf_1"])).workflow_access
@@ -44,12 +44,12 @@ def test_workflows_are_listed_only_where_the_choice_says_so() -> None:
 
 
 @pytest.mark.parametrize("workflows", ["", "junk"])
-def test_a_choice_of_workflows_that_there_is_not_gives_none(workflows: str) -> None:
+def test_an_unknown_choice_of_workflows_is_refused(workflows: str) -> None:
     problem = {"name": "workflow_access", "reason": "must be all or listed"}
     assert refused(workflows=workflows, workflow_ids=["wf_1"]) == [problem]
 
 
-def test_source_ranges_stand_one_a_line() -> None:
+def test_source_ranges_are_one_on_each_line() -> None:
     asked = create_request(form(source_allow_list="203.0.113.0/24\n\n  2001:db8::/32 \n"))
     assert list(asked.source_allow_list) == ["203.0.113.0/24", "2001:db8::/32"]
 
@@ -68,13 +68,13 @@ def test_one_hour_without_the_other_is_refused() -> None:
     assert problem["name"] == "allowed_hours"
 
 
-def test_a_scope_that_there_is_not_is_refused() -> None:
+def test_an_unknown_scope_is_refused() -> None:
     with pytest.raises(Refusal) as caught:
         create_request(form()._replace(scopes=["runs:all"]))
     assert caught.value.code == "invalid_request"
 
 
-def test_an_edit_names_only_what_differs() -> None:
+def test_an_edit_has_only_changed_fields() -> None:
     record = key_record(allowed_hours=AllowedHours(start_hour=8, end_hour=18), source_allow_list=["10.0.0.0/8"])
     assert edit_request(record, form_of(record)) == UpdateKeyRequest(key_id=KEY_ID)
     changed = form_of(record)._replace(rate_limit_rpm="61", source_allow_list="")
@@ -83,7 +83,7 @@ def test_an_edit_names_only_what_differs() -> None:
     )
 
 
-def test_emptied_hours_end_the_allowed_hours() -> None:
+def test_emptied_hours_clear_the_allowed_hours() -> None:
     record = key_record(allowed_hours=AllowedHours(start_hour=0, end_hour=6))
     changed = form_of(record)._replace(start_hour="", end_hour="")
     assert edit_request(record, changed) == UpdateKeyRequest(key_id=KEY_ID, clear_allowed_hours=True)

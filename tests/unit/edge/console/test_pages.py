@@ -1,4 +1,4 @@
-"""What every page of the console has, and who sees it."""
+"""Behaviour common to all pages of the console."""
 
 from tests.support.browsing import Browser
 from tests.unit.edge.console.conftest import Desk
@@ -13,7 +13,7 @@ def test_a_page_of_another_role_is_forbidden_and_not_in_the_navigation(desk: Des
     assert 'href="/keys"' not in bob.get("/runs").text
 
 
-def test_every_answer_tells_the_browser_to_trust_nothing(desk: Desk) -> None:
+def test_every_response_has_the_security_headers(desk: Desk) -> None:
     ann = desk.browser("ann")
     style = ann.get("/runs").text.split('href="/static/')[1].split('"')[0]
     for path in ("/runs", "/nowhere", "/refused", "/broken", "/healthz", f"/static/{style}"):
@@ -29,7 +29,7 @@ def test_every_answer_tells_the_browser_to_trust_nothing(desk: Desk) -> None:
         assert (headers["Cache-Control"] == "no-store") is not path.startswith("/static/")
 
 
-def test_what_a_service_refuses_is_shown_escaped_with_its_status(desk: Desk) -> None:
+def test_a_refusal_is_shown_escaped_with_its_status(desk: Desk) -> None:
     answer = desk.browser("ann").get("/refused")
 
     assert answer.status == 400
@@ -38,7 +38,7 @@ def test_what_a_service_refuses_is_shown_escaped_with_its_status(desk: Desk) -> 
     assert "must be &lt;i&gt;plain&lt;/i&gt;" in answer.text
 
 
-def test_a_defect_tells_the_number_of_the_request_and_nothing_else(desk: Desk) -> None:
+def test_an_internal_error_shows_only_the_request_id(desk: Desk) -> None:
     answer = desk.browser("ann").get("/broken")
 
     assert answer.status == 500
@@ -46,7 +46,7 @@ def test_a_defect_tells_the_number_of_the_request_and_nothing_else(desk: Desk) -
     assert answer.headers["X-Request-Id"] in answer.text
 
 
-def test_a_backend_that_is_away_is_told_as_such(desk: Desk) -> None:
+def test_an_unreachable_backend_is_reported(desk: Desk) -> None:
     ann = desk.browser("ann")
     desk.channel.reachable = False
     try:
@@ -57,7 +57,7 @@ def test_a_backend_that_is_away_is_told_as_such(desk: Desk) -> None:
     assert ann.get("/runs").status == 200
 
 
-def test_what_is_not_there_is_404_and_what_is_not_taken_405(desk: Desk) -> None:
+def test_unknown_paths_are_404_and_other_methods_405(desk: Desk) -> None:
     ann = desk.browser("ann")
 
     assert ann.get("/nowhere").status == 404
@@ -66,7 +66,7 @@ def test_what_is_not_there_is_404_and_what_is_not_taken_405(desk: Desk) -> None:
     assert (refused.status, refused.headers["Allow"]) == (405, "GET")
 
 
-def test_a_call_of_a_page_names_the_person_and_the_request(desk: Desk) -> None:
+def test_a_call_of_a_page_has_the_user_and_the_request_id(desk: Desk) -> None:
     ann = desk.browser("ann")
 
     answer = ann.post("/sign-out", ann.get("/runs").token)
@@ -89,7 +89,7 @@ def test_a_path_and_a_query_reach_the_page_decoded(desk: Desk) -> None:
     assert visit.query == {"q": "é", "r": ""}
 
 
-def test_bytes_that_are_no_text_break_nothing(desk: Desk) -> None:
+def test_bytes_that_are_not_utf8_are_handled(desk: Desk) -> None:
     ann: Browser = desk.browser("ann")
 
     for path in ("/keys/%ff", "/keys/%00", "/%ff", "/keys?q=%ff", "/keys/%ed%a0%80", "/../keys", "//keys"):

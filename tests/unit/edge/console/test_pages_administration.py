@@ -38,7 +38,7 @@ PEOPLE = [
 
 
 @pytest.mark.parametrize("page", [*audit.PAGES, *deployment.PAGES, *people.PAGES, *usage.PAGES])
-def test_only_administrators_administrate(page: Page) -> None:
+def test_only_administrators_open_administration_pages(page: Page) -> None:
     assert page.roles == ADMINISTRATORS
 
 
@@ -69,19 +69,19 @@ def test_usage_shows_the_calls_as_a_chart_and_as_a_table() -> None:
     page = page_of(view)
     assert "<svg" in page
     assert "2 calls in the last 90 days." in page
-    assert [record.reason for record in view.shown["refusals"]] == ["rate_limited"]
-    assert len(view.shown["calls"]) == 2
+    assert [record.reason for record in view.context["refusals"]] == ["rate_limited"]
+    assert len(view.context["calls"]) == 2
     assert not services.asked_for("UsageService/ListUsageRecords")[0].HasField("key_id")
 
 
-def test_what_is_too_much_to_count_is_said_to_be_more() -> None:
+def test_truncated_counts_are_reported() -> None:
     now = now_ms()
     services = usage_services(now=now)
     count = UsageHour(hour=from_milliseconds(now - now % HOUR_MS), method="GET", route="/me", status=200, calls=3)
     services.answers["UsageService/ListUsageHours"] = ListUsageHoursResponse(items=[count] * 10_000)
     page = page_of(viewed(usage.PAGES, "GET", "/usage", services))
     assert "At least 30,000 calls in the last 24 hours." in page
-    assert "the oldest part of the time is left out" in page
+    assert "the oldest are left out" in page
 
 
 def test_usage_of_one_key_asks_for_that_key_alone() -> None:
@@ -93,7 +93,7 @@ def test_usage_of_one_key_asks_for_that_key_alone() -> None:
     assert services.asked_for("UsageService/ListUsageRecords")[0].key_id == KEY_ID
 
 
-def test_what_callers_send_cannot_bring_a_script_into_usage() -> None:
+def test_values_of_callers_are_escaped_in_usage() -> None:
     now = now_ms()
     services = usage_services((404, HOSTILE), now=now)
     services.answers["UsageService/ListUsageRecords"] = ListUsageRecordsResponse(
@@ -122,7 +122,7 @@ def change_deployment(answer: Any = RECORD, shown: Deployment = RECORD, **typed:
     return answered(deployment.PAGES, "POST", "/deployment", services, form=form), services
 
 
-def test_a_change_of_the_deployment_names_only_what_differs() -> None:
+def test_a_change_of_the_deployment_has_only_changed_fields() -> None:
     answer, services = change_deployment(governed="no", licence_state="hold", licence_reason="unpaid")
     assert isinstance(answer, Redirect)
     assert services.asked_for("DeploymentService/UpdateDeployment") == [
@@ -136,7 +136,7 @@ def test_an_unchanged_deployment_is_not_written() -> None:
     assert not services.asked_for("DeploymentService/UpdateDeployment")
 
 
-def test_what_is_wrong_with_the_deployment_stands_at_its_field() -> None:
+def test_a_problem_of_the_deployment_is_shown_at_its_field() -> None:
     refused, _ = change_deployment(invalid(("retention_days", "must be from 1 to 3650")), retention_days="0")
     unread, services = change_deployment(retention_days="ninety")
     assert Fields(page_of(refused)).errors == {"retention_days": "must be from 1 to 3650"}
@@ -145,7 +145,7 @@ def test_what_is_wrong_with_the_deployment_stands_at_its_field() -> None:
     assert not services.asked_for("DeploymentService/UpdateDeployment")
 
 
-def test_a_change_of_the_deployment_does_not_undo_what_somebody_else_did_meanwhile() -> None:
+def test_a_change_of_the_deployment_does_not_undo_a_concurrent_change() -> None:
     shown = Deployment(licence=Licence(state="hold"), retention_days=30)
     refused, services = change_deployment(shown=shown, retention_days="31")
     assert "Somebody else changed this meanwhile." in page_of(refused)
@@ -157,14 +157,14 @@ def people_services(**answers: Any) -> RecordedServices:
     return RecordedServices({**users, **{f"UsersService/{rpc}": answer for rpc, answer in answers.items()}})
 
 
-def test_everybody_but_oneself_may_be_disabled() -> None:
+def test_every_other_user_may_be_disabled() -> None:
     page = page_of(viewed(people.PAGES, "GET", "/people", people_services()))
     assert 'action="/people/bob/disable"' in page
     assert 'action="/people/ada/disable"' not in page
     assert 'action="/people/cyd/disable"' not in page
 
 
-def test_nobody_disables_themselves() -> None:
+def test_users_cannot_disable_themselves() -> None:
     services = people_services(DisableUser=PEOPLE[0])
     view = viewed(people.PAGES, "POST", "/people/{name}/disable", services, names={"name": "ada"})
     assert view.status == 400
@@ -172,14 +172,14 @@ def test_nobody_disables_themselves() -> None:
     assert not services.asked_for("UsersService/DisableUser")
 
 
-def test_disabling_somebody_else_leads_back_to_the_people() -> None:
+def test_disabling_a_user_redirects_to_the_list() -> None:
     services = people_services(DisableUser=PEOPLE[1])
     answer = answered(people.PAGES, "POST", "/people/{name}/disable", services, names={"name": "bob"})
     assert isinstance(answer, Redirect)
     assert services.asked_for("UsersService/DisableUser")[0].name == "bob"
 
 
-def test_a_new_password_is_on_the_answer_that_made_it() -> None:
+def test_a_new_password_is_shown_once() -> None:
     made = UserPassword(user=User(name="dee", role=ROLE_APPROVER), password="correct <horse>")
     services = people_services(CreateUser=made, ResetUserPassword=made)
     added = viewed(people.PAGES, "POST", "/people", services, form={"name": ["dee"], "role": ["approver"]})
@@ -189,7 +189,7 @@ def test_a_new_password_is_on_the_answer_that_made_it() -> None:
     assert services.asked_for("UsersService/CreateUser") == [CreateUserRequest(name="dee", role=ROLE_APPROVER)]
 
 
-def test_what_is_wrong_with_a_new_person_stands_at_its_field() -> None:
+def test_a_problem_of_a_new_user_is_shown_at_its_field() -> None:
     services = people_services(CreateUser=invalid(("name", "must be shorter"), ("form", "there are 20 already")))
     page = page_of(
         viewed(people.PAGES, "POST", "/people", services, form={"name": [HOSTILE], "role": ["administrator"]})
@@ -206,7 +206,7 @@ def audit_view(query: dict[str, str], answer: Any = None) -> tuple[Any, Recorded
     return viewed(audit.PAGES, "GET", "/audit", services, query=query), services
 
 
-def test_a_window_of_the_audit_holds_its_last_day() -> None:
+def test_a_window_of_the_audit_includes_its_last_day() -> None:
     _, services = audit_view({"from": "1970-01-02", "to": "1970-01-02", "target": KEY_ID, "size": "200"})
     assert services.asked_for("AuditService/ListAuditRecords") == [
         ListAuditRecordsRequest(
@@ -220,14 +220,14 @@ def test_without_a_window_the_newest_records_are_shown() -> None:
     assert services.asked_for("AuditService/ListAuditRecords") == [ListAuditRecordsRequest()]
 
 
-def test_the_next_page_of_the_audit_keeps_what_was_asked_for() -> None:
+def test_the_next_page_of_the_audit_keeps_the_filters() -> None:
     record = AuditRecord(
         at=from_milliseconds(1), actor="ada", action="key.edited", target=HOSTILE, details='{"n": 1, "s": "<b>"}'
     )
     view, _ = audit_view(
         {"target": "a&b", "from": "2026-01-01"}, ListAuditRecordsResponse(items=[record], next_page_token="c+/")
     )
-    assert parse_qs(urlsplit(view.shown["older"]).query) == {
+    assert parse_qs(urlsplit(view.context["older"]).query) == {
         "target": ["a&b"],
         "from": ["2026-01-01"],
         "cursor": ["c+/"],
@@ -237,7 +237,7 @@ def test_the_next_page_of_the_audit_keeps_what_was_asked_for() -> None:
     assert "s: <code>&lt;b&gt;</code>" in page
 
 
-def test_what_is_wrong_with_a_window_stands_at_its_date() -> None:
+def test_a_problem_of_a_window_is_shown_at_its_date() -> None:
     refused, _ = audit_view({"from": "2020-01-01"}, invalid(("since", "must be before until")))
     unread, services = audit_view({"to": "20260101"})
     assert Fields(page_of(refused)).errors["from"].startswith("must be less than 90 days before")

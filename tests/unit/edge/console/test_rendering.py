@@ -19,19 +19,19 @@ SHOWN = '<time datetime="2026-09-24T10:15:30.123Z">2026-09-24 10:15:30 UTC</time
         datetime(2026, 9, 24, 10, 15, 30, 123_000, UTC),
     ],
 )
-def test_a_time_is_for_people_and_for_machines(moment: Any) -> None:
+def test_a_time_has_text_and_a_datetime_attribute(moment: Any) -> None:
     assert time_of(moment) == SHOWN
 
 
 @pytest.mark.parametrize("never", [None, 0, Timestamp()])
-def test_what_never_was_is_a_dash(never: Any) -> None:
+def test_a_missing_value_is_a_dash(never: Any) -> None:
     assert time_of(never) == "\N{EN DASH}"
 
 
-def test_a_number_has_its_thousands_apart() -> None:
+def test_a_number_has_thousands_separators() -> None:
     assert [number(value) for value in (1234567, 0, 1234.5, 2.0)] == ["1,234,567", "0", "1,234.5", "2"]
 
 
-def test_a_name_that_is_not_there_is_a_defect() -> None:
+def test_an_undefined_name_raises() -> None:
     with pytest.raises(jinja2.UndefinedError):
         Rendering(StaticFiles()).page("sign_in.html", {})

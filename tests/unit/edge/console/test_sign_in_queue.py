@@ -11,7 +11,7 @@ CROWD, PERSON = "203.0.113.7", "198.51.100.1"
 
 
 class Backend:
-    """Verifies when it is told to, and remembers in which order it was asked."""
+    """Verifies on demand, and records the order of calls."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -27,7 +27,7 @@ class Backend:
         return call
 
     async def answer(self, refusal: Refusal | None = None) -> None:
-        """Answers the call that waits for longest."""
+        """Answers the call that has waited longest."""
         gate = self._gates.pop(0)
         gate.set_result("done") if refusal is None else gate.set_exception(refusal)
         await settled()
@@ -49,7 +49,7 @@ def asked_by(queue: SignInQueue, backend: Backend, address: str, *names: str) ->
     return [asyncio.create_task(queue.run(address, backend.verify(name))) for name in names]
 
 
-def test_few_are_verified_at_a_time() -> None:
+def test_concurrent_verifications_are_limited() -> None:
     async def test(queue: SignInQueue, backend: Backend) -> None:
         asked_by(queue, backend, CROWD, *"abcd")
         await settled()
@@ -73,7 +73,7 @@ def test_addresses_are_served_round_robin() -> None:
     run(test)
 
 
-def test_who_has_not_failed_comes_before_all_who_have() -> None:
+def test_addresses_without_a_failure_come_before_those_with_one() -> None:
     async def test(queue: SignInQueue, backend: Backend) -> None:
         crowd = [f"203.0.113.{number}" for number in range(20)]
         failed = [task for address in crowd for task in asked_by(queue, backend, address, "x")]
@@ -93,7 +93,7 @@ def test_who_has_not_failed_comes_before_all_who_have() -> None:
     run(test)
 
 
-def test_who_has_signed_in_before_comes_before_all_who_are_not_known() -> None:
+def test_addresses_with_a_success_come_before_unknown_ones() -> None:
     async def test(queue: SignInQueue, backend: Backend) -> None:
         asked_by(queue, backend, PERSON, "first")
         await settled()
@@ -110,7 +110,7 @@ def test_who_has_signed_in_before_comes_before_all_who_are_not_known() -> None:
     run(test)
 
 
-def test_a_success_ends_the_mark_of_a_failure() -> None:
+def test_a_success_clears_a_failure() -> None:
     async def test(queue: SignInQueue, backend: Backend) -> None:
         asked_by(queue, backend, PERSON, "typo")
         await settled()
@@ -128,7 +128,7 @@ def test_a_success_ends_the_mark_of_a_failure() -> None:
     run(test)
 
 
-def test_one_address_has_only_so_many_waiting_and_refuses_nobody_else() -> None:
+def test_waiting_sign_ins_are_limited_per_address() -> None:
     async def test(queue: SignInQueue, backend: Backend) -> None:
         crowd = asked_by(queue, backend, CROWD, *map(str, range(40)))
         me = asked_by(queue, backend, PERSON, "me")[0]
@@ -152,7 +152,7 @@ def test_the_addresses_of_one_ipv6_network_count_as_one() -> None:
     run(test)
 
 
-def test_who_goes_away_leaves_the_slot_to_others() -> None:
+def test_a_cancelled_sign_in_frees_its_slot() -> None:
     async def test(queue: SignInQueue, backend: Backend) -> None:
         tasks = asked_by(queue, backend, CROWD, *"abcd")
         await settled()
@@ -169,7 +169,7 @@ def test_who_goes_away_leaves_the_slot_to_others() -> None:
     run(test)
 
 
-def test_who_waits_is_refused_when_the_console_stops() -> None:
+def test_waiting_sign_ins_are_refused_when_the_console_stops() -> None:
     async def test(queue: SignInQueue, backend: Backend) -> None:
         under_way, _, waiting = asked_by(queue, backend, CROWD, *"abc")
         await settled()
@@ -184,7 +184,7 @@ def test_who_waits_is_refused_when_the_console_stops() -> None:
     run(test)
 
 
-def test_a_backend_that_is_busy_for_a_second_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_that_is_busy_for_a_second_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_sleep(seconds: float) -> None:
         assert seconds <= 1
 
@@ -204,7 +204,7 @@ def test_a_backend_that_is_busy_for_a_second_is_asked_again(monkeypatch: pytest.
     run(test)
 
 
-def test_a_wait_after_too_many_failures_is_told() -> None:
+def test_a_wait_after_too_many_failures_is_passed_on() -> None:
     async def test(queue: SignInQueue, _: Backend) -> None:
         async def call() -> str:
             raise Refusal("rate_limited", retry_after=60)

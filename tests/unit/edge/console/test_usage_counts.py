@@ -13,14 +13,14 @@ def count(hour: int, status: int, calls: int, route: str = "/me") -> UsageHour:
     )
 
 
-def test_a_window_holds_every_hour_to_the_present_one() -> None:
+def test_a_window_includes_every_hour_up_to_the_current_one() -> None:
     found = spans([], DAY, NOW)
     assert len(found) == 24
     assert found[-1].at_ms == NOW - 1
     assert sum(span.calls for span in found) == 0
 
 
-def test_calls_are_counted_by_what_became_of_them() -> None:
+def test_calls_are_counted_by_outcome() -> None:
     last = spans([count(5, 200, 3), count(5, 202, 1), count(5, 429, 2), count(5, 503, 4), count(4, 200, 9)], DAY, NOW)[
         -1
     ]
@@ -42,6 +42,6 @@ def test_routes_are_counted_over_the_hours_the_most_frequent_first() -> None:
     ]
 
 
-def test_a_window_that_is_not_known_is_the_first() -> None:
+def test_an_unknown_window_is_the_first() -> None:
     assert window_named("week") == WEEK
     assert window_named("<script>") == DAY

@@ -379,6 +379,25 @@ class FakeTransport(asyncio.Transport):
         pass
 
 
+def test_a_connection_does_not_wait_for_its_caller_once_a_request_has_arrived() -> None:
+    async def attempt() -> None:
+        echo = Echo()
+        await echo.start()
+        assert echo.http is not None
+        connection = echo.http()
+        connection.connection_made(FakeTransport())
+        awaited = [connection.awaited]
+        for piece in (b"GET / HTTP/1.1\r\n", b"Host: t\r\n\r\n"):
+            connection.data_received(piece)
+            awaited.append(connection.awaited)
+        assert awaited == [Awaited.REQUEST, Awaited.HEAD, Awaited.NOTHING]
+        assert connection.waiting_since == 0
+        connection.connection_lost(None)
+        await echo.stop()
+
+    asyncio.run(attempt())
+
+
 async def answered_to(*pieces: bytes) -> bytes:
     """Returns all that a connection answers to bytes that arrive in exactly these pieces."""
     echo = Echo()

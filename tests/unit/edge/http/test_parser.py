@@ -83,12 +83,23 @@ def test_a_head_beyond_the_bounds_or_without_a_host_is_malformed(head: bytes, si
     assert [bool(message.malformed) for message in parser.messages] == [True]
 
 
-def test_a_head_without_end_is_malformed_as_soon_as_it_is_too_long() -> None:
-    parser, fed = parser_of(b"GET / HTTP/1.1\r\n"), 0
+@pytest.mark.parametrize(
+    ("start", "endless"),
+    [
+        (b"GET / HTTP/1.1\r\n", b"X: " + b"y" * 995 + b"\r\n"),
+        (b"GET / HTTP/1.1\r\nX:", b"y" * 1000),
+        (b"", b"\r\n" * 500),
+    ],
+    ids=["headers", "header", "blank lines"],
+)
+def test_a_head_without_end_is_malformed_as_soon_as_it_is_too_long(start: bytes, endless: bytes) -> None:
+    parser, fed = parser_of(start), 0
     while not parser.broken:
-        parser.feed(b"X: " + b"y" * 1000 + b"\r\n")
-        fed += 1000
+        parser.feed(endless)
+        assert parser.in_head or parser.broken
+        fed += len(endless)
     assert fed < 2 * MAX_HEAD_BYTES
+    assert [bool(message.malformed) for message in parser.messages] == [True]
 
 
 @pytest.mark.parametrize("endless", [b"1;" + b"x" * 1000, b"0\r\nT: " + b"x" * 1000], ids=["extension", "trailer"])

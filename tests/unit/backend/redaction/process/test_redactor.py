@@ -1,4 +1,4 @@
-"""The processes that sweep and the model that they ask: a failure of one sweep affects no other."""
+"""The processes that sweep, and the model that they ask: what fails for one sweep fails for no other."""
 
 import os
 import signal
@@ -71,7 +71,7 @@ def kill(redactor: Redactor) -> None:
 
 
 def long_file(folder: Path) -> Path:
-    """Returns a file that takes many seconds to sweep."""
+    """A file that takes many seconds to sweep."""
     source = folder / "long.txt"
     source.write_text(f"from {MAIL} at 10.0.0.1 on 2024-01-02, call 202-555-0143\n" * 200_000)
     return source

@@ -52,7 +52,7 @@ class Asked:
             "files": {},
             "outputs": self.root / "outputs",
             "connectors": {},
-            "limits": Limits(memory_mb=1769, timeout_seconds=30, workspace_mb=512),
+            "limits": Limits(memory_mb=1769, timeout_seconds=120, workspace_mb=512),
         }
         return StepRequest(**given | fields)
 

@@ -26,7 +26,7 @@ def run(context):
 """
 
 
-FEW_FILES = Limits(memory_mb=256, timeout_seconds=30, workspace_mb=4, outputs=OutputLimits(files=100, directories=100))
+FEW_FILES = Limits(memory_mb=256, timeout_seconds=120, workspace_mb=4, outputs=OutputLimits(files=100, directories=100))
 
 
 def frame(kind: int, payload: object = b"") -> bytes:

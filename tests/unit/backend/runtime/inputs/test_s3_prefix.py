@@ -104,6 +104,7 @@ def test_unsafe_keys_land_inside_the_folder_and_keep_their_keys_in_the_manifest(
 
 def test_objects_are_copied_several_at_once(bucket: Bucket, tmp_path: Path) -> None:
     bucket.objects = {f"in/{n}": b"x" * 100_000 for n in range(200)}
+    bucket.in_pairs = threading.Barrier(2)
     (entry,) = _copy(bucket, tmp_path, max_bytes=10**9)
     assert entry["objects"] == 200
     assert 1 < bucket.most_at_once <= 8

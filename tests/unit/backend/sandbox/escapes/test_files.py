@@ -192,7 +192,7 @@ def test_steps_cannot_touch_each_other(confined: Steps, tmp_path: Path) -> None:
     def run(context):
         (context.workspace / "mine").write_text("kept")
         context.progress("here", pid=os.getpid(), folder=str(context.workspace))
-        ends = time.monotonic() + 30
+        ends = time.monotonic() + 110
         while not (context.inputs / "go").exists() and time.monotonic() < ends:
             time.sleep(0.02)
         return (context.workspace / "mine").read_text()

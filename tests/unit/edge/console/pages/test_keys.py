@@ -67,7 +67,7 @@ def test_an_empty_list_leads_to_the_first_key() -> None:
     assert "No key yet." in page_of(viewed(PAGES, "GET", "/keys", services))
 
 
-def test_the_name_of_a_key_cannot_bring_a_script() -> None:
+def test_the_name_of_a_key_is_escaped() -> None:
     hostile = '"><script>alert(1)</script>'
     record = key_record(key=ApiKey(key_id=KEY_ID, name=hostile), description=hostile, source_allow_list=[hostile])
     services = with_key(record, **{"KeysService/ListKeys": ListKeysResponse(items=[record])})
@@ -91,10 +91,10 @@ def test_a_key_may_be_given_drafts_too_from_every_page_of_the_workflows() -> Non
             return await super().call(rpc, request)
 
     view = viewed(PAGES, "GET", "/keys/new", Paged({}))
-    assert view.shown["workflows"] == [("wf_0", "Draft (wf_0), draft"), ("wf_1", "Summary (wf_1)")]
+    assert view.context["workflows"] == [("wf_0", "Draft (wf_0), draft"), ("wf_1", "Summary (wf_1)")]
 
 
-def test_credentials_are_shown_on_the_answer_that_made_them() -> None:
+def test_credentials_are_shown_once_on_creation() -> None:
     made = KeyCredentials(record=key_record(), key_value=SECRET, external_id="ake_00")
     services = RecordedServices({"KeysService/CreateKey": made})
     page = page_of(viewed(PAGES, "POST", "/keys", services, form=FORM))
@@ -105,7 +105,7 @@ def test_credentials_are_shown_on_the_answer_that_made_them() -> None:
     assert asked.expires_days == 30
 
 
-def test_what_the_service_finds_wrong_stands_at_its_field_beside_what_was_typed() -> None:
+def test_a_problem_is_shown_at_its_field_with_the_typed_values() -> None:
     refusal = invalid(
         ("source_allow_list", "must be CIDR ranges"),
         ("allowed_hours.end_hour", "must be from 0 to 23"),
@@ -137,7 +137,7 @@ def test_a_refusal_that_is_not_about_the_form_is_passed_on() -> None:
         answered(PAGES, "POST", "/keys", services, form=FORM)
 
 
-def test_the_form_of_a_key_holds_what_the_key_has() -> None:
+def test_the_form_of_a_key_has_its_current_values() -> None:
     access = WorkflowAccess(mode=WorkflowAccess.MODE_EXPLICIT, workflow_ids=["wf_gone"])
     record = key_record()
     record.key.workflow_access.CopyFrom(access)
@@ -147,7 +147,7 @@ def test_the_form_of_a_key_holds_what_the_key_has() -> None:
     assert fields.chosen["workflow_ids"] == ["wf_gone"]
 
 
-def test_an_edit_sends_what_differs_and_leads_back_to_the_key() -> None:
+def test_an_edit_sends_changed_fields_and_redirects_to_the_key() -> None:
     services = with_key(**{"KeysService/UpdateKey": key_record()})
     form = {**FORM, "name": ["other"], "description": [""], "scopes": ["workflows:read"], "workflows": ["all"]}
     form |= {"source_allow_list": [""], "start_hour": [""], "end_hour": [""], "expires_days": ["90"]}
@@ -159,7 +159,7 @@ def test_an_edit_sends_what_differs_and_leads_back_to_the_key() -> None:
     assert services.asked_for("KeysService/UpdateKey") == [UpdateKeyRequest(key_id=KEY_ID, name="other")]
 
 
-def test_an_edit_does_not_undo_what_somebody_else_did_meanwhile() -> None:
+def test_an_edit_does_not_undo_a_concurrent_change() -> None:
     shown = Fields(page_of(viewed(PAGES, "GET", ONE, with_key(), names=NAMES)))
     services = with_key(key_record(source_allow_list=["10.0.0.0/8"]))
     view = viewed(PAGES, "POST", ONE, services, names=NAMES, form={**FORM, "mark": [shown.texts["mark"]]})
@@ -202,12 +202,12 @@ def test_only_a_revoked_key_may_be_deleted(state: str, may_delete: bool) -> None
     assert (f'action="/keys/{KEY_ID}/revoke"' in page) is not may_delete
 
 
-def test_what_cannot_be_taken_back_is_asked_about_first() -> None:
+def test_irreversible_actions_ask_for_confirmation() -> None:
     page = page_of(viewed(PAGES, "GET", ONE, with_key(), names=NAMES))
     assert 'data-confirm="Revoke this key?' in page
 
 
-def test_revoking_leads_back_to_the_key_and_deleting_to_the_list() -> None:
+def test_revoking_redirects_to_the_key_and_deleting_to_the_list() -> None:
     services = with_key(
         **{"KeysService/RevokeKey": key_record(state="revoked"), "KeysService/DeleteKey": DeleteKeyResponse()}
     )
@@ -219,7 +219,7 @@ def test_revoking_leads_back_to_the_key_and_deleting_to_the_list() -> None:
 
 
 @pytest.mark.parametrize("action", ["rotate", "external-id", "delete"])
-def test_what_a_key_cannot_have_done_to_it_is_said_on_its_page(action: str) -> None:
+def test_a_refused_action_is_reported_on_the_page_of_the_key(action: str) -> None:
     refusal = invalid(("key_id", "must name another key"))
     rpcs = ("RotateKey", "IssueExternalId", "DeleteKey")
     for state in ("active", "revoked"):

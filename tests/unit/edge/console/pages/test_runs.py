@@ -54,13 +54,13 @@ def summary(**other: Any) -> RunSummary:
 
 
 def events(last_seq: int, *segments: str) -> ListRunEventsResponse:
-    """What a service that holds `last_seq` events of the latest segment says of it, without the events."""
+    """Returns the answer for a run with `last_seq` events in its latest segment, without the events."""
     begun = [Segment(segment_id=each, ordinal=n, last_seq=last_seq) for n, each in enumerate(segments or ("seg_1",), 1)]
     return ListRunEventsResponse(run_id="run_1", segment_id=begun[-1].segment_id, segments=begun)
 
 
 def services(run: Run | None = None, **answers: Any) -> MemoryServices:
-    """Services that know one run, and what else `answers` say by the RPC's own name."""
+    """Returns services that know one run; `answers` adds answers by the name of the RPC."""
     known: dict[str, Answer] = {
         "RunsService/GetRun": run or Run(summary=summary()),
         "RunsService/ListRunSteps": ListRunStepsResponse(items=[Step(step="count", name="Count")]),
@@ -74,7 +74,7 @@ def services(run: Run | None = None, **answers: Any) -> MemoryServices:
     return MemoryServices({**known, **{by_name[name]: answer for name, answer in answers.items()}})
 
 
-def test_filters_go_to_the_service_and_on_to_the_next_page() -> None:
+def test_filters_are_sent_to_the_service_and_kept_for_the_next_page() -> None:
     backend = services(ListRuns=ListRunsResponse(items=[summary()], next_page_token="c/2"))
     answer = answered(backend, "GET", "/runs", query={"status": "running", "workflow_id": "wf_1", "cursor": "c1"})
     (asked,) = backend.asked("RunsService/ListRuns")
@@ -85,7 +85,7 @@ def test_filters_go_to_the_service_and_on_to_the_next_page() -> None:
 
 
 @pytest.mark.parametrize("code", ["invalid_filter", "invalid_cursor"])
-def test_a_filter_that_is_refused_is_told_beside_the_filters(code: str) -> None:
+def test_a_refused_filter_is_reported_on_the_page(code: str) -> None:
     answer = answered(services(ListRuns=Refusal(code, "status must be …")), "GET", "/runs", query={"status": "failed"})
     assert isinstance(answer, View)
     assert answer.status == 400
@@ -118,7 +118,7 @@ def test_a_run_shows_its_board_as_a_drawing_and_as_a_table() -> None:
     assert "3.2 s" in page
 
 
-def test_nothing_that_a_run_holds_is_markup() -> None:
+def test_values_of_a_run_are_escaped() -> None:
     run = Run(
         summary=summary(
             workflow_name=EVIL,
@@ -156,12 +156,12 @@ def test_nothing_that_a_run_holds_is_markup() -> None:
     assert EVIL not in page
 
 
-def test_no_page_holds_a_style_or_a_script_of_its_own() -> None:
+def test_no_page_has_inline_styles_or_scripts() -> None:
     page = html(answered(services(), "GET", ONE, HERE))
     assert not re.search(r"\sstyle=|\son\w+=|<style|<script(?! src=)", page)
 
 
-def test_a_run_whose_data_was_erased_tells_so_and_asks_for_nothing_more() -> None:
+def test_an_erased_run_says_so_and_makes_no_more_calls() -> None:
     run = Run(summary=summary(status=RUN_STATUS_COMPLETED), data_purged_at=Timestamp(seconds=1_790_000_900))
     backend = services(run)
     page = html(answered(backend, "GET", ONE, HERE))
@@ -170,7 +170,7 @@ def test_a_run_whose_data_was_erased_tells_so_and_asks_for_nothing_more() -> Non
 
 
 @pytest.mark.parametrize(("part", "code"), [("GetRun", "run_not_found"), ("ListRunSteps", "not_found")])
-def test_a_run_that_is_not_there_is_told(part: str, code: str) -> None:
+def test_an_unknown_run_is_reported(part: str, code: str) -> None:
     backend = services()
     backend.answers[f"RunsService/{part}"] = Refusal(code, "The run is gone.")
     answer = answered(backend, "GET", ONE, HERE)
@@ -189,7 +189,7 @@ def test_only_approvals_of_the_run_are_shown_with_it() -> None:
     assert "apr_2" not in page
 
 
-def test_outputs_that_are_withheld_are_told_with_the_reason() -> None:
+def test_withheld_outputs_are_reported_with_the_reason() -> None:
     page = html(answered(services(ListOutputs=Refusal("redaction_pending", "Not swept yet.")), "GET", ONE, HERE))
     assert "Not swept yet." in page
 
@@ -208,7 +208,7 @@ def test_the_last_page_of_a_long_segment_is_shown_first() -> None:
 
 
 @pytest.mark.parametrize(("status", "user_may"), [(RUN_STATUS_RUNNING, True), (RUN_STATUS_COMPLETED, False)])
-def test_a_run_that_goes_on_can_be_cancelled_and_is_followed(status: Any, user_may: bool) -> None:
+def test_a_running_run_has_a_cancel_form_and_live_updates(status: Any, user_may: bool) -> None:
     backend = services(Run(summary=summary(status=status)))
     if status == RUN_STATUS_COMPLETED:
         backend.answers["OutputsService/ListOutputs"] = ListOutputsResponse()
@@ -222,14 +222,14 @@ def test_only_administrators_cancel() -> None:
     assert "/cancel" not in html(answered(services(), "GET", ONE, HERE, user=APPROVER), APPROVER)
 
 
-def test_a_cancel_goes_to_the_service_with_its_reason() -> None:
+def test_a_cancellation_is_sent_with_its_reason() -> None:
     backend = services(CancelRun=CancelRunResponse(run_id="run_1", status=RUN_STATUS_CANCELLED))
     answer = answered(backend, "POST", ONE + "/cancel", HERE, form={"reason": " too late "})
     assert answer == Redirect("/runs/run_1", "The run is cancelled.")
     assert backend.asked("RunsService/CancelRun") == [runs_pb2.CancelRunRequest(run_id="run_1", reason="too late")]
 
 
-def test_a_cancel_after_the_end_is_told_and_no_error() -> None:
+def test_a_late_cancellation_is_a_notice_and_no_error() -> None:
     answer = answered(services(CancelRun=Refusal("already_terminal")), "POST", ONE + "/cancel", HERE)
     assert answer == Redirect("/runs/run_1", "Nothing was changed: the run had ended already.")
 
@@ -252,7 +252,7 @@ def followed(backend: MemoryServices, **seen: str) -> list[str]:
     return asyncio.run(read())
 
 
-def test_who_follows_a_run_is_told_of_events_segments_and_statuses_until_its_end(
+def test_live_updates_report_events_segments_and_statuses_until_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(run_events, "POLL_SECONDS", 0)
@@ -281,7 +281,7 @@ def test_who_follows_a_run_is_told_of_events_segments_and_statuses_until_its_end
     ]
 
 
-def test_who_follows_a_run_hears_when_what_it_made_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_live_updates_report_when_outputs_become_readable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_events, "POLL_SECONDS", 0)
     withheld = iter([True, True, False])
 
@@ -295,10 +295,10 @@ def test_who_follows_a_run_hears_when_what_it_made_is_open(monkeypatch: pytest.M
     assert followed(backend, **seen) == ["refresh completed seg_1 3"]
 
 
-def test_who_follows_a_run_that_is_erased_is_sent_back_to_its_page() -> None:
+def test_live_updates_of_an_erased_run_reload_the_page() -> None:
     assert followed(services(ListRunEvents=Refusal("not_found"))) == ["reload not_found"]
 
 
-def test_who_follows_a_run_hears_of_services_that_cannot_be_reached() -> None:
+def test_live_updates_end_when_services_are_unreachable() -> None:
     with pytest.raises(Refusal, match="runtime_unreachable"):
         followed(services(GetRun=Refusal("runtime_unreachable")))

@@ -50,7 +50,7 @@ def services(found: Any = None, resources: Sequence[VersionResource] = (), **def
     )
 
 
-def test_the_list_holds_every_workflow_whatever_its_status_and_however_many_pages_it_takes() -> None:
+def test_the_list_has_every_workflow_of_every_status_and_page() -> None:
     def page(request: ListWorkflowsRequest) -> ListWorkflowsResponse:
         assert request.include_inactive
         if not request.page_token:
@@ -77,7 +77,7 @@ def test_a_workflow_shows_its_steps_parameters_and_definition() -> None:
     assert "&#34;parameters&#34;: [" in page
 
 
-def test_nothing_that_a_workflow_holds_is_markup() -> None:
+def test_values_of_a_workflow_are_escaped() -> None:
     found = workflow(name=EVIL, description=EVIL, readiness=Readiness(reasons=[EVIL]))
     steps = [{"step": EVIL, "name": EVIL, "agent": EVIL, "needs": []}, {"step": "b", "agent": None, "needs": [EVIL]}]
     parameters = [{"name": EVIL, "type": EVIL, "description": EVIL, "default": EVIL, "enum": [EVIL]}]
@@ -97,7 +97,7 @@ def test_the_agents_and_environments_of_the_version_are_shown() -> None:
     assert "missing" in page[page.index("<td>Environment</td>") :]
 
 
-def test_why_a_workflow_is_not_ready_is_told() -> None:
+def test_reasons_why_a_workflow_is_not_ready_are_shown() -> None:
     found = workflow(readiness=Readiness(reasons=["The step count has no agent."]))
     assert "The step count has no agent." in html(answered(services(found), "GET", ONE, HERE))
 
@@ -110,7 +110,7 @@ def test_the_version_that_the_query_names_is_shown() -> None:
 
 
 @pytest.mark.parametrize("version", ["0", "-1", "x", "1.5", "9" * 30])
-def test_what_is_no_version_is_told_and_asked_of_nobody(version: str) -> None:
+def test_an_invalid_version_is_reported_without_a_call(version: str) -> None:
     backend = services()
     answer = answered(backend, "GET", ONE, HERE, query={"version": version})
     assert isinstance(answer, View)
@@ -119,7 +119,7 @@ def test_what_is_no_version_is_told_and_asked_of_nobody(version: str) -> None:
 
 
 @pytest.mark.parametrize("code", ["workflow_not_found", "version_not_found"])
-def test_a_workflow_that_is_not_there_is_told(code: str) -> None:
+def test_an_unknown_workflow_is_reported(code: str) -> None:
     backend = services()
     backend.answers["WorkflowsService/GetWorkflowDefinition"] = Refusal(code, "It is not there.")
     answer = answered(backend, "GET", ONE, HERE)
@@ -131,7 +131,7 @@ def test_a_workflow_that_is_not_there_is_told(code: str) -> None:
 @pytest.mark.parametrize(
     ("word", "status"), [("activate", WORKFLOW_STATUS_ACTIVE), ("deactivate", WORKFLOW_STATUS_INACTIVE)]
 )
-def test_a_switch_goes_to_the_service(word: str, status: WorkflowStatus.ValueType) -> None:
+def test_activation_and_deactivation_call_the_service(word: str, status: WorkflowStatus.ValueType) -> None:
     backend = services()
     answer = answered(backend, "POST", f"{ONE}/{word}", HERE)
     assert isinstance(answer, Redirect)
@@ -140,14 +140,14 @@ def test_a_switch_goes_to_the_service(word: str, status: WorkflowStatus.ValueTyp
     assert (asked.workflow, asked.status) == ("wf_1", status)
 
 
-def test_only_administrators_switch_workflows() -> None:
+def test_only_administrators_activate_workflows() -> None:
     assert roles_of("POST", ONE + "/activate") == roles_of("POST", ONE + "/deactivate") == ADMINISTRATORS
     assert "/deactivate" in html(answered(services(), "GET", ONE, HERE))
     assert "/deactivate" not in html(answered(services(), "GET", ONE, HERE, user=APPROVER), APPROVER)
 
 
 @pytest.mark.parametrize(("user", "sees"), [(ADMINISTRATOR, True), (APPROVER, False)])
-def test_the_overview_tells_what_waits_and_administrators_how_the_deployment_stands(user: User, sees: bool) -> None:
+def test_the_overview_shows_pending_approvals_and_administrators_the_deployment(user: User, sees: bool) -> None:
     backend = MemoryServices(
         {
             "RunsService/ListPendingApprovals": ListPendingApprovalsResponse(items=[PendingApproval()] * 2),
@@ -158,7 +158,7 @@ def test_the_overview_tells_what_waits_and_administrators_how_the_deployment_sta
         }
     )
     page = html(answered(backend, "GET", "/", user=user), user)
-    assert "2 approvals wait" in page
+    assert "2 approvals are pending" in page
     assert 'href="/runs/run_1"' in page
     assert EVIL not in page
     assert ("Unpaid" in page) == ("switched off" in page) == sees

@@ -1,8 +1,8 @@
-"""A pytest plugin that says at the end which tests were left out, and fails them where none may be.
+"""pytest plugin that lists skipped tests at the end of a run, and fails them under `--no-skips`.
 
-A test that needs an outside server skips itself with a reason that says how to give it one. Those reasons are listed
-in the last lines of the run. With `--no-skips` every skip is a failure instead, apart from tests marked `optional`:
-they hold against a server of somebody's own what others hold against one that comes with the suite.
+A test that needs an outside server skips itself with a reason that says how to provide one. The last lines of a run
+list these reasons. With `--no-skips` every skip is a failure, apart from tests marked `optional`: these repeat, against
+a server that the developer provides, what other tests check against a server that comes with the suite.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Turns a skipped test into a failed one under `--no-skips`."""
     report = yield
     optional = item.get_closest_marker("optional") is not None
-    return report if optional else _judged(report, item.config)
+    return report if optional else _failed_if_forbidden(report, item.config)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -33,23 +33,23 @@ def pytest_make_collect_report(
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Turns a skipped module into a failed one under `--no-skips`."""
     report = yield
-    return _judged(report, collector.config)
+    return _failed_if_forbidden(report, collector.config)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Lists the reasons of skipped tests with their number."""
+    """Lists the reasons of skipped tests with their counts."""
     reasons = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", []))
-    terminalreporter.section("left out")
+    terminalreporter.section("skipped")
     if not reasons:
-        terminalreporter.write_line("nothing")
+        terminalreporter.write_line("no test")
     for reason, count in sorted(reasons.items()):
         terminalreporter.write_line(f"{count:5}  {reason}")
 
 
-def _judged(report: Report, config: pytest.Config) -> Report:
+def _failed_if_forbidden(report: Report, config: pytest.Config) -> Report:
     expected_failure = hasattr(report, "wasxfail")
     if report.skipped and not expected_failure and config.getoption("--no-skips"):
-        report.longrepr = f"left out, and nothing may be: {_reason(report)}"
+        report.longrepr = f"skipped under --no-skips: {_reason(report)}"
         report.outcome = "failed"
     return report
 

@@ -38,6 +38,6 @@ def test_folders_of_objects_that_are_not_shared_do_not_go_with_one_database(
                 pass
         finally:
             first.kill()
-        # What is dead is no company, though its lease still stands.
+        # A killed host does not count, although its lease has not expired.
         first.start()
         first.stop()

@@ -17,12 +17,12 @@ def test_it(client):
 """
 
 
-@pytest.mark.parametrize(("options", "status", "told"), [([], 0, "1 skipped"), (["--no-skips"], 1, "1 error")])
-def test_a_skip_by_a_fixture_is_a_failure_where_none_is_allowed(
-    tmp_path: Path, options: list[str], status: int, told: str
+@pytest.mark.parametrize(("options", "status", "summary"), [([], 0, "1 skipped"), (["--no-skips"], 1, "1 error")])
+def test_under_no_skips_a_skip_by_a_fixture_is_a_failure(
+    tmp_path: Path, options: list[str], status: int, summary: str
 ) -> None:
     (tmp_path / "test_skipping.py").write_text(SKIPPING)
-    command = [sys.executable, "-m", "pytest", "-c", "/dev/null", "-p", "scripts.left_out", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-c", "/dev/null", "-p", "scripts.skip_report", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*command, "--rootdir", tmp_path, *options, tmp_path],
         cwd=REPOSITORY,
@@ -31,5 +31,5 @@ def test_a_skip_by_a_fixture_is_a_failure_where_none_is_allowed(
         timeout=60,
         check=False,
     )
-    assert (done.returncode, told in done.stdout) == (status, True), done.stdout
+    assert (done.returncode, summary in done.stdout) == (status, True), done.stdout
     assert "needs a generator: make venv" in done.stdout
