@@ -82,7 +82,7 @@ def get_existing(tx: Tx, name: str) -> UserRow:
 
 
 def all_users(tx: Tx) -> list[UserRow]:
-    """Everybody who was ever added, by name."""
+    """Returns everybody who was ever added, by name."""
     return tx.all(_LIST)
 
 
