@@ -23,12 +23,12 @@ class KeyChanges:
             self._changes += 1
             self._condition.notify_all()
 
-    def heard(self) -> int:
+    def count(self) -> int:
         """Returns the number of changes so far, to be given to `wait`."""
         with self._condition:
             return self._changes
 
-    def wait(self, heard: int, timeout: float) -> None:
-        """Returns at the next change after the number `heard`, or after `timeout` seconds."""
+    def wait(self, count: int, timeout: float) -> None:
+        """Returns at the next change after the number `count`, or after `timeout` seconds."""
         with self._condition:
-            self._condition.wait_for(lambda: self._changes != heard, timeout)
+            self._condition.wait_for(lambda: self._changes != count, timeout)

@@ -1,4 +1,4 @@
-"""Holds every request to the bounds that its proto states, whoever calls.
+"""Holds every request to the bounds that its proto states, for every caller.
 
 The edge reports the same to a JSON caller before it calls; here the bounds hold for internal callers too.
 """

@@ -33,7 +33,7 @@ class Dispatcher:
         self._settings = settings
 
     async def dispatch(self, call: Call) -> Answer:
-        """Return the answer of a call that passed every check.
+        """Returns the answer of a call that passed every check.
 
         Raises:
             Refusal: the request is not valid, or the service refused.
@@ -61,7 +61,7 @@ class Dispatcher:
         return finish(answer, body) if finish else Answer(route.success_status, body)
 
     def _last_known_health(self) -> Health:
-        """Return the health according to the last mirror, because liveness must not depend on the backend."""
+        """Returns the health according to the last mirror, because liveness must not depend on the backend."""
         accepts = self._keyring.governed and self._keyring.enabled
         return Health(
             status=Health.STATUS_OK if accepts else Health.STATUS_DISABLED,

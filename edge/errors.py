@@ -53,7 +53,7 @@ class Refusal(Exception):  # noqa: N818 - a refusal is an answer of the contract
 
 
 def envelope(refusal: Refusal, request_id: str) -> bytes:
-    """Return the JSON body of a refusal. (contract 7.1)."""
+    """Returns the JSON body of a refusal. (contract 7.1)."""
     body: dict[str, object] = {"code": refusal.code, "message": refusal.message, "request_id": request_id}
     if refusal.details is not None:
         body["details"] = refusal.details
@@ -61,7 +61,7 @@ def envelope(refusal: Refusal, request_id: str) -> bytes:
 
 
 def refusal_from_status(status: Status) -> Refusal:
-    """Return the refusal that a servicer put into a google.rpc.Status.
+    """Returns the refusal that a servicer put into a google.rpc.Status.
 
     A status without our ErrorInfo, or with a reason that this edge does not know, is `runtime_error`.
     """

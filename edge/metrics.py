@@ -1,4 +1,4 @@
-"""What an edge counts, and what it tells of its state. (docs/metrics.md says what each means to an operator)."""
+"""Metrics of an edge; docs/metrics.md says what each means to an operator."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ CONNECTIONS: Final = Gauge("http_connections", "Callers connected.")
 CONNECTIONS_LIMIT: Final = Gauge("http_connections_limit", "Most callers connected at once.")
 HELD: Final = Gauge("http_held_bytes", "Bytes kept for requests and answers under way.")
 HELD_LIMIT: Final = Gauge("http_held_bytes_limit", "Most bytes kept for requests and answers under way.")
-SENT_AWAY: Final = Counter("http_callers_sent_away_total", "Callers turned out for want of room.")
+SENT_AWAY: Final = Counter("http_callers_sent_away_total", "Connections evicted because a limit was reached.")
 KEYS_AGE: Final = Gauge("keys_age_seconds", "Age of the copy of the keys; +Inf before the first.")
 USAGE_PENDING: Final = Gauge("usage_records_pending", "Usage records that are still to be sent to the backend.")
 USAGE_LOST: Final = Counter("usage_records_lost_total", "Usage records left out.")
@@ -46,11 +46,11 @@ def count(method: str, template: str, status: int, reason: str, seconds: float) 
 
 
 def method_of(method: str) -> str:
-    """Return a method as a label."""
+    """Returns a method as a label."""
     return method if method in _METHODS else OTHER
 
 
 def counted() -> list[Family]:
-    """Return what is counted where it happens; the rest an edge is asked for."""
+    """Returns what is counted where it happens; the rest an edge is asked for."""
     counters = (REFUSALS, MALFORMED, DOWNLOADED, RATE_LIMIT_FAILURES)
     return [*REQUESTS.collect(), *(counter.collect() for counter in counters)]

@@ -85,7 +85,7 @@ class RouteTable:
         }
 
     def match(self, http_method: str, raw_path: str) -> Match:
-        """Return the route of a method and a path as sent, without the query.
+        """Returns the route of a method and a path as sent, without the query.
 
         Nothing of the path is decoded, so that `%2F` never makes a segment; `RequestCodec` decodes the parameters.
 

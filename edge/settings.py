@@ -1,4 +1,4 @@
-"""What an edge is told at its start; read once by the entry point and passed down."""
+"""Settings of an edge; read once by the entry point and passed down."""
 
 import re
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class EdgeSettings:
 
 
 def viewer_header(client_address: str) -> str | None:
-    """Return the header that the setting `client_address` names; None for `peer` and `load_balancer`.
+    """Returns the header that the setting `client_address` names; None for `peer` and `load_balancer`.
 
     Raises:
         ValueError: it is none of the three, with what is allowed.

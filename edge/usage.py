@@ -41,7 +41,7 @@ class UsageRecorder:
         self._task: asyncio.Task[None] | None = None
 
     def record(self, record: UsageRecord) -> None:
-        """Keep the record of one call until the next batch."""
+        """Keeps the record of one call until the next batch."""
         if not record.key_id and not self._stranger_fits(record.at.seconds // 60):
             self.lost += 1
             return
@@ -57,17 +57,17 @@ class UsageRecorder:
         return self._strangers <= self._settings.usage_anonymous_per_minute
 
     def measured(self) -> list[Family]:
-        """Return how many records wait, and how many were left out."""
+        """Returns how many records wait, and how many were left out."""
         batch = self._batch
         pending = len(self._records) + (len(batch.records) if batch is not None else 0)
         return [metrics.USAGE_PENDING.with_value(pending), metrics.USAGE_LOST.with_value(self.lost)]
 
     def start(self) -> None:
-        """Begin to send."""
+        """Begins to send."""
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Send what is left, as far as that is possible now."""
+        """Sends what is left, as far as that is possible now."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -86,7 +86,7 @@ class UsageRecorder:
                 await self._send_all()
             except Exception as error:  # noqa: BLE001 - whatever breaks, the records are kept and sent later
                 _LOG.warning("usage records wait: %s", error, exc_info=not isinstance(error, Refusal))
-            if self.lost > 2 * said:  # a flood is told in few lines
+            if self.lost > 2 * said:  # a flood is logged in few lines
                 said = self.lost
                 _LOG.warning("%d usage records were left out so far", said)
 

@@ -54,7 +54,7 @@ class ConfinedProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
+        """Returns whether the process still runs."""
         return self.popen.poll() is None
 
     def await_ready(self, check: Callable[[], None]) -> None:
@@ -88,7 +88,7 @@ class ConfinedProcess:
 
     @property
     def reusable(self) -> bool:
-        """Whether the process is small enough for another job."""
+        """Returns whether the process is small enough for another job."""
         with suppress(OSError):
             return self._memory()[0] <= self._idle_bytes + _LARGEST_IDLE_GROWTH_BYTES
         return False

@@ -37,7 +37,7 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
         heartbeat_ms = milliseconds_of(request.heartbeat) or _DEFAULT_HEARTBEAT_MS
         revision, sent_at = -1, 0
         while context.is_active() and not self._changes.ended:
-            heard = self._changes.heard()
+            count = self._changes.count()
             now = self._services.clock()
             if self._services.database.read(deployment_sql.get).revision != revision:
                 mirror = self._services.database.snapshot(_mirror)
@@ -46,7 +46,7 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
             elif not 0 <= now - sent_at < heartbeat_ms:
                 sent_at = now
                 yield edge_pb2.KeyMirror(revision=revision, unchanged=True)
-            self._changes.wait(heard, self._poll_seconds)
+            self._changes.wait(count, self._poll_seconds)
 
     def RecordUsage(
         self, request: edge_pb2.RecordUsageRequest, context: grpc.ServicerContext

@@ -157,5 +157,5 @@ def access(tx: Tx, key_id: str) -> AccessRow | None:
 
 
 def workflow_known(tx: Tx, workflow_id: str) -> bool:
-    """Whether a workflow of this id exists."""
+    """Returns whether a workflow of this id exists."""
     return tx.exists(_WORKFLOW_KNOWN, workflow_id=workflow_id)

@@ -244,7 +244,7 @@ def set_waiting(tx: Tx, run_id: str) -> None:
 
 
 def owns(tx: Tx, segment_id: str, owner: str) -> bool:
-    """Whether this owner runs the segment."""
+    """Returns whether this owner runs the segment."""
     return tx.exists(_OWNS, of_segment_id=segment_id, by_owner=owner)
 
 
@@ -254,7 +254,7 @@ def run_of_segment(tx: Tx, segment_id: str) -> RunOfSegmentRow | None:
 
 
 def has_begun(tx: Tx, run_id: str) -> bool:
-    """Whether a segment of the run ever began."""
+    """Returns whether a segment of the run ever began."""
     return tx.exists(_HAS_BEGUN, of_run_id=run_id)
 
 
@@ -274,7 +274,7 @@ def end_segments(tx: Tx, run_id: str, at: int) -> None:
 
 
 def has_decisions_to_continue(tx: Tx, run_id: str) -> bool:
-    """Whether there is a decided approval that no segment continues from yet."""
+    """Returns whether there is a decided approval that no segment continues from yet."""
     return tx.exists(_TO_CONTINUE, of_run_id=run_id)
 
 
@@ -309,5 +309,5 @@ def cancel_steps(tx: Tx, run_id: str, at: int) -> None:
 
 
 def is_unswept(tx: Tx, run_id: str) -> bool:
-    """Whether the final sweep of the run's outputs for personal data is still to come."""
+    """Returns whether the final sweep of the run's outputs for personal data is still to come."""
     return tx.exists(_UNSWEPT, of_run_id=run_id)

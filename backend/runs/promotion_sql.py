@@ -27,7 +27,7 @@ def outputs_of(tx: Tx, run_id: str) -> list[OutputRow]:
 
 
 def has_promoted(tx: Tx, run_id: str) -> bool:
-    """Whether outputs of a run that is not closed were promoted."""
+    """Returns whether outputs of a run that is not closed were promoted."""
     return tx.exists(_PROMOTED, of_run_id=run_id)
 
 

@@ -64,12 +64,12 @@ class StepProcess:
 
     @property
     def wrapped(self) -> bool:
-        """Whether that process is the layer's and not the step's."""
+        """Returns whether that process is the layer's and not the step's."""
         return self._guarded is not None
 
     @property
     def alive(self) -> bool:
-        """Whether the process that was started still runs."""
+        """Returns whether the process that was started still runs."""
         return self._popen.poll() is None
 
     def exit_status(self, wait_seconds: float) -> int | None:

@@ -130,7 +130,7 @@ class Tx:
         return [cast("T", row[0]) for row in self._execute(text, arguments).fetchall()]
 
     def exists(self, query: ScalarQuery[T], **params: object) -> bool:
-        """Whether the query has a row."""
+        """Returns whether the query has a row."""
         text, arguments = query.bind(self._dialect, params)
         return self._execute(text, arguments).fetchone() is not None
 
@@ -201,7 +201,7 @@ class Database(Protocol):
         """
 
     def hold(self, name: str) -> AbstractContextManager[bool]:
-        """Whether this process alone has the name, for as long as the context lasts.
+        """Returns whether this process alone has the name, for as long as the context lasts.
 
         What is done under it must be harmless when done twice: a process that lost the database has lost the name too.
 
@@ -216,7 +216,7 @@ class Database(Protocol):
         """Returns the database's own time in milliseconds since the epoch."""
 
     def healthy(self) -> bool:
-        """Whether the database answers."""
+        """Returns whether the database answers."""
 
     def measured(self) -> list[Family]:
         """Returns metrics of its state, from any thread and without asking it."""

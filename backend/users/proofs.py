@@ -37,7 +37,7 @@ class Proofs:
         self._passwords = passwords
 
     def prove(self, name: str, password: str, actor: str, address: str) -> Proven | None:
-        """Whether the password is that person's; None where it is not, where nobody bears the name, or who is disabled.
+        """Returns the proof that the password is the user's; None if it is not, or if the user is unknown or disabled.
 
         The try counts as failed until `forget`.
 

@@ -26,7 +26,7 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Returns whether only this machine can reach it."""
         return self.host in {"127.0.0.1", "localhost", "::1"}
 
 
@@ -41,7 +41,7 @@ class UnixSocket:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Returns whether only this machine can reach it."""
         return True
 
 
@@ -56,7 +56,7 @@ class Addresses:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can reach any of them."""
+        """Returns whether only this machine can reach any of them."""
         return all(address.is_local for address in self.each)
 
     @property

@@ -69,7 +69,7 @@ class ServerTls:
 
     @property
     def given(self) -> bool:
-        """Whether any of it is set; settings that were read have all of it or nothing."""
+        """Returns whether any of it is set; settings that were read have all of it or nothing."""
         return any((self.certificate, self.key, self.key_password, self.ca))
 
 

@@ -18,7 +18,7 @@ class Window(NamedTuple):
 
     @property
     def full(self) -> bool:
-        """Whether the current call exceeds the limit."""
+        """Returns whether the current call exceeds the limit."""
         return self.used > self.limit
 
 

@@ -16,7 +16,7 @@ class Channel(Protocol):
     """Calls RPCs by their full name, as `/workflow_api.v1.RunsService/GetRun`."""
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
-        """Return the answer of a unary RPC.
+        """Returns the answer of a unary RPC.
 
         Raises:
             Refusal: what the servicer refused with; `runtime_unreachable` when nothing answered within `seconds`;
@@ -25,12 +25,12 @@ class Channel(Protocol):
         ...
 
     def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
-        """Return the messages of a server-streaming RPC; closing the iterator ends the RPC.
+        """Returns the messages of a server-streaming RPC; closing the iterator ends the RPC.
 
         `seconds` bounds the wait for each message. Raises as `unary` does.
         """
         ...
 
     async def close(self) -> None:
-        """Release the channel's resources."""
+        """Releases the channel's resources."""
         ...

@@ -28,49 +28,49 @@ class InProcessContext(grpc.ServicerContext):
         self._lock = threading.Lock()
 
     def refusal(self) -> Refusal | None:
-        """Return what the servicer refused with; None when it did not."""
+        """Returns what the servicer refused with; None when it did not."""
         if self._code in {None, grpc.StatusCode.OK}:
             return None
         return refusal_from_trailer(dict(self._trailers).get(STATUS_TRAILER))
 
     def invocation_metadata(self) -> Any:
-        """Return the call's metadata."""
+        """Returns the call's metadata."""
         return self._metadata
 
     def set_trailing_metadata(self, trailing_metadata: Any) -> None:
-        """Keep the trailers, in which the details of a refusal travel."""
+        """Keeps the trailers, in which the details of a refusal travel."""
         self._trailers = trailing_metadata
 
     def set_code(self, code: Any) -> None:
-        """Keep the status code."""
+        """Keeps the status code."""
         self._code = code
 
     def set_details(self, details: str) -> None:
-        """Keep the status message."""
+        """Keeps the status message."""
         self._details = details
 
     def code(self) -> Any:
-        """Return the status code; None while none is set."""
+        """Returns the status code; None while none is set."""
         return self._code
 
     def details(self) -> Any:
-        """Return the status message."""
+        """Returns the status message."""
         return self._details
 
     def trailing_metadata(self) -> Any:
-        """Return the trailers."""
+        """Returns the trailers."""
         return self._trailers
 
     def is_active(self) -> bool:
-        """Return whether the caller still waits for the answer."""
+        """Returns whether the caller still waits for the answer."""
         return self._active
 
     def time_remaining(self) -> float:
-        """Return the seconds left until the deadline."""
+        """Returns the seconds left until the deadline."""
         return max(0.0, self._seconds - (monotonic() - self._began))
 
     def cancel(self) -> bool:
-        """End the call and run the servicer's callbacks, once."""
+        """Ends the call and run the servicer's callbacks, once."""
         with self._lock:
             was_active, self._active = self._active, False
             callbacks, self._callbacks = self._callbacks, []
@@ -79,19 +79,19 @@ class InProcessContext(grpc.ServicerContext):
         return was_active
 
     def add_callback(self, callback: Callable[[], None]) -> bool:
-        """Register a callback for the end of the call; return False when it has ended already."""
+        """Registers a callback for the end of the call; return False when it has ended already."""
         with self._lock:
             if self._active:
                 self._callbacks.append(callback)
             return self._active
 
     def abort(self, code: Any, details: str) -> NoReturn:
-        """End the call with a status."""
+        """Ends the call with a status."""
         self._code, self._details = code, details
         raise AbortError
 
     def abort_with_status(self, status: Any) -> NoReturn:
-        """End the call with a whole status."""
+        """Ends the call with a whole status."""
         self._trailers = status.trailing_metadata or ()
         self.abort(status.code, status.details)
 
@@ -100,25 +100,25 @@ class InProcessContext(grpc.ServicerContext):
         return "in-process"
 
     def peer_identities(self) -> Any:
-        """Return nothing: there is no transport to identify."""
+        """Returns nothing: there is no transport to identify."""
         return None
 
     def peer_identity_key(self) -> Any:
-        """Return nothing: there is no transport to identify."""
+        """Returns nothing: there is no transport to identify."""
         return None
 
     def auth_context(self) -> Any:
-        """Return nothing: there is no transport to authenticate."""
+        """Returns nothing: there is no transport to authenticate."""
         return {}
 
     def send_initial_metadata(self, initial_metadata: Any) -> None:
-        """Ignore the headers: the edge does not read them."""
+        """Ignores the headers: the edge does not read them."""
 
     def set_compression(self, compression: Any) -> None:
-        """Ignore the setting: nothing is sent over a wire."""
+        """Ignores the setting: nothing is sent over a wire."""
 
     def disable_next_message_compression(self) -> None:
-        """Ignore the setting: nothing is sent over a wire."""
+        """Ignores the setting: nothing is sent over a wire."""
 
 
 class AbortError(Exception):

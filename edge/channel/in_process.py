@@ -23,12 +23,12 @@ class Handler(Protocol):
 
     @property
     def call(self) -> Callable[[Any, Any], Any]:
-        """Take a request and a grpc.ServicerContext; return a message, or an iterator of them when streaming."""
+        """Takes a request and a grpc.ServicerContext; return a message, or an iterator of them when streaming."""
         ...
 
     @property
     def point_read(self) -> bool:
-        """Whether it reads only a few rows by their keys: it is called on the event loop itself."""
+        """Returns whether it reads only a few rows by their keys: it is called on the event loop itself."""
         ...
 
 
@@ -47,7 +47,7 @@ class InProcessChannel:
         self._streams: set[InProcessContext] = set()
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
-        """Return the answer of a unary RPC; see `Channel`."""
+        """Returns the answer of a unary RPC; see `Channel`."""
         handler = self._handlers[rpc]
         context = InProcessContext(metadata, seconds)
         try:
@@ -70,7 +70,7 @@ class InProcessChannel:
         return answer
 
     async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
-        """Yield the messages of a server-streaming RPC; see `Channel`."""
+        """Yields the messages of a server-streaming RPC; see `Channel`."""
         context = InProcessContext(metadata, LONGEST_STREAM_SECONDS)
         loop = asyncio.get_running_loop()
         messages: Iterator[Message] = self._handlers[rpc].call(request, context)
@@ -107,7 +107,7 @@ class InProcessChannel:
             self._stream_threads.submit(step, messages.close)
 
     async def close(self) -> None:
-        """End every stream and shut the threads down."""
+        """Ends every stream and shut the threads down."""
         for context in tuple(self._streams):
             context.cancel()
         self._threads.shutdown(wait=False)

@@ -81,7 +81,7 @@ class _Connection:
         self._close_when_done()
 
     async def found(self) -> bool:
-        """Wait a moment for a backend where none can be reached; return whether one may be."""
+        """Waits a moment for a backend where none can be reached; return whether one may be."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_FOUND_SECONDS):
                 while self.channel.get_state() is _NONE_REACHED:
@@ -90,11 +90,11 @@ class _Connection:
 
     @property
     def closed(self) -> bool:
-        """Whether it has closed after it was retired."""
+        """Returns whether it has closed after it was retired."""
         return self._closing is not None and self._closing.done()
 
     def retire(self) -> None:
-        """Take no new call."""
+        """Takes no new call."""
         self._retired = True
         self._close_when_done()
 
@@ -118,7 +118,7 @@ class RemoteChannel:
         self._asked_at = monotonic()
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
-        """Return the answer of a unary RPC; see `Channel`."""
+        """Returns the answer of a unary RPC; see `Channel`."""
         until = monotonic() + seconds
         with self._current() as connection:
             for last in (rpc not in _REPEATABLE, True):
@@ -135,7 +135,7 @@ class RemoteChannel:
         raise AssertionError("the last try has returned or raised")
 
     async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
-        """Yield the messages of a server-streaming RPC; see `Channel`."""
+        """Yields the messages of a server-streaming RPC; see `Channel`."""
         with self._current() as connection:
             last = rpc not in _REPEATABLE
             while True:
@@ -159,7 +159,7 @@ class RemoteChannel:
                     call.cancel()
 
     async def close(self) -> None:
-        """Close the grpc channel, and former ones on which a call still goes on."""
+        """Closes the grpc channel, and former ones on which a call still goes on."""
         for connection in (*self._former, self._connection):
             await connection.channel.close()
 
@@ -191,7 +191,7 @@ def _readable(message: Message | None) -> Message:
 
 
 def _stopped(error: grpc.aio.AioRpcError) -> bool:
-    """Whether no servicer answered, so that the call may be made again, at once and once."""
+    """Returns whether no servicer answered, so that the call may be made again, at once and once."""
     return error.code() in _STOPPED and error.trailing_metadata().get(STATUS_TRAILER) is None
 
 

@@ -9,7 +9,7 @@ from edge.errors import Refusal, refusal_from_status
 
 
 def refusal_from_trailer(trailer: object) -> Refusal:
-    """Return the refusal in the trailer's value; `runtime_error` when it is none of ours."""
+    """Returns the refusal in the trailer's value; `runtime_error` when it is none of ours."""
     if isinstance(trailer, bytes):
         with suppress(DecodeError):
             return refusal_from_status(Status.FromString(trailer))

@@ -23,7 +23,7 @@ _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*+\\u0000")  # in JSON text, where a b
 
 
 def body_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
-    """Return the reader of a field of a body.
+    """Returns the reader of a field of a body.
 
     Raises:
         ValueError: a body cannot carry the field's type.

@@ -13,13 +13,13 @@ MAX_DEPTH: Final = 1_000
 
 
 def read_exact(text: str) -> Any:
-    """Return the value of valid JSON, every integer as it stands there."""
+    """Returns the value of valid JSON, every integer as it stands there."""
     with _room_for_nesting():
         return json.loads(text)
 
 
 def write_json(value: Any) -> str:
-    """Return compact JSON text of a parsed body's value; every integer keeps all its digits."""
+    """Returns compact JSON text of a parsed body's value; every integer keeps all its digits."""
     try:
         return orjson.dumps(value).decode()
     except TypeError:

@@ -21,14 +21,14 @@ class Findings:
         self._others: dict[str, str] = {}
 
     def add(self, code: str, name: str, reason: str) -> None:
-        """Record that the field, parameter or header `name` is not valid; `reason` says what is allowed."""
+        """Records that the field, parameter or header `name` is not valid; `reason` says what is allowed."""
         if code in _ORDER:
             self._others.setdefault(code, f"The parameter {name} {reason}.")
         elif len(self._problems) < MOST_PROBLEMS:
             self._problems.append({"name": name, "reason": reason})
 
     def refuse(self) -> None:
-        """Raise the collected problems, if there are any.
+        """Raises the collected problems, if there are any.
 
         Raises:
             Refusal: the first code in order, `invalid_request` with its problems.

@@ -17,7 +17,7 @@ _TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH:,}"
 
 
 def parse_json_body(body: bytes) -> Any:
-    """Return the value of a request body; one of no bytes is `{}`.
+    """Returns the value of a request body; one of no bytes is `{}`.
 
     Numbers without fraction and exponent are ints of any size, all others floats.
 

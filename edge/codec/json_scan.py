@@ -25,7 +25,7 @@ _MEMBERS: Final = re.compile(
 
 
 def too_deep_at(body: bytes, deepest: int) -> int | None:
-    """Return the offset of the first bracket that opens one level more than `deepest`, if there is one.
+    """Returns the offset of the first bracket that opens one level more than `deepest`, if there is one.
 
     Text that is not valid JSON is understood up to its first error.
     """
@@ -46,7 +46,7 @@ def too_deep_at(body: bytes, deepest: int) -> int | None:
 
 
 def named_twice_at(body: bytes) -> int | None:
-    """Return the offset of the first name that its object has already, if there is one; the body is valid JSON."""
+    """Returns the offset of the first name that its object has already, if there is one; the body is valid JSON."""
     objects: list[set[bytes]] = []
     names: set[bytes] = set()
     for match in _MEMBERS.finditer(body):

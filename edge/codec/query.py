@@ -7,7 +7,7 @@ _RAW: Final = "surrogateescape"  # how the HTTP parser keeps bytes that are not 
 
 
 def parse_query(raw: str) -> dict[str, list[str | None]]:
-    """Return the values of every parameter in order, `None` for one that is not percent-encoded UTF-8.
+    """Returns the values of every parameter in order, `None` for one that is not percent-encoded UTF-8.
 
     `+` and `%20` are blanks. A parameter without `=` has the empty value; one whose name cannot be read is left out,
     as every unknown one is ignored.
@@ -22,7 +22,7 @@ def parse_query(raw: str) -> dict[str, list[str | None]]:
 
 
 def decoded(raw: str) -> str | None:
-    """Return the text of a percent-encoded part of a request line, `None` when it is not UTF-8."""
+    """Returns the text of a percent-encoded part of a request line, `None` when it is not UTF-8."""
     if "%" not in raw and raw.isascii():
         return raw
     try:

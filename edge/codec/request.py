@@ -80,7 +80,7 @@ class RequestCodec:
                 self._parsed.append((field.name, parse, violation_of(rules), name))
 
     def decode(self, path_params: Mapping[str, str], query: str, headers: Headers, body: Any) -> Message:
-        """Return the RPC's request.
+        """Returns the RPC's request.
 
         `path_params` are raw path segments and `query` the raw query, as `RouteTable.match` and the request line give
         them. `body` is what `parse_json_body` returned, and is not looked at on a route without one.
@@ -125,7 +125,7 @@ class RequestCodec:
 
 
 def _parsed(text: str, parse: Parser, code: str, name: str) -> Any:
-    """Return what a text of the query means, once nothing else is wrong with the request."""
+    """Returns what a text of the query means, once nothing else is wrong with the request."""
     try:
         return parse(text)
     except ValueError as error:
@@ -133,6 +133,6 @@ def _parsed(text: str, parse: Parser, code: str, name: str) -> Any:
 
 
 def _is_id(rpc: MethodDescriptor, field: FieldDescriptor) -> bool:
-    """Tell whether the field names something that the RPC may not find: `run_id`, where it has `run_not_found`."""
+    """Returns whether the field names something that the RPC may not find: `run_id`, where it has `run_not_found`."""
     name = f"{field.name.removesuffix('_id')}_not_found"
     return any(code_of(reason) == name for reason in rpc.GetOptions().Extensions[method_rules].errors)

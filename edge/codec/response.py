@@ -43,7 +43,7 @@ class ResponseCodec:
         """The JSON of a serialised message, remembered, as a part of an enclosing object."""
 
     def encode(self, message: Message) -> bytes:
-        """Return the message as JSON."""
+        """Returns the message as JSON."""
         if self._remembered is None:
             return self._write(message)
         # A tenth of what it costs to write it again.
@@ -59,7 +59,7 @@ class ResponseCodec:
 def object_of(
     message: Descriptor, *, raw: Callable[[str], object], links: Callable[[str], object]
 ) -> Callable[[Message], dict[str, Any]]:
-    """Return what makes a message a dict; `raw` gets the text of each raw_json field, `links` that of its links."""
+    """Returns what makes a message a dict; `raw` gets the text of each raw_json field, `links` that of its links."""
     writer = _Writer(raw, links)
     writer.add(message)
     return writer.compiled(message)
@@ -82,14 +82,14 @@ class _Writer:
         }
 
     def compiled(self, message: Descriptor) -> Callable[[Message], dict[str, Any]]:
-        """Return the function of a type that was added."""
+        """Returns the function of a type that was added."""
         # Source and names come from our own descriptors, never from a caller.
         exec(compile("\n".join(self._source), f"<codec of {message.full_name}>", "exec"), self._names)  # noqa: S102
         function: Callable[[Message], dict[str, Any]] = self._names[_function(message)]
         return function
 
     def add(self, message: Descriptor) -> tuple[str, ...]:
-        """Write the functions of a type and of all it holds; return the link names that others must fill."""
+        """Writes the functions of a type and of all it holds; return the link names that others must fill."""
         known = self._open_names.get(message.full_name)
         if known is not None:
             return known
@@ -226,7 +226,7 @@ def _may_be_unset(field: FieldDescriptor, rules: FieldRules) -> bool:
 
 
 def _paths(message: Descriptor, holder: str) -> Iterator[tuple[str, str]]:
-    """Yield the strings that may fill a link with the way to reach each: inlined ones, then the message's own."""
+    """Yields the strings that may fill a link with the way to reach each: inlined ones, then the message's own."""
     for field, rules in public_fields(message):
         if rules.inline:
             yield from _paths(message_of(field), f"{holder}.{field.name}")

@@ -9,10 +9,10 @@ _UNRESERVED: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 
 
 def names_in(template: str) -> tuple[str, ...]:
-    """Return the names in braces, in order."""
+    """Returns the names in braces, in order."""
     return tuple(_NAME.findall(template))
 
 
 def path_segment(value: str) -> str:
-    """Return an id as it stands in a path, percent-encoded where it must be."""
+    """Returns an id as it stands in a path, percent-encoded where it must be."""
     return value if _UNRESERVED.fullmatch(value) else quote(value, safe="")

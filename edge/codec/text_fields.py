@@ -38,18 +38,18 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 def violation_of(rules: FieldRules) -> str:
-    """Return the error code of a value outside the field's bounds."""
+    """Returns the error code of a value outside the field's bounds."""
     return code_of(rules.violation) if rules.violation else "invalid_request"
 
 
 def path_reader(field: FieldDescriptor, rules: FieldRules) -> PathReader:
-    """Return the reader of an id in the path."""
+    """Returns the reader of an id in the path."""
     read_id = _id_reader(field, rules)
     return lambda segment, findings: read_id(decoded(segment), findings)
 
 
 def header_reader(rules: FieldRules) -> HeaderReader:
-    """Return the reader of a field that comes from the request header `rules.header`."""
+    """Returns the reader of a field that comes from the request header `rules.header`."""
     bounds = TextBounds(rules)
     code = violation_of(rules)
 
@@ -69,7 +69,7 @@ def header_reader(rules: FieldRules) -> HeaderReader:
 
 
 def query_reader(field: FieldDescriptor, rules: FieldRules, *, is_id: bool) -> QueryReader:
-    """Return the reader of a query parameter.
+    """Returns the reader of a query parameter.
 
     Raises:
         ValueError: a query cannot carry the field's type.
@@ -84,7 +84,7 @@ def query_reader(field: FieldDescriptor, rules: FieldRules, *, is_id: bool) -> Q
 
 
 def query_parser(field: FieldDescriptor) -> Parser | None:
-    """Return what makes a valid text of a query the value of the field; None where the text is the value.
+    """Returns what makes a valid text of a query the value of the field; None where the text is the value.
 
     It raises ValueError with what completes "must be …".
     """

@@ -10,18 +10,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def timestamp_text(timestamp: Timestamp) -> str:
-    """Return a time in UTC with milliseconds, cut off rather than rounded, and an explicit offset."""
+    """Returns a time in UTC with milliseconds, cut off rather than rounded, and an explicit offset."""
     minute, second = divmod(timestamp.seconds, 60)
     return f"{_minute_text(minute)}{second:02d}.{timestamp.nanos // 1_000_000:03d}+00:00"
 
 
 def to_milliseconds(time: Timestamp | Duration) -> int:
-    """Return a time, as milliseconds since the epoch, or a duration in whole milliseconds."""
+    """Returns a time, as milliseconds since the epoch, or a duration in whole milliseconds."""
     return time.seconds * 1000 + time.nanos // 1_000_000
 
 
 def from_milliseconds(milliseconds: int) -> Timestamp:
-    """Return the time that is so many milliseconds after the epoch."""
+    """Returns the time that is so many milliseconds after the epoch."""
     seconds, rest = divmod(milliseconds, 1000)
     return Timestamp(seconds=seconds, nanos=rest * 1_000_000)
 

@@ -32,7 +32,7 @@ class RunProgress(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether the run has ended."""
+        """Returns whether the run has ended."""
         return self.status in ENDED
 
 

@@ -18,17 +18,17 @@ class Caller(Protocol):
 
     @property
     def lost(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """Returns whether nothing can be sent any more."""
         ...
 
     @property
     def broken(self) -> bool:
-        """Whether nothing that follows can be parsed."""
+        """Returns whether nothing that follows can be parsed."""
         ...
 
     @property
     def closing(self) -> bool:
-        """Whether the connection serves no further request."""
+        """Returns whether the connection serves no further request."""
         ...
 
     def waiting(self, awaited: Awaited) -> AbstractContextManager[None]:

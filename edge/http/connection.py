@@ -64,22 +64,22 @@ class Connection(BoundedConnection, asyncio.Protocol):
 
     @property
     def closing(self) -> bool:
-        """Whether the connection serves no further request."""
+        """Returns whether the connection serves no further request."""
         return self._out_of_memory or self._host.stopping
 
     @property
     def busy(self) -> bool:
-        """Whether a request of this caller has still to be answered."""
+        """Returns whether a request of this caller has still to be answered."""
         return self._request is not None or bool(self._parser.messages)
 
     @property
     def lost(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """Returns whether nothing can be sent any more."""
         return self._transport is None or self._transport.is_closing()
 
     @property
     def broken(self) -> bool:
-        """Whether nothing that follows can be parsed."""
+        """Returns whether nothing that follows can be parsed."""
         return self._parser.broken
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -97,12 +97,12 @@ class RequestParser:
 
     @property
     def in_head(self) -> bool:
-        """Whether a request line or headers have begun and not ended."""
+        """Returns whether a request line or headers have begun and not ended."""
         return self._in_head or bool(self._head)
 
     @property
     def has_rest(self) -> bool:
-        """Whether input waits until the parsed requests are taken."""
+        """Returns whether input waits until the parsed requests are taken."""
         return self._position < len(self._rest)
 
     def feed(self, data: bytes) -> None:

@@ -74,17 +74,17 @@ class HttpRequest:
 
     @property
     def before_http_1_1(self) -> bool:
-        """Whether its version is lower than 1.1."""
+        """Returns whether its version is lower than 1.1."""
         return self._message.before_http_1_1
 
     @property
     def keep_alive(self) -> bool:
-        """Whether the connection may serve another request after this one."""
+        """Returns whether the connection may serve another request after this one."""
         return self._message.keep_alive and not (self._body_given_up or self.connection.closing)
 
     @property
     def chunked(self) -> bool:
-        """Whether the body comes without a declared length."""
+        """Returns whether the body comes without a declared length."""
         return self._body is not None and "transfer-encoding" in self._headers
 
     def check_framing(self) -> None:
@@ -159,7 +159,7 @@ class HttpRequest:
 
     @property
     def body_pending(self) -> bool:
-        """Whether bytes of the body have still to arrive."""
+        """Returns whether bytes of the body have still to arrive."""
         return self._body is not None and not self._body.complete
 
     def give_up_body(self) -> None:

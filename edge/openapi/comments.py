@@ -20,7 +20,7 @@ _REFERENCE: Final = re.compile(r"\s*\(contract [0-9][^)]*\)")
 
 @cache
 def comments() -> Mapping[str, str]:
-    """Return the comment of every message, field, enum, enum value, service and method by its full name.
+    """Returns the comment of every message, field, enum, enum value, service and method by its full name.
 
     An enum value's name is the enum's and its own. References to the documents the protos follow are left out.
     """

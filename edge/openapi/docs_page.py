@@ -25,7 +25,7 @@ _SCHEMA: Final = "schema-"
 
 @cache
 def docs_page(app_domain: str) -> bytes:
-    """Return the page as UTF-8; `app_domain` is the deployment's domain."""
+    """Returns the page as UTF-8; `app_domain` is the deployment's domain."""
     template = resources.files("edge").joinpath("docs_page.html").read_text(encoding="utf-8")
     style = _STYLE.search(template)
     assert style is not None
@@ -166,7 +166,7 @@ def _curl(base: str, verb: str, path: str, operation: Json, parameters: Iterable
 
 
 def _type(schema: Json, *, required: bool | None = None) -> str:
-    """Say in words what a schema allows; `required` adds whether it must be given."""
+    """Says in words what a schema allows; `required` adds whether it must be given."""
     text = _kind(schema)
     notes = [*_bounds(schema)]
     if required is not None:
@@ -229,7 +229,7 @@ def _breakable(path: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Return paragraphs and lists; the descriptions hold no other Markdown than these and code."""
+    """Returns paragraphs and lists; the descriptions hold no other Markdown than these and code."""
     blocks = []
     for block in text.split("\n\n"):
         lines = block.splitlines()

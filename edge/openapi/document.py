@@ -54,7 +54,7 @@ _HEADERS: Final = {
 
 @cache
 def openapi_document(app_domain: str) -> bytes:
-    """Return the description as JSON; `app_domain` is the deployment's domain."""
+    """Returns the description as JSON; `app_domain` is the deployment's domain."""
     return orjson.dumps(_document(app_domain))
 
 
@@ -86,7 +86,7 @@ def _document(app_domain: str) -> dict[str, Any]:
 
 
 def _servers(app_domain: str) -> list[dict[str, Any]]:
-    """Return where the API is served: on the deployment's domain, or where there is none beside this document."""
+    """Returns where the API is served: on the deployment's domain, or where there is none beside this document."""
     served = BASE if app_domain == NO_DOMAIN else f"https://{app_domain}{BASE}"
     return [
         {"url": served, "description": "The address that is served."},

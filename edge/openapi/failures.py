@@ -34,7 +34,7 @@ _DETAILS: Final = re.compile(r"details (?P<json>[\[{].*[\]}])")
 
 
 def refusals(route: Route) -> dict[str, Any]:
-    """Return the refusing responses of a route by status."""
+    """Returns the refusing responses of a route by status."""
     codes = [*route.errors, *_ALWAYS, *(() if route.access == ACCESS_PUBLIC else _WITH_KEY)]
     by_status: dict[int, list[ErrorRule]] = {}
     for code in dict.fromkeys(codes):
@@ -43,12 +43,12 @@ def refusals(route: Route) -> dict[str, Any]:
 
 
 def meaning(code: str) -> str:
-    """Return what a code means, for a person."""
+    """Returns what a code means, for a person."""
     return _EXAMPLE.sub("", _comment(code))
 
 
 def envelope_schemas() -> dict[str, Schema]:
-    """Return the component schemas of the error envelope."""
+    """Returns the component schemas of the error envelope."""
     problem = {
         "type": "object",
         "description": "What is wrong with one field, parameter or header.",

@@ -1,4 +1,4 @@
-"""Links from an answer to the calls that go on from it: whatever it names, and the next page of a list."""
+"""Links from an answer to calls about the resources that it names, and to the next page of a list."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,12 +13,12 @@ _NEXT_PAGE: Final = {"cursor": "next_cursor", "after_seq": "next_after_seq", "se
 
 
 def operation_id(route: Route) -> str:
-    """Return the name of a route's operation."""
+    """Returns the name of a route's operation."""
     return route.descriptor.name[0].lower() + route.descriptor.name[1:]
 
 
 def links(route: Route, routes: Sequence[Route]) -> dict[str, Any]:
-    """Return the links of a route's success by name; none where the answer names nothing that another call asks for."""
+    """Returns the links of a route's success by name; none if no other call asks for anything in the answer."""
     answered = _answered(route.descriptor.output_type)
     asked = {name: f"$request.path.{name}" for name in route.path_names}
     found: dict[str, Any] = {}

@@ -39,7 +39,7 @@ _OUTPUT_HEADERS: Final = (*_FILE_HEADERS, "ETag", "Accept-Ranges")
 def operation(
     route: Route, requests: RequestSchemas, responses: ResponseSchemas, routes: Sequence[Route]
 ) -> dict[str, Any]:
-    """Return the OpenAPI operation of a route, linked to others; adds its schemas to `requests` and `responses`."""
+    """Returns the OpenAPI operation of a route, linked to others; adds its schemas to `requests` and `responses`."""
     rpc = route.descriptor
     assert rpc.containing_service is not None
     text = comments()[rpc.full_name]

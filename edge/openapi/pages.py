@@ -17,7 +17,7 @@ class Pages:
         self._app_domain = app_domain
 
     def answer(self, request: HttpRequest) -> Answer:
-        """Return the page at a path, or the refusal."""
+        """Returns the page at a path, or the refusal."""
         request.give_up_body()
         if request.path not in {"/openapi.json", "/docs"}:
             return refused(Refusal("not_found"), request)

@@ -17,7 +17,7 @@ class RequestSchemas:
         self.components: dict[str, Schema] = {}
 
     def reference(self, name: str, message: Descriptor, fields: Iterable[str]) -> Schema:
-        """Return a reference to the component `name`: an object that may have these fields of a message and no others.
+        """Returns a reference to the component `name`: an object that may have these fields of a message and no others.
 
         Null counts as absent.
         """
@@ -48,7 +48,7 @@ class RequestSchemas:
 
 
 def bounded(field: FieldDescriptor, rules: FieldRules) -> Schema:
-    """Return the schema of a request field with its bounds."""
+    """Returns the schema of a request field with its bounds."""
     if is_map(field):
         return {
             "type": "object",
@@ -70,7 +70,7 @@ def bounded(field: FieldDescriptor, rules: FieldRules) -> Schema:
 
 
 def text(rules: FieldRules) -> Schema:
-    """Return the schema of a text with its bounds."""
+    """Returns the schema of a text with its bounds."""
     schema: Schema = {"type": "string"}
     if rules.min_length:
         schema["minLength"] = rules.min_length

@@ -120,7 +120,7 @@ BODIES: Final[Mapping[str, Any]] = MappingProxyType(
 
 
 def sample(message: Descriptor, codec: ResponseCodec) -> Any:
-    """Return an example of what the codec makes of a message of this type."""
+    """Returns an example of what the codec makes of a message of this type."""
     return orjson.loads(codec.encode(_filled(message)))
 
 

@@ -54,7 +54,7 @@ class ResponseSchemas:
         self.components: dict[str, Schema] = {}
 
     def reference(self, message: Descriptor) -> Schema:
-        """Return a reference to the schema of a message, which becomes a component with all it holds."""
+        """Returns a reference to the schema of a message, which becomes a component with all it holds."""
         shown = list(public_fields(message))
         if len(shown) == 1 and shown[0][1].inline:
             return self.reference(message_of(shown[0][0]))
@@ -76,7 +76,7 @@ class ResponseSchemas:
         }
 
     def _union(self, message: Descriptor, field: FieldDescriptor, rules: FieldRules) -> Schema:
-        """Return one component for each type of a message's tagged field, and the schema that one of them fits."""
+        """Returns one component for each type of a message's tagged field, and the schema that one of them fits."""
         mapping: dict[str, str] = {}
         for member in json_type(rules).fields:
             tag = rules_of(member).tag
@@ -139,19 +139,19 @@ class ResponseSchemas:
 
 
 def json_type(rules: FieldRules) -> Descriptor:
-    """Return the message whose JSON a field holds."""
+    """Returns the message whose JSON a field holds."""
     return _JSON_TYPES[rules.json_type]
 
 
 def any_json(kind: str) -> Schema:
-    """Return the schema of JSON of one kind, `object` or `array`, or of any where the kind is empty."""
+    """Returns the schema of JSON of one kind, `object` or `array`, or of any where the kind is empty."""
     if kind == "object":
         return dict(ANY_OBJECT)
     return {"type": "array", "items": {}} if kind == "array" else {}
 
 
 def array(items: Schema, rules: FieldRules) -> Schema:
-    """Return the schema of a repeated field, which may be a text instead where its rules name one."""
+    """Returns the schema of a repeated field, which may be a text instead where its rules name one."""
     schema = {"type": "array", "items": items}
     if rules.or_text:
         # In this order: openapi-python-client tries nothing after a constant that does not fit.
@@ -160,12 +160,12 @@ def array(items: Schema, rules: FieldRules) -> Schema:
 
 
 def one_of(field: FieldDescriptor) -> Schema:
-    """Return the schema of an enum field: its spellings."""
+    """Returns the schema of an enum field: its spellings."""
     return {"type": "string", "enum": [text for text in spellings(enum_of(field)).values() if text]}
 
 
 def or_null(schema: Schema) -> Schema:
-    """Return a schema that allows null beside what it allowed."""
+    """Returns a schema that allows null beside what it allowed."""
     null = {"type": "null"}
     if "anyOf" in schema:
         return {**schema, "anyOf": [*schema["anyOf"], null]}
@@ -175,7 +175,7 @@ def or_null(schema: Schema) -> Schema:
 
 
 def described(field: FieldDescriptor) -> str:
-    """Return what a field is, and what each value of an enum means, as Markdown."""
+    """Returns what a field is, and what each value of an enum means, as Markdown."""
     text = comments()[field.full_name]
     if field.cpp_type != FieldDescriptor.CPPTYPE_ENUM:
         return text

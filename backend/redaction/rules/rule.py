@@ -74,7 +74,7 @@ class Rule:
 
     @property
     def has_group(self) -> bool:
-        """Whether the value is a group of the pattern, not all of it."""
+        """Returns whether the value is a group of the pattern, not all of it."""
         return re.compile(self.pattern).groups > 0
 
     @property

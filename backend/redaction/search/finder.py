@@ -29,7 +29,7 @@ class Finder:
 
     @property
     def by_rules_only(self) -> bool:
-        """Whether no model is asked."""
+        """Returns whether no model is asked."""
         return self._ask is None
 
     def find(self, text: str, labels: PieceLabels | None = None) -> list[Match]:

@@ -29,11 +29,11 @@ def _inputs(request: StepRequest) -> Iterator[Tool]:
     folders = {path.name: path for path in root.iterdir()} if root and root.is_dir() else {}
 
     async def list_inputs(prefix: str = "") -> dict[str, Any]:
-        """List the input files of this run whose paths begin with a prefix, with their sizes."""
+        """Lists the input files of this run whose paths begin with a prefix, with their sizes."""
         return await asyncio.to_thread(reading.list_files, folders, prefix)
 
     async def read_input(path: str, offset: int = 0) -> dict[str, Any]:
-        """Read a part of an input file from a byte offset; next_offset is null at its end."""
+        """Reads a part of an input file from a byte offset; next_offset is null at its end."""
         return await asyncio.to_thread(reading.read_file, folders, path, offset)
 
     yield from (list_inputs, read_input)
@@ -41,11 +41,11 @@ def _inputs(request: StepRequest) -> Iterator[Tool]:
 
 def _files(request: StepRequest) -> Iterator[Tool]:
     async def list_files(prefix: str = "") -> dict[str, Any]:
-        """List the files that earlier steps left whose paths begin with a prefix, with their sizes."""
+        """Lists the files that earlier steps left whose paths begin with a prefix, with their sizes."""
         return await asyncio.to_thread(reading.list_files, request.files, prefix)
 
     async def read_file(path: str, offset: int = 0) -> dict[str, Any]:
-        """Read a part of a file that an earlier step left from a byte offset; next_offset is null at its end."""
+        """Reads a part of a file that an earlier step left from a byte offset; next_offset is null at its end."""
         return await asyncio.to_thread(reading.read_file, request.files, path, offset)
 
     yield from (list_files, read_file)
@@ -55,11 +55,11 @@ def _connectors(request: StepRequest, secrets: Secrets) -> Iterator[Tool]:
     connectors = request.connectors
 
     async def list_connector_objects(connector: str, prefix: str = "") -> dict[str, Any]:
-        """List the objects of a connector under a prefix, with their sizes; without one, the prefixes it allows."""
+        """Lists the objects of a connector under a prefix, with their sizes; without one, the prefixes it allows."""
         return await asyncio.to_thread(connector_reading.list_objects, secrets, connectors, connector, prefix)
 
     async def read_connector_object(connector: str, key: str, offset: int = 0) -> dict[str, Any]:
-        """Read a part of an object of a connector from a byte offset; next_offset is null at its end."""
+        """Reads a part of an object of a connector from a byte offset; next_offset is null at its end."""
         return await asyncio.to_thread(connector_reading.read_object, secrets, connectors, connector, key, offset)
 
     yield from (list_connector_objects, read_connector_object)

@@ -46,7 +46,7 @@ _PURGE = Command(delete(_WORKFLOWS).where(_WORKFLOWS.c.workflow_uuid.in_(_ENDED)
 
 
 def is_there(tx: Tx) -> bool:
-    """Whether DBOS has made its tables, which it does for the first worker."""
+    """Returns whether DBOS has made its tables, which it does for the first worker."""
     return tx.scalar_one(_IS_THERE)
 
 

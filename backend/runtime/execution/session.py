@@ -43,12 +43,12 @@ class WorkerSession:
 
     @property
     def lost(self) -> bool:
-        """Whether the lease was lost, and another session has to follow."""
+        """Returns whether the lease was lost, and another session has to follow."""
         return self._lost
 
     @property
     def active(self) -> bool:
-        """Whether segments are taken."""
+        """Returns whether segments are taken."""
         return not (self._lost or self._stopped)
 
     def start(self, on_lost: Callable[[], None]) -> None:

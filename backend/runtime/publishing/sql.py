@@ -168,7 +168,7 @@ def order(tx: Tx, *, run_id: str, graph_id: str, graph_version: int, entry: str,
 
 
 def any_open(tx: Tx) -> bool:
-    """Whether there is anything to publish, to remove or to settle."""
+    """Returns whether there is anything to publish, to remove or to settle."""
     return tx.exists(_ANY_OPEN)
 
 
@@ -193,7 +193,7 @@ def pending(tx: Tx, run_id: str, graph_id: str) -> PublicationRow | None:
 
 
 def is_pending(tx: Tx, run_id: str, graph_id: str) -> bool:
-    """Whether a publication is still pending."""
+    """Returns whether a publication is still pending."""
     return tx.scalar(_STATE, of_run_id=run_id, of_graph_id=graph_id) == PENDING
 
 

@@ -164,7 +164,7 @@ def not_handed_over(tx: Tx, queued_before: int) -> list[QueuedSegmentRow]:
 
 
 def is_queued(tx: Tx, segment_id: str) -> bool:
-    """Whether the segment has not begun yet."""
+    """Returns whether the segment has not begun yet."""
     return tx.exists(_IS_QUEUED, of_segment_id=segment_id)
 
 

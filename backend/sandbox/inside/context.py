@@ -41,7 +41,7 @@ class Context:
 
     @property
     def needs(self) -> dict[str, Any]:
-        """Return values of the steps that this one needs, by step."""
+        """Returns values of the steps that this one needs, by step."""
         if self._large_needs:
             import json
 

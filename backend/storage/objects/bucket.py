@@ -193,7 +193,7 @@ class BucketObjects:
             yield [{"Key": version["Key"], "VersionId": version["VersionId"]} for version in found]
 
     def _has_versions(self) -> bool:
-        """Whether the bucket keeps what is removed from it."""
+        """Returns whether the bucket keeps what is removed from it."""
         with _unless(_UNKNOWN_TO_THE_STORE):
             return "Status" in self._client.get_bucket_versioning(Bucket=self._bucket)
         return False

@@ -138,7 +138,7 @@ class PostgresqlDatabase:
         return int(self._pool.run(lambda connection: connection.execute(_NOW).fetchall())[0][0])
 
     def healthy(self) -> bool:
-        """Whether a trivial read answers."""
+        """Returns whether a trivial read answers."""
         try:
             self._pool.run(lambda connection: connection.execute("SELECT 1").fetchone())
         except (DatabaseAwayError, psycopg.Error):

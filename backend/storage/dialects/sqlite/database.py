@@ -104,7 +104,7 @@ class SqliteDatabase:
         return system_clock()
 
     def healthy(self) -> bool:
-        """Whether a trivial read answers and there is a writer to take changes."""
+        """Returns whether a trivial read answers and there is a writer to take changes."""
         if not self._writer.alive:
             return False
         try:

@@ -42,7 +42,7 @@ def prepare(file: Path) -> None:
 
 
 def has_space_to_free(connection: sqlite3.Connection) -> bool:
-    """Whether more pages are free than are to stay in the file."""
+    """Returns whether more pages are free than are to stay in the file."""
     return _free_pages(connection) > KEPT_PAGES
 
 

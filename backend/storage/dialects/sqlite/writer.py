@@ -49,7 +49,7 @@ class Writer:
 
     @property
     def alive(self) -> bool:
-        """Whether changes are taken from the queue."""
+        """Returns whether changes are taken from the queue."""
         return self._thread.is_alive()
 
     @property
