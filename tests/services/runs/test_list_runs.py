@@ -86,6 +86,7 @@ def test_a_bad_filter_is_told_before_a_bad_cursor(world: World) -> None:
 @pytest.mark.parametrize(
     ("status", "count"),
     [([COMPLETED], 1), ([QUEUED, COMPLETED], 3), ([FAILED], 0), ([QUEUED, QUEUED], 2)],
+    ids=["one", "two", "none of it", "twice the same"],
 )
 def test_status_is_a_list(world: World, status: list[int], count: int) -> None:
     world.finished()
@@ -122,7 +123,11 @@ def test_dates_exclude_their_own_millisecond(world: World) -> None:
     assert ids(world, created_after=a_nanosecond_after(middle - 1)) == [runs[2], runs[1]]
 
 
-@pytest.mark.parametrize("time", [Timestamp(seconds=2**62), Timestamp(seconds=-(2**62)), Timestamp(nanos=-1)])
+@pytest.mark.parametrize(
+    "time",
+    [Timestamp(seconds=2**62), Timestamp(seconds=-(2**62)), Timestamp(nanos=-1)],
+    ids=["too late", "too early", "negative fraction"],
+)
 @pytest.mark.parametrize("name", ["created_after", "created_before"])
 def test_a_time_out_of_range_is_an_invalid_filter(world: World, name: str, time: Timestamp) -> None:
     assert refusal(world, **{name: time}) == "invalid_filter"

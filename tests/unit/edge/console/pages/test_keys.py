@@ -84,7 +84,7 @@ def test_a_new_key_begins_with_the_defaults() -> None:
 def test_a_key_may_be_given_drafts_too_from_every_page_of_the_workflows() -> None:
     class Paged(RecordedServices):
         async def call(self, rpc: str, request: Any) -> Any:
-            if rpc == "WorkflowsService/ListWorkflows" and not request.cursor:
+            if rpc == "WorkflowsService/ListWorkflows" and not request.page_token:
                 assert request.include_inactive
                 first = Workflow(workflow_id="wf_0", name="Draft", status=WORKFLOW_STATUS_DRAFT)
                 return ListWorkflowsResponse(items=[first], next_page_token="second")
