@@ -1,4 +1,4 @@
-"""Opaque cursors of pages, authenticated and valid for one list and one caller only (DECISIONS.md, 1)."""
+"""Opaque cursors of pages, authenticated and valid for one list and one caller only (contract 2.7)."""
 
 import base64
 import binascii

@@ -44,7 +44,7 @@ class ObjectSettings:
 
 @dataclass(frozen=True, slots=True)
 class OutputLimits:
-    """How many files one attempt of a step may leave, in how many directories and how deep (DECISIONS.md §11).
+    """How many files one attempt of a step may leave, in how many directories and how deep (contract 25.9).
 
     Attributes:
         files: The most files that become outputs.
@@ -61,7 +61,7 @@ class OutputLimits:
 
 @dataclass(frozen=True, slots=True)
 class StepDataLimits:
-    """What one attempt of a step may return and report (DECISIONS.md §11).
+    """What one attempt of a step may return and report (contract 25.9).
 
     Attributes:
         result_bytes: The largest return value, as JSON.
@@ -107,7 +107,7 @@ class JobLimits:
 
 @dataclass(frozen=True, slots=True)
 class RedactionLimits(JobLimits):
-    """Bounds of one sweep for personal data, of a file or of values. (DECISIONS.md, 11).
+    """Bounds of one sweep for personal data, of a file or of values. (contract 25.9).
 
     Attributes:
         memory_mb: What a sweep may allocate. The allocator of Arrow sets a third of it aside at its first use.

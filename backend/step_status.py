@@ -1,4 +1,4 @@
-"""The statuses of a step and the transitions between them. (DECISIONS.md, 5)."""
+"""The statuses of a step and the transitions between them. (contract 13)."""
 
 from collections.abc import Mapping
 from enum import StrEnum

@@ -33,7 +33,7 @@ _EARLIEST: Final = -62_135_596_800
 _LATEST: Final = 253_402_300_799
 _MOST_NANOS: Final = 999_999_999
 
-# Reasons in the order in which they win over one another. (DECISIONS.md, 2)
+# Reasons in the order in which they win over one another. (contract 5.14)
 _PRECEDENCE = (ERROR_REASON_INVALID_REQUEST, ERROR_REASON_INVALID_FILTER, ERROR_REASON_INVALID_CURSOR)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 class CommandFailed(Exception):  # noqa: N818 - it ends the command as `typer.Exit` does; the command was right
     """Ends a command with exit code 1.
 
-    `code`, `message` and `details` are those of SPEC.md's error envelope. `details` is a list of `{name, reason}`
+    `code`, `message` and `details` are those of the contract's error envelope. `details` is a list of `{name, reason}`
     problems, an object, or None. `request_id` is the id of the call that the backend refused.
     """
 

@@ -16,14 +16,14 @@ from workflow_api.v1.errors_pb2 import ErrorDetail
 M = TypeVar("M", ErrorInfo, RetryInfo, BadRequest, PreconditionFailure)
 
 
-# Headers that belong to a code whoever raises it. (SPEC.md, Envelope)
+# Headers that belong to a code whoever raises it. (contract 5.5)
 _HEADERS_OF_CODE: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {"unauthorized": MappingProxyType({"WWW-Authenticate": "Bearer"})}
 )
 
 
 class Refusal(Exception):  # noqa: N818 - a refusal is an answer of the contract, not an error of the program
-    """An answer with the error envelope. (SPEC.md, Errors).
+    """An answer with the error envelope. (contract 7.1, 7.2).
 
     `details` is what stands under `error.details`, `None` for nothing. `retry_after` is in seconds.
     """
@@ -53,7 +53,7 @@ class Refusal(Exception):  # noqa: N818 - a refusal is an answer of the contract
 
 
 def envelope(refusal: Refusal, request_id: str) -> bytes:
-    """Return the JSON body of a refusal. (SPEC.md, Envelope)."""
+    """Return the JSON body of a refusal. (contract 7.1)."""
     body: dict[str, object] = {"code": refusal.code, "message": refusal.message, "request_id": request_id}
     if refusal.details is not None:
         body["details"] = refusal.details

@@ -1,4 +1,4 @@
-"""Usage records: one per call, sent to the deployment in batches. (SPEC.md, Events; DECISIONS.md, Administration)."""
+"""Usage records: one per call, sent to the deployment in batches. (contract 27.1)."""
 
 import asyncio
 import logging

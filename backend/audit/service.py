@@ -1,4 +1,4 @@
-"""Pages of the audit trail. (SPEC.md, Workflow and resource limits: one query window under 90 days)."""
+"""Pages of the audit trail. (contract 22.10)."""
 
 from typing import Any, Final
 

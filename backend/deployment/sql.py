@@ -32,7 +32,7 @@ _FIRST_KEY = Command(update(deployments).values(any_key_ever=literal_column("1")
 
 
 def ensure(tx: Tx, deployment_id: str) -> DeploymentRow:
-    """Returns the deployment's row; a new one is governed, enabled and licensed (DECISIONS.md, 2)."""
+    """Returns the deployment's row; a new one is governed, enabled and licensed (contract 10.4)."""
     row = tx.first(_SELECT)
     if row is None:
         tx.enqueue(

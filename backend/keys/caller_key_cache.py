@@ -1,4 +1,4 @@
-"""Cache of keys as their callers see them. (SPEC.md, GET /me)."""
+"""Cache of keys as their callers see them. (contract 9.12)."""
 
 from functools import lru_cache
 from typing import Final

@@ -1,4 +1,4 @@
-"""Generation of credentials; only their SHA-256 is stored (SPEC.md, Credentials)."""
+"""Generation of credentials; only their SHA-256 is stored (contract 8.2, 8.7)."""
 
 import hashlib
 import secrets

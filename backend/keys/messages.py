@@ -17,7 +17,7 @@ MODE_NAMES = {number: name for name, number in _MODES.items()}
 
 
 def api_key(row: CallerKeyRow | KeyRow) -> keys_pb2.ApiKey:
-    """Returns the key as its caller sees it (SPEC.md, API key)."""
+    """Returns the key as its caller sees it (contract 9.12)."""
     return keys_pb2.ApiKey(
         key_id=row.key_id,
         name=row.name,

@@ -1,4 +1,4 @@
-"""Bounds of a key's properties that a proto cannot state (SPEC.md, Key properties)."""
+"""Bounds of a key's properties that a proto cannot state (contract 9.1)."""
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,9 +12,9 @@ Problem = tuple[str, str]
 
 
 def granted_scopes(scopes: Iterable[int]) -> list[str]:
-    """Returns the spellings of the scopes granted by these, each once, in the order of SPEC.md's list.
+    """Returns the spellings of the scopes granted by these, each once, in the order of the contract's list.
 
-    `runs:create` includes `workflows:read` (SPEC.md, Key properties).
+    `runs:create` includes `workflows:read` (contract 9.2).
     """
     granted = set(scopes)
     if options_pb2.SCOPE_RUNS_CREATE in granted:
@@ -64,7 +64,7 @@ def hours_problems(hours: keys_pb2.AllowedHours) -> Iterator[Problem]:
 
 
 def release_problems(release: str) -> Iterator[Problem]:
-    """Yields what keeps a deployment of this release from having keys (SPEC.md, Credentials)."""
+    """Yields what keeps a deployment of this release from having keys (contract 9.5)."""
     if _numbers(release) < _numbers(FIRST_RELEASE_WITH_API):
         yield "deployment_id", f"must be of release {FIRST_RELEASE_WITH_API} or later; this one is of {release}"
 
@@ -77,7 +77,7 @@ def refuse(problems: Iterable[Problem]) -> None:
 
 
 def state_of(*, revoked_at: int | None, expires_at: int, previous_secret_expires_at: int | None, now: int) -> str:
-    """Returns the state of a key as the administrator sees it (SPEC.md, API key lifecycle)."""
+    """Returns the state of a key as the administrator sees it (contract 9.6)."""
     if revoked_at is not None:
         return "revoked"
     if now >= expires_at:

@@ -31,7 +31,7 @@ class Issued:
 
 
 class KeyAdministration:
-    """Creates, updates, rotates, revokes and deletes keys (SPEC.md, API key lifecycle)."""
+    """Creates, updates, rotates, revokes and deletes keys (contract 9.6)."""
 
     def __init__(self, services: Services, changes: KeyChanges) -> None:
         self._services = services
@@ -85,7 +85,7 @@ class KeyAdministration:
         return Issued(self._services.database.write(work), f"{key_id}.{secret}", external_id)
 
     def update(self, request: keys_pb2.UpdateKeyRequest, actor: str) -> Issued:
-        """Changes what the request names (SPEC.md: every field except the deployment)."""
+        """Changes what the request names (contract 9.7)."""
         rules.refuse(_update_problems(request))
 
         def change(tx: Tx, row: sql.KeyRow) -> dict[str, object]:

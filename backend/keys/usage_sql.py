@@ -1,4 +1,4 @@
-"""SQL of usage records: one for each request, kept for 90 days and counted by the hour (SPEC.md, Events)."""
+"""SQL of usage records: one for each request, kept for 90 days and counted by the hour (contract 22.9, 27.3)."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Creates clients of language models by name, with a key that is a named secret. (DESIGN.md, 7).
+"""Creates clients of language models by name, with a key that is a named secret.
 
 pydantic-ai takes seconds to import, so it is imported when the first model is created.
 """

@@ -1,4 +1,4 @@
-"""Zip of all outputs of a run, written while it is sent. (SPEC.md, GET /runs/{run_id}/outputs.zip)."""
+"""Zip of all outputs of a run, written while it is sent. (contract 18.14, 18.15)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing

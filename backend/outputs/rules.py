@@ -1,4 +1,4 @@
-"""Conditions for reading a run's outputs: the first three checks of every outputs route. (DECISIONS.md, 5)."""
+"""Conditions for reading a run's outputs: the first three checks of every outputs route. (contract 18.2)."""
 
 from backend.errors import ApiError
 from backend.runs.run_lookup import find_state, require_finished

@@ -21,7 +21,7 @@ from backend.storage.tables.outputs import OutputRow
 from workflow_api.v1 import errors_pb2, outputs_pb2, outputs_pb2_grpc
 
 _LARGEST_CONTENT: Final = 25_000_000
-"""The 25 MB of SPEC.md; it counts the file, not the range asked for."""
+"""The 25 MB of outputs (contract 18.10); it counts the file, not the range asked for."""
 
 
 class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):

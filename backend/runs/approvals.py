@@ -1,4 +1,4 @@
-"""The approvals that wait for a person, and the decisions on them. (SPEC.md, Events; DECISIONS.md, 5)."""
+"""The approvals that wait for a person, and the decisions on them. (contract 13.3 to 13.7)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Cancels a run. (SPEC.md, POST /runs/{run_id}/cancel; DECISIONS.md, 5)."""
+"""Cancels a run. (contract 19)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The filters of the run list. (SPEC.md, GET /runs; DECISIONS.md, 2)."""
+"""The filters of the run list. (contract 15.2 to 15.8)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

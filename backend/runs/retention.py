@@ -1,4 +1,4 @@
-"""How long idempotency records and the data of finished runs are kept. (SPEC.md, Workflow and resource limits)."""
+"""How long idempotency records and the data of finished runs are kept. (contract 22.6)."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""The runtime of a process that executes its runs itself. (DESIGN.md, 6)."""
+"""The runtime of a process that executes its runs itself."""
 
 from backend.runtime.execution.executor import Executor
 from backend.runtime.scheduling.dispatcher import Dispatcher

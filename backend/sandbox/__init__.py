@@ -1,4 +1,4 @@
-"""Isolates the code of a step from the host and from every other step (DESIGN.md §6 and §7).
+"""Isolates the code of a step from the host and from every other step (docs/sandbox.md).
 
 `choose_sandbox` selects a layer at start-up; `Sandbox.start` returns a process that waits for the request of a step.
 """

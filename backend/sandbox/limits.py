@@ -15,7 +15,7 @@ Network = Literal["none", "full"]
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits that an execution environment sets for a step (SPEC.md, Workflow and resource limits).
+    """Limits that an execution environment sets for a step (contract 22.6).
 
     A megabyte is 1,048,576 bytes. `memory_mb` limits the address space of each process of the step, and the memory of
     all of them together; `workspace_mb` limits workspace, outputs and temporary files together. `network` is `none`, or

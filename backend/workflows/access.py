@@ -1,4 +1,4 @@
-"""Access of callers to workflows (SPEC.md, API key, `workflow_access`)."""
+"""Access of callers to workflows (contract 11.9)."""
 
 import json
 from dataclasses import dataclass

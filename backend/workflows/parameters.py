@@ -1,4 +1,4 @@
-"""Validation of the parameters of a start by the declarations of a workflow version (DECISIONS.md, 3 and 4).
+"""Validation of the parameters of a start by the declarations of a workflow version (contract 11.13, 12.23).
 
 A declaration is an entry of the definition's `parameters`: name, type, description, required, default, and if set enum,
 minimum, maximum, min_length, max_length, pattern; for `s3_prefix` connector, max_objects, max_bytes.

@@ -1,4 +1,4 @@
-"""The PII policy of a workflow, and overrides by a start, which may only tighten it (DECISIONS.md, 6).
+"""The PII policy of a workflow, and overrides by a start, which may only tighten it (contract 21.1, 21.4).
 
 A policy is `{mode, categories, stages, min_confidence, model, max_model_calls, parquet_sample_rows}`, every field
 present; `categories` is "all" or a list of entity types.

@@ -1,4 +1,4 @@
-"""The agents and environments that a workflow version is pinned to (DECISIONS.md, 3).
+"""The agents and environments that a workflow version is pinned to (contract 23.11).
 
 A version keeps the definitions that its agents and environments had when it was saved. Connectors, knowledge graphs and
 the status of environments are not pinned: they grant access now, and an older version must not bypass a change.

@@ -1,4 +1,4 @@
-"""Applies manifests, all or none, with new versions only of what changed (DECISIONS.md, 9)."""
+"""Applies manifests, all or none, with new versions only of what changed (contract 24.3, 24.4)."""
 
 import json
 from collections import Counter

@@ -104,7 +104,7 @@ class WorkflowTerms:
         return self.result["schema"] if self.result else None
 
     def refusal(self) -> ApiError | None:
-        """Returns why no run can start: not active, no such version or not ready, in this order (DECISIONS.md, 4)."""
+        """Returns why no run can start: not active, no such version or not ready, in this order (contract 12.6)."""
         if self.status != "active":
             return ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_ACTIVE)
         if self.version is None:

@@ -27,7 +27,7 @@ from workflow_api.v1.workflows_pb2_grpc import WorkflowsServiceStub
 TIMEOUT_SECONDS: Final = 60.0
 
 _CHANNEL_OPTIONS: Final = (
-    # A definition may have 8 MiB (SPEC.md, Workflow and resource limits), which is more than gRPC's default.
+    # A definition may have 8 MiB (contract 22.6), which is more than gRPC's default.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     # The problems of a manifest are in the trailer, and may be many.

@@ -22,7 +22,7 @@ END: Final = "# --- to here ---"
 
 _CREDENTIALS: Final = '-H "Authorization: Bearer $KEY" -H "X-Service-Key-External-Id: $EXTERNAL_ID"'
 _CURL: Final = "curl -sS --fail-with-body"
-# Callers poll a run at most every 5 seconds. (SPEC.md, GET /runs/{run_id})
+# Callers poll a run at most every 5 seconds. (contract 14.2)
 _POLL_SECONDS: Final = 5
 _TERMINAL: Final = "completed|failed|cancelled"
 

@@ -1,4 +1,4 @@
-"""Updates a keyring: by a watch stream, and by polling while the stream is broken. (DECISIONS.md, Administration)."""
+"""Updates a keyring: by a watch stream, and by polling while the stream is broken. (contract 9.10)."""
 
 import asyncio
 import logging

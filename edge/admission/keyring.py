@@ -1,4 +1,4 @@
-"""Copy of the deployment's keys, prepared for checks without I/O. (SPEC.md, Authentication)."""
+"""Copy of the deployment's keys, prepared for checks without I/O. (contract 8)."""
 
 import re
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Source addresses of calls, and the address ranges that a key allows. (DECISIONS.md, Source address)."""
+"""Source addresses of calls, and the address ranges that a key allows. (contract 8.9)."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence

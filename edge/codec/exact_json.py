@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 MAX_DEPTH: Final = 1_000
-"""Deepest nesting of a body. (DECISIONS.md, Routes, scopes, status codes)"""
+"""Deepest nesting of a body. (contract 4.9)"""
 
 
 def read_exact(text: str) -> Any:

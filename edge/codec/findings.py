@@ -11,7 +11,7 @@ _ORDER: Final = ("invalid_filter", "invalid_cursor")
 
 
 class Findings:
-    """Problems by error code. (DECISIONS.md, Routes, scopes, status codes).
+    """Problems by error code. (contract 5.12, 5.14).
 
     `invalid_request` comes first and lists all its problems, then `invalid_filter`, then `invalid_cursor`.
     """

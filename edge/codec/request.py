@@ -86,7 +86,7 @@ class RequestCodec:
         them. `body` is what `parse_json_body` returned, and is not looked at on a route without one.
 
         Raises:
-            Refusal: all that is wrong, in one answer. (DECISIONS.md, Routes, scopes, status codes)
+            Refusal: all that is wrong, in one answer. (contract 5.12, 5.14)
         """
         findings = Findings()
         fields: dict[str, Any] = {}

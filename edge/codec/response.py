@@ -1,6 +1,6 @@
 """Protobuf messages to JSON, by functions whose source is written from the descriptors once at the start.
 
-The form is DECISIONS.md, Conventions of the JSON: snake_case names, numbers as numbers, every field present, null for
+The form is the contract's, section 2: snake_case names, numbers as numbers, every field present, null for
 what is not set. What google.api's own mapping would say (strings for int64, absent fields) does not apply.
 """
 

@@ -1,4 +1,4 @@
-"""Times as `2026-09-24T10:15:30.123+00:00` or as milliseconds. (DECISIONS.md, Conventions of the JSON)."""
+"""Times as `2026-09-24T10:15:30.123+00:00` or as milliseconds. (contract 2.1)."""
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Details of keys as text, for administrators. (SPEC.md, API key lifecycle and Key properties)."""
+"""Details of keys as text, for administrators. (contract 9.1, 9.6)."""
 
 from typing import Final, NamedTuple
 

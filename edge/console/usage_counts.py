@@ -1,4 +1,4 @@
-"""Counts of calls by hour or day, and by route. (SPEC.md, Events: the administrator's usage view)."""
+"""Counts of calls by hour or day, and by route. (contract 27.3)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -18,7 +18,7 @@ from edge.http.body import BodyFailure, RequestBody
 from edge.http.message import RequestMessage, malformed_head, malformed_request
 
 MAX_LINE_BYTES: Final = 32_768
-"""Longest request target, and longest single header. (DECISIONS.md, Conventions of the JSON)."""
+"""Longest request target, and longest single header. (contract 4.19)."""
 
 MAX_HEAD_BYTES: Final = 2 * MAX_LINE_BYTES
 """Most bytes of a request line and all headers together."""

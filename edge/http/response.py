@@ -45,7 +45,7 @@ _date_line: Final = _DateLine()
 class Answer:
     """An answer whose whole body is at hand.
 
-    `headers` come in addition to those that every answer carries (DECISIONS.md, Routes, scopes, status codes).
+    `headers` come in addition to those that every answer carries (contract 6.1).
     """
 
     __slots__ = ("body", "headers", "keep_alive", "media_type", "status")
@@ -93,5 +93,5 @@ class Answer:
 
 
 def refused(refusal: Refusal, request: HttpRequest) -> Answer:
-    """Returns the answer with the error envelope. (SPEC.md, Envelope)."""
+    """Returns the answer with the error envelope. (contract 7.1)."""
     return Answer(refusal.status, envelope(refusal, request.request_id), headers=refusal.headers.items())

@@ -15,7 +15,7 @@ _ENUM_VALUES, _SERVICE_METHODS = 2, 2
 
 _Path = tuple[int, ...]
 # Remarks for those who maintain the protos.
-_REFERENCE: Final = re.compile(r"\s*\((?:SPEC|DECISIONS)\.md[^)]*\)")
+_REFERENCE: Final = re.compile(r"\s*\(contract [0-9][^)]*\)")
 
 
 @cache

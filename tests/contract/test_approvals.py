@@ -1,4 +1,4 @@
-"""Human gates: a run parks, a person decides, a new segment begins. (SPEC.md, States; DECISIONS.md §5)"""
+"""Human gates: a run parks, a person decides, a new segment begins. (contract 13.3 to 13.7)"""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

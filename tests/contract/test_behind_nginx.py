@@ -1,4 +1,4 @@
-"""Which address counts behind a load balancer and behind a delivery network. (DECISIONS.md, Source address)"""
+"""Which address counts behind a load balancer and behind a delivery network. (contract 8.9)"""
 
 from collections.abc import Iterator
 from http.client import HTTPConnection

@@ -1,4 +1,4 @@
-"""GET /runs/{run_id}/outputs.zip. (SPEC.md, GET outputs.zip; DECISIONS.md §5)"""
+"""GET /runs/{run_id}/outputs.zip. (contract 18.14, 18.15)"""
 
 import io
 import zipfile

@@ -1,4 +1,4 @@
-"""POST /runs/{run_id}/cancel. (SPEC.md, POST cancel; DECISIONS.md §5)"""
+"""POST /runs/{run_id}/cancel. (contract 19)"""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

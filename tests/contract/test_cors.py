@@ -1,4 +1,4 @@
-"""Browser callers. (SPEC.md, Browser callers; DECISIONS.md §2)"""
+"""Browser callers. (contract 6.2 to 6.5)"""
 
 import pytest
 

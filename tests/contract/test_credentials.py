@@ -1,4 +1,4 @@
-"""Credentials: two of them, and one 401 for whatever is wrong. (SPEC.md, Authentication)"""
+"""Credentials: two of them, and one 401 for whatever is wrong. (contract 8)"""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""A deployment that does not serve keys. (SPEC.md, Order of checks, order 1; GET /health)"""
+"""A deployment that does not serve keys. (contract 5.2, 10.2)"""
 
 from collections.abc import Callable, Iterator
 from typing import Any

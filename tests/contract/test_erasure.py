@@ -1,4 +1,4 @@
-"""DELETE /runs/{run_id}/data: the right to erasure. (SPEC.md, DELETE data; DECISIONS.md §5)"""
+"""DELETE /runs/{run_id}/data: the right to erasure. (contract 20)"""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The durable event log. (SPEC.md, Events; DECISIONS.md §5)"""
+"""The durable event log. (contract 17)"""
 
 from typing import Any
 

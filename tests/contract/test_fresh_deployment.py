@@ -1,4 +1,4 @@
-"""A deployment before its first key and after its last. (SPEC.md, Order of checks; DECISIONS.md §2)"""
+"""A deployment before its first key and after its last. (contract 5.2, 5.3)"""
 
 from tests.support.admin import Credentials
 from tests.support.client import Caller

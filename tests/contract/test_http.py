@@ -1,4 +1,4 @@
-"""What every answer has in common, whatever it answers: headers, envelope, request ids. (SPEC.md, Errors)"""
+"""What every answer has in common, whatever it answers: headers, envelope, request ids. (contract 6, 7)"""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Replays and conflicts of a start. (SPEC.md, POST runs, rules 1 to 5; DECISIONS.md §4)"""
+"""Replays and conflicts of a start. (contract 12.7 to 12.17)"""
 
 import json
 import uuid

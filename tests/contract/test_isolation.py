@@ -1,4 +1,4 @@
-"""Two keys see nothing of each other's runs, and cannot tell a foreign run from none. (SPEC.md, GET /runs/{run_id})"""
+"""Two keys see nothing of each other's runs, and cannot tell a foreign run from none. (contract 3.7)"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Reading a body: malformed JSON is told before the key, with its byte offset. (SPEC.md, Errors; DECISIONS.md §2)"""
+"""Reading a body: malformed JSON is told before the key, with its byte offset. (contract 4.8, 4.9)"""
 
 import gzip
 import re

@@ -1,4 +1,4 @@
-"""Moves of a key and what calls see of them. (SPEC.md, API key lifecycle; DECISIONS.md §8)"""
+"""Moves of a key and what calls see of them. (contract 9.6)"""
 
 import dataclasses
 from typing import Any

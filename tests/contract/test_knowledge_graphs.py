@@ -1,4 +1,4 @@
-"""Publishing to knowledge graphs, as a caller and an administrator see it. (SPEC.md, Run summary)"""
+"""Publishing to knowledge graphs, as a caller and an administrator see it. (contract 26)"""
 
 import json
 import subprocess

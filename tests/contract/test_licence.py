@@ -1,4 +1,4 @@
-"""A licence on hold refuses work and nothing else. (SPEC.md, POST runs, rule 10; DECISIONS.md §4)"""
+"""A licence on hold refuses work and nothing else. (contract 12.22, 10.8)"""
 
 import uuid
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""GET /health and GET /me. (SPEC.md, Resources and their fields)"""
+"""GET /health and GET /me. (contract 10.1 to 10.2, 9.12 to 9.14)"""
 
 from tests.contract.conftest import NewCaller
 from tests.support.admin import SCOPES

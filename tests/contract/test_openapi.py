@@ -1,4 +1,4 @@
-"""The machine-readable description and the page made from it. (SPEC.md, Versioning)"""
+"""The machine-readable description and the page made from it. (contract 23.2)"""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Order of checks: each beats every later one, tried in pairs on the start of a run. (SPEC.md, Order of checks)"""
+"""Order of checks: each beats every later one, tried in pairs on the start of a run. (contract 5.1)"""
 
 import itertools
 import json

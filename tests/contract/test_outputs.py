@@ -1,4 +1,4 @@
-"""Listing and fetching outputs. (SPEC.md, GET outputs and content; DECISIONS.md §5)"""
+"""Listing and fetching outputs. (contract 18)"""
 
 import hashlib
 from typing import Any

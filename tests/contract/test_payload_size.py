@@ -1,4 +1,4 @@
-"""The bound on bodies: decided before anything else, heard by callers that still send. (SPEC.md, Order of checks)"""
+"""The bound on bodies: decided before anything else, heard by callers that still send. (contract 4.4 to 4.6)"""
 
 import json
 

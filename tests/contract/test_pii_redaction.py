@@ -1,4 +1,4 @@
-"""GET /runs/{run_id}/pii-redaction. (SPEC.md, GET pii-redaction; DECISIONS.md §6)"""
+"""GET /runs/{run_id}/pii-redaction. (contract 21.19 to 21.24)"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Query parameters. (SPEC.md, Endpoints; DECISIONS.md §1)"""
+"""Query parameters. (contract 4.14 to 4.18)"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Ranges and conditions on one output of 1,024 bytes. (SPEC.md, GET content; DECISIONS.md §5; RFC 9110)"""
+"""Ranges and conditions on one output of 1,024 bytes. (contract 18.11 to 18.13; RFC 9110)"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Requests per minute. (SPEC.md, Limits; the minute's edge itself is held with an injected clock in tests/unit/edge)"""
+"""Requests per minute. (contract 22.1; the minute's edge itself is held with an injected clock in tests/unit/edge)"""
 
 import re
 import time

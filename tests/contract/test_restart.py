@@ -1,4 +1,4 @@
-"""Interrupted, not resumed: what a kill leaves and what a new start finds. (SPEC.md, Versioning, Failure codes)"""
+"""Interrupted, not resumed: what a kill leaves and what a new start finds. (contract 13.10)"""
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""The route table: 17 routes, their methods, their scopes, and every other path. (SPEC.md, Endpoints)"""
+"""The route table: 17 routes, their methods, their scopes, and every other path. (contract 3)"""
 
 from collections.abc import Callable
 from typing import Any

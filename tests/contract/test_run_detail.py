@@ -1,4 +1,4 @@
-"""GET /runs/{run_id}: the detail of runs that ended in different ways. (SPEC.md, Run detail; DECISIONS.md §5)"""
+"""GET /runs/{run_id}: the detail of runs that ended in different ways. (contract 14)"""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""GET /runs: order, filters, cursors. (SPEC.md, GET /runs; DECISIONS.md §1, §2)"""
+"""GET /runs: order, filters, cursors. (contract 15)"""
 
 import base64
 import threading

@@ -1,4 +1,4 @@
-"""One limit over several edges, each a process of its own. (SPEC.md, Per-key limits)"""
+"""One limit over several edges, each a process of its own. (contract 22.4)"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

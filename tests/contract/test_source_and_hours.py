@@ -1,4 +1,4 @@
-"""Where and when a key may be used. (SPEC.md, Order of checks; DECISIONS.md §7)"""
+"""Where and when a key may be used. (contract 5.6 to 5.9)"""
 
 import time
 

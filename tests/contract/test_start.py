@@ -1,4 +1,4 @@
-"""Starting a run: what a success answers, and what a body may hold. (SPEC.md, POST /workflows/{workflow_id}/runs)"""
+"""Starting a run: what a success answers, and what a body may hold. (contract 12)"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Slots and the daily quota, also under real concurrency. (SPEC.md, Limits)"""
+"""Slots and the daily quota, also under real concurrency. (contract 12.26 to 12.29)"""
 
 import time
 from collections import Counter

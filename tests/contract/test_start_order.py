@@ -1,4 +1,4 @@
-"""The order of checks inside a start: each request holds a fault and every later one. (DECISIONS.md §4)"""
+"""The order of checks inside a start: each request holds a fault and every later one. (contract 12.6)"""
 
 import uuid
 from typing import Any

@@ -1,4 +1,4 @@
-"""Run parameters against the version's contract. (SPEC.md, Errors; DECISIONS.md §3, §4)"""
+"""Run parameters against the version's contract. (contract 11.13, 12.23)"""
 
 from typing import Any
 

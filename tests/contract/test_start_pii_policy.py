@@ -1,4 +1,4 @@
-"""`pii_policy_override` may only tighten. (SPEC.md, POST runs; DECISIONS.md §6)"""
+"""`pii_policy_override` may only tighten. (contract 21.3 to 21.6)"""
 
 import pytest
 

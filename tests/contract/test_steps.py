@@ -1,4 +1,4 @@
-"""GET /runs/{run_id}/steps: the run's board. (SPEC.md, GET steps; DECISIONS.md §5)"""
+"""GET /runs/{run_id}/steps: the run's board. (contract 16.1)"""
 
 from typing import Any
 

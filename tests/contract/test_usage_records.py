@@ -1,4 +1,4 @@
-"""Usage records of calls. (SPEC.md, Order of checks, consequences; Events)"""
+"""Usage records of calls. (contract 27)"""
 
 from typing import Any
 

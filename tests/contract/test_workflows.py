@@ -1,4 +1,4 @@
-"""The three workflow routes. (SPEC.md, GET /workflows; DECISIONS.md §3)"""
+"""The three workflow routes. (contract 11)"""
 
 from typing import Any
 

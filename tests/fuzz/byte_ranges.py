@@ -52,7 +52,7 @@ def answered(headers: Sequence[tuple[str, str]], size: int) -> _Expected:
 
 
 def expected(headers: Sequence[tuple[str, str]], size: int) -> _Expected:
-    """What RFC 9110 and DECISIONS.md, §5, say, by plain loops."""
+    """What RFC 9110 and the contract's rules on ranges say, by plain loops. (contract 18.11, 18.13)"""
     ranges, if_range, none_match = ([value for key, value in headers if key == name] for name in _HEADERS.values())
     if _has_it(none_match):
         return "not modified", 0, 0

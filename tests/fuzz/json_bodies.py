@@ -103,7 +103,7 @@ def _reason_problems(body: Any) -> Iterator[str]:
 
 
 def start_problems(body: Any) -> Iterator[str]:
-    """The names that an answer to a start with this body must hold. (SPEC.md, POST /workflows/{workflow_id}/runs)."""
+    """The names that an answer to a start with this body must hold. (contract 12)."""
     if not isinstance(body, dict):
         yield "body"
         return

@@ -1,4 +1,4 @@
-"""SPEC.md's route table with the scopes and statuses of DECISIONS.md §2, written down apart from the protos."""
+"""The contract's route table, written down apart from the protos. (contract 3.1)"""
 
 from dataclasses import dataclass
 

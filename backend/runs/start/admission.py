@@ -1,4 +1,4 @@
-"""The checks of a start in their order, as a table; the first that refuses decides. (DECISIONS.md, 4)."""
+"""The checks of a start in their order, as a table; the first that refuses decides. (contract 12.6)."""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet

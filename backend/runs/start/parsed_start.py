@@ -18,7 +18,7 @@ class ParsedStart:
     """One call to start a run; `key_id` is empty for an internal caller.
 
     `fingerprint` is a digest of workflow id and canonical body: bodies that hold the same values have the same one,
-    whatever their spelling. (DECISIONS.md, 4)
+    whatever their spelling. (contract 12)
     """
 
     key_id: str

@@ -1,4 +1,4 @@
-"""Starts runs: all checks, and all that a start leaves, in one transaction. (DECISIONS.md, 4).
+"""Starts runs: all checks, and all that a start leaves, in one transaction. (contract 12).
 
 A start is parsed (`parsed_start`), judged (`admission`), turned into rows (`new_run`) and written (`sql`).
 """
@@ -26,7 +26,7 @@ from backend.workflows.terms_cache import cached_terms, load_terms
 from workflow_api.v1 import errors_pb2, runs_pb2
 
 RECORD_LIFE_MS: Final = DAY_MS
-"""How long an idempotency key stays bound. (SPEC.md, Request and payload bounds)"""
+"""How long an idempotency key stays bound. (contract 12.13)"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Runs the agent of one step and returns its result (DECISIONS.md §9)."""
+"""Runs the agent of one step and returns its result (contract 25)."""
 
 from backend.runtime.agents.base import AgentDeps, AgentRunner, OnProgress, StepFailed, StepRequest, StepResult
 from backend.runtime.agents.llm_agent import run_llm_step

@@ -59,7 +59,7 @@ class StepResult:
     skipped: Mapping[str, int] = field(default_factory=dict)
 
 
-class StepFailed(Exception):  # noqa: N818 - the event's name in DECISIONS.md §5
+class StepFailed(Exception):  # noqa: N818 - the event's name in the contract (17.12)
     """A step failed.
 
     `message` is for the caller and holds no traceback; `type` is the exception's type, or names the cause; `log` is

@@ -38,7 +38,7 @@ WHILE_STARTING: Final = {READY: 0}
 async def run_python_step(
     sandbox: Sandbox, request: StepRequest, on_progress: OnProgress, read_value: ValueReader
 ) -> StepResult:
-    """Runs the agent's `run(context)` in a sandbox of its own, within the environment's limits (DECISIONS.md §9).
+    """Runs the agent's `run(context)` in a sandbox of its own, within the environment's limits (contract 25.1, 25.9).
 
     When this returns or raises, also by cancellation, every process of the step is dead and reaped. Raises StepFailed;
     exceptions of `on_progress` pass through.

@@ -1,4 +1,4 @@
-"""The engine on DBOS, whose queue on PostgreSQL hands segments to worker processes. (DESIGN.md, 6).
+"""The engine on DBOS, whose queue on PostgreSQL hands segments to worker processes.
 
 Each segment is one DBOS workflow of the same id, so handing a segment over twice has no effect. The state that DBOS
 keeps does not count: the tables say what runs, and an interrupted segment is never resumed.

@@ -1,4 +1,4 @@
-"""The embedded engine: segments are tasks on an event loop in a thread of its own. (DESIGN.md, 6)."""
+"""The embedded engine: segments are tasks on an event loop in a thread of its own."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Executes segments in this process, with all that goes with them. (DESIGN.md, 6)."""
+"""Executes segments in this process, with all that goes with them. (docs/architecture.md)."""
 
 import shutil
 import threading

@@ -1,4 +1,4 @@
-"""The lease of a process that executes segments beside others. (DESIGN.md, 6).
+"""The lease of a process that executes segments beside others. (docs/architecture.md).
 
 Other processes close the runs of a process without a lease as orphaned. So a process that cannot renew its lease must
 have ended its steps before that: it gives up a little before the lease ends.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 LARGEST_STEP_MB: Final = 3_008
-"""The most that an execution environment gives. (SPEC.md, Workflow and resource limits)"""
+"""The most that an execution environment gives. (contract 22.6)"""
 
 
 def default_memory_mb(root: Path = Path("/")) -> int:

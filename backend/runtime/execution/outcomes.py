@@ -1,4 +1,4 @@
-"""Outcomes of runs that do not follow from their steps, with messages for the caller. (SPEC.md, Failure codes)."""
+"""Outcomes of runs that do not follow from their steps, with messages for the caller. (contract 13.13)."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""Prepares a segment's steps: records decisions, copies inputs in, and sweeps both. (DECISIONS.md, 5)."""
+"""Prepares a segment's steps: records decisions, copies inputs in, and sweeps both. (contract 13)."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Stores the files of a step's output folder as objects, before its outputs are recorded. (DECISIONS.md, 5)."""
+"""Stores the files of a step's output folder as objects, before its outputs are recorded. (contract 25.8)."""
 
 import logging
 import threading

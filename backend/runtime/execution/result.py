@@ -1,4 +1,4 @@
-"""The result of a run: the result step's value, judged by the version's schema. (SPEC.md, Run detail)."""
+"""The result of a run: the result step's value, judged by the version's schema. (contract 14.9, 14.11)."""
 
 from typing import Any, Final, NamedTuple
 

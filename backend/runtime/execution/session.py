@@ -1,4 +1,4 @@
-"""A worker session: what executes segments under one owner id, from its start to its end. (DESIGN.md, 6)."""
+"""A worker session: what executes segments under one owner id, from its start to its end. (docs/architecture.md)."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

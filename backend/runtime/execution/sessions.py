@@ -1,4 +1,4 @@
-"""The worker sessions of a process, of which one at a time executes segments. (DESIGN.md, 6)."""
+"""The worker sessions of a process, of which one at a time executes segments. (docs/architecture.md)."""
 
 import logging
 from collections.abc import Callable

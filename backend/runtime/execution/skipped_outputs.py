@@ -1,4 +1,4 @@
-"""The warning about entries of a step's output folder that are not promoted. (DECISIONS.md, 11)."""
+"""The warning about entries of a step's output folder that are not promoted. (contract 25.14)."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Output files of steps on this machine's disk, for the steps that need them. (DECISIONS.md, 9)."""
+"""Output files of steps on this machine's disk, for the steps that need them. (contract 25.1)."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""The final sweep of one run: its outputs, its result, and its messages. (DECISIONS.md, 5, 6 and 11)."""
+"""The final sweep of one run: its outputs, its result, and its messages. (contract 13.9, 21.12)."""
 
 import threading
 from collections.abc import Callable, Iterable

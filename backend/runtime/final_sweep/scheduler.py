@@ -1,4 +1,4 @@
-"""The final sweeps of finished runs, before which their outputs stay closed. (DECISIONS.md, 5 and 6).
+"""The final sweeps of finished runs, before which their outputs stay closed. (contract 13.9, 21.11).
 
 The outputs of a run are opened together, in one transaction after all of them were swept and stored. A sweep that
 fails, or dies with the process, leaves them closed and starts over later. The objects that it stored until then are

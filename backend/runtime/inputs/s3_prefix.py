@@ -1,4 +1,4 @@
-"""Copies `s3_prefix` inputs in before any step runs. (DECISIONS.md, 5 and 9; docs/connectors.md)."""
+"""Copies `s3_prefix` inputs in before any step runs. (contract 25.6; docs/connectors.md)."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping

@@ -33,7 +33,7 @@ async def publish(
 ) -> list[str]:
     """Publishes a run's outputs concurrently; returns a warning for each publication that did not land within its wait.
 
-    Such a publication goes on after the run, until it lands. (SPEC.md, Run summary). `reasons` says whether a warning
+    Such a publication goes on after the run, until it lands. (contract 14.3). `reasons` says whether a warning
     may hold the reason of a failure, which may quote a file.
     """
     warnings: list[str] = []

@@ -16,7 +16,7 @@ _LONGEST_UPKEEP_SECONDS: Final = 20
 class Dispatcher:
     """Threads of the launcher, the upkeep and the removals.
 
-    Several processes may dispatch side by side: what two of them do takes effect once. (DESIGN.md, 6)
+    Several processes may dispatch side by side: what two of them do takes effect once.
     """
 
     def __init__(self, launcher: Launcher, upkeep: Upkeep, removals: Removals) -> None:

@@ -1,4 +1,4 @@
-"""Hands queued segments over from the tables to the engine. (DESIGN.md, 6)."""
+"""Hands queued segments over from the tables to the engine."""
 
 from collections.abc import Callable
 from typing import Final

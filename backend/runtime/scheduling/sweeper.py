@@ -1,4 +1,4 @@
-"""Ends runs that must end and that no segment ends by itself. (DESIGN.md, 6)."""
+"""Ends runs that must end and that no segment ends by itself."""
 
 import logging
 
@@ -36,7 +36,7 @@ class Sweeper:
         """Ends runs that an earlier process left running, and has queued segments handed over; called at the start.
 
         A run ends with the outcome that its row says, so that a cancel which was answered holds, and else as orphaned.
-        Parked and finished runs stay as they are. (SPEC.md, Versioning: interrupted, not resumed)
+        Parked and finished runs stay as they are. (contract 13.10)
         """
         now = self._clock()
         for segment in self._database.read(sql.running):

@@ -22,7 +22,7 @@ class Connector(types.SimpleNamespace):
 
 
 class Context:
-    """The argument of an agent's `run(context)` (DECISIONS.md §9)."""
+    """The argument of an agent's `run(context)` (contract 25)."""
 
     def __init__(self, events: EventReporter, request: dict[str, Any]) -> None:
         self.attempt: int = request["attempt"]

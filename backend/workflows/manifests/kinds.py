@@ -1,4 +1,4 @@
-"""Fields of each kind of manifest with their bounds (DECISIONS.md, 9; SPEC.md, product limits)."""
+"""Fields of each kind of manifest with their bounds (contract 24.1, 22.6)."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Loads manifest files to definitions, or reports all problems of all files at once (DECISIONS.md, 9)."""
+"""Loads manifest files to definitions, or reports all problems of all files at once (contract 24)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""JSON Schemas in manifests: of a workflow's result, and of a model's answer. (SPEC.md, product limits: 32 KB)."""
+"""JSON Schemas in manifests: of a workflow's result, and of a model's answer. (contract 22.6, 24.13)."""
 
 import json
 from collections.abc import Iterator

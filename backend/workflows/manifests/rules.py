@@ -1,4 +1,4 @@
-"""Rules between the fields of a workflow, beyond the form of each (DECISIONS.md, 9).
+"""Rules between the fields of a workflow, beyond the form of each (contract 24.12).
 
 Every rule gets the definition as far as it could be read: a field that is not valid is missing or None.
 """

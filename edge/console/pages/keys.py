@@ -1,4 +1,4 @@
-"""Pages of API keys: the list, one key, and its changes. (SPEC.md, API key lifecycle)."""
+"""Pages of API keys: the list, one key, and its changes. (contract 9.6)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

@@ -47,7 +47,7 @@ class AuditServiceServicer:
     """
 
     def ListAuditRecords(self, request, context):
-        """Audit records, newest first. (SPEC.md, Workflow and resource limits: up to 200 rows a page)
+        """Audit records, newest first. (contract 22.10)
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

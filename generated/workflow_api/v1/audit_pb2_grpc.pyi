@@ -34,7 +34,7 @@ class AuditServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AuditServiceAsyncStub: ...
     ListAuditRecords: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ListAuditRecordsRequest, _audit_pb2.ListAuditRecordsResponse]
-    """Audit records, newest first. (SPEC.md, Workflow and resource limits: up to 200 rows a page)"""
+    """Audit records, newest first. (contract 22.10)"""
 
 @_typing.type_check_only
 class AuditServiceAsyncStub(AuditServiceStub):
@@ -42,7 +42,7 @@ class AuditServiceAsyncStub(AuditServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListAuditRecords: _aio.UnaryUnaryMultiCallable[_audit_pb2.ListAuditRecordsRequest, _audit_pb2.ListAuditRecordsResponse]  # type: ignore[assignment]
-    """Audit records, newest first. (SPEC.md, Workflow and resource limits: up to 200 rows a page)"""
+    """Audit records, newest first. (contract 22.10)"""
 
 class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
     """Shows administrators the audit trail."""
@@ -53,6 +53,6 @@ class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _audit_pb2.ListAuditRecordsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_audit_pb2.ListAuditRecordsResponse, _abc.Awaitable[_audit_pb2.ListAuditRecordsResponse]]:
-        """Audit records, newest first. (SPEC.md, Workflow and resource limits: up to 200 rows a page)"""
+        """Audit records, newest first. (contract 22.10)"""
 
 def add_AuditServiceServicer_to_server(servicer: AuditServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -48,7 +48,7 @@ class CallerServiceServicer:
     """
 
     def GetMe(self, request, context):
-        """The calling key and its limits. (SPEC.md, GET /me)
+        """The calling key and its limits. (contract 9.12)
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

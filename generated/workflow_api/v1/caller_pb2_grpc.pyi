@@ -35,7 +35,7 @@ class CallerServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> CallerServiceAsyncStub: ...
     GetMe: _grpc.UnaryUnaryMultiCallable[_caller_pb2.GetMeRequest, _keys_pb2.ApiKey]
-    """The calling key and its limits. (SPEC.md, GET /me)"""
+    """The calling key and its limits. (contract 9.12)"""
 
 @_typing.type_check_only
 class CallerServiceAsyncStub(CallerServiceStub):
@@ -43,7 +43,7 @@ class CallerServiceAsyncStub(CallerServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetMe: _aio.UnaryUnaryMultiCallable[_caller_pb2.GetMeRequest, _keys_pb2.ApiKey]  # type: ignore[assignment]
-    """The calling key and its limits. (SPEC.md, GET /me)"""
+    """The calling key and its limits. (contract 9.12)"""
 
 class CallerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Answers what a caller may know of its own key."""
@@ -54,6 +54,6 @@ class CallerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _caller_pb2.GetMeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_keys_pb2.ApiKey, _abc.Awaitable[_keys_pb2.ApiKey]]:
-        """The calling key and its limits. (SPEC.md, GET /me)"""
+        """The calling key and its limits. (contract 9.12)"""
 
 def add_CallerServiceServicer_to_server(servicer: CallerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -57,7 +57,7 @@ class DeploymentServiceServicer:
     """
 
     def GetHealth(self, request, context):
-        """Liveness, and whether keys are accepted on this deployment. (SPEC.md, GET /health)
+        """Liveness, and whether keys are accepted on this deployment. (contract 10.1)
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,7 +34,7 @@ class DeploymentServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> DeploymentServiceAsyncStub: ...
     GetHealth: _grpc.UnaryUnaryMultiCallable[_deployment_pb2.GetHealthRequest, _deployment_pb2.Health]
-    """Liveness, and whether keys are accepted on this deployment. (SPEC.md, GET /health)"""
+    """Liveness, and whether keys are accepted on this deployment. (contract 10.1)"""
     GetDeployment: _grpc.UnaryUnaryMultiCallable[_deployment_pb2.GetDeploymentRequest, _deployment_pb2.Deployment]
     """The deployment record."""
     UpdateDeployment: _grpc.UnaryUnaryMultiCallable[_deployment_pb2.UpdateDeploymentRequest, _deployment_pb2.Deployment]
@@ -46,7 +46,7 @@ class DeploymentServiceAsyncStub(DeploymentServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetHealth: _aio.UnaryUnaryMultiCallable[_deployment_pb2.GetHealthRequest, _deployment_pb2.Health]  # type: ignore[assignment]
-    """Liveness, and whether keys are accepted on this deployment. (SPEC.md, GET /health)"""
+    """Liveness, and whether keys are accepted on this deployment. (contract 10.1)"""
     GetDeployment: _aio.UnaryUnaryMultiCallable[_deployment_pb2.GetDeploymentRequest, _deployment_pb2.Deployment]  # type: ignore[assignment]
     """The deployment record."""
     UpdateDeployment: _aio.UnaryUnaryMultiCallable[_deployment_pb2.UpdateDeploymentRequest, _deployment_pb2.Deployment]  # type: ignore[assignment]
@@ -61,7 +61,7 @@ class DeploymentServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _deployment_pb2.GetHealthRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_deployment_pb2.Health, _abc.Awaitable[_deployment_pb2.Health]]:
-        """Liveness, and whether keys are accepted on this deployment. (SPEC.md, GET /health)"""
+        """Liveness, and whether keys are accepted on this deployment. (contract 10.1)"""
 
     @_abc_1.abstractmethod
     def GetDeployment(

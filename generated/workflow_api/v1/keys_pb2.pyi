@@ -74,7 +74,7 @@ Global___WorkflowAccess: _TypeAlias = WorkflowAccess  # noqa: Y015
 
 @_typing.final
 class ApiKey(_message.Message):
-    """The calling key and its limits. (SPEC.md, API key)"""
+    """The calling key and its limits. (contract 9.12)"""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -241,7 +241,7 @@ Global___KeyRecord: _TypeAlias = KeyRecord  # noqa: Y015
 
 @_typing.final
 class CreateKeyRequest(_message.Message):
-    """Creates a key. (SPEC.md, Key properties)"""
+    """Creates a key. (contract 9.1)"""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -469,7 +469,7 @@ Global___RedactionStage: _TypeAlias = RedactionStage  # noqa: Y015
 
 @_typing.final
 class PiiRedaction(_message.Message):
-    """The redaction manifest: counts only, never a value. (SPEC.md, GET /runs/{run_id}/pii-redaction)"""
+    """The redaction manifest: counts only, never a value. (contract 21.19)"""
 
     DESCRIPTOR: _descriptor.Descriptor
 

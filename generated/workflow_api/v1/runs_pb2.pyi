@@ -260,7 +260,7 @@ Global___RunLinks: _TypeAlias = RunLinks  # noqa: Y015
 
 @_typing.final
 class RunSummary(_message.Message):
-    """A run in short. (SPEC.md, Run summary)"""
+    """A run in short. (contract 14.3)"""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -555,7 +555,7 @@ Global___InputsManifestEntry: _TypeAlias = InputsManifestEntry  # noqa: Y015
 
 @_typing.final
 class Run(_message.Message):
-    """A run in full. (SPEC.md, Run detail)"""
+    """A run in full. (contract 14.4)"""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -754,7 +754,7 @@ class StartRunRequest(_message.Message):
     client_reference: _builtins.str
     """Your own reference; runs can be listed by it."""
     pii_policy_override: _builtins.str
-    """For maintainers: judged after the parameters, so of any JSON kind on the wire. (DECISIONS.md, 4)
+    """For maintainers: judged after the parameters, so of any JSON kind on the wire. (contract 12.6)
 
     Fields of the workflow's PII policy that this run tightens.
     """

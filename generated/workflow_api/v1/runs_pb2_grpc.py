@@ -98,7 +98,7 @@ class RunsServiceServicer:
 
     def StartRun(self, request, context):
         """Starts a run; the same `Idempotency-Key` with the same body answers, for 24 hours, the run that exists already.
-        (SPEC.md, POST /workflows/{workflow_id}/runs)
+        (contract 12.1, 12.7)
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -135,8 +135,7 @@ class RunsServiceServicer:
 
     def EraseRunData(self, request, context):
         """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. Nobody can
-        reach any of it from the answer on; the stored objects are removed soon after. (SPEC.md, DELETE
-        /runs/{run_id}/data)
+        reach any of it from the answer on; the stored objects are removed soon after. (contract 20.1, 20.6)
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

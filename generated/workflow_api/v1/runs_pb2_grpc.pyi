@@ -35,7 +35,7 @@ class RunsServiceStub:
     def __new__(cls, channel: _aio.Channel) -> RunsServiceAsyncStub: ...
     StartRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.StartRunRequest, _runs_pb2.StartRunResponse]
     """Starts a run; the same `Idempotency-Key` with the same body answers, for 24 hours, the run that exists already.
-    (SPEC.md, POST /workflows/{workflow_id}/runs)
+    (contract 12.1, 12.7)
     """
     ListRuns: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunsRequest, _runs_pb2.ListRunsResponse]
     """The calling key's runs, newest first."""
@@ -49,8 +49,7 @@ class RunsServiceStub:
     """Asks for the end of a run; asking again before it took effect is accepted again."""
     EraseRunData: _grpc.UnaryUnaryMultiCallable[_runs_pb2.EraseRunDataRequest, _runs_pb2.EraseRunDataResponse]
     """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. Nobody can
-    reach any of it from the answer on; the stored objects are removed soon after. (SPEC.md, DELETE
-    /runs/{run_id}/data)
+    reach any of it from the answer on; the stored objects are removed soon after. (contract 20.1, 20.6)
     """
     ListRunEvents: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunEventsRequest, _runs_pb2.ListRunEventsResponse]
     """Replays the durable event log of one runtime segment. An attempt of a step writes at most 10,000 events with 8 MB of
@@ -74,7 +73,7 @@ class RunsServiceAsyncStub(RunsServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     StartRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.StartRunRequest, _runs_pb2.StartRunResponse]  # type: ignore[assignment]
     """Starts a run; the same `Idempotency-Key` with the same body answers, for 24 hours, the run that exists already.
-    (SPEC.md, POST /workflows/{workflow_id}/runs)
+    (contract 12.1, 12.7)
     """
     ListRuns: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunsRequest, _runs_pb2.ListRunsResponse]  # type: ignore[assignment]
     """The calling key's runs, newest first."""
@@ -88,8 +87,7 @@ class RunsServiceAsyncStub(RunsServiceStub):
     """Asks for the end of a run; asking again before it took effect is accepted again."""
     EraseRunData: _aio.UnaryUnaryMultiCallable[_runs_pb2.EraseRunDataRequest, _runs_pb2.EraseRunDataResponse]  # type: ignore[assignment]
     """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. Nobody can
-    reach any of it from the answer on; the stored objects are removed soon after. (SPEC.md, DELETE
-    /runs/{run_id}/data)
+    reach any of it from the answer on; the stored objects are removed soon after. (contract 20.1, 20.6)
     """
     ListRunEvents: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunEventsRequest, _runs_pb2.ListRunEventsResponse]  # type: ignore[assignment]
     """Replays the durable event log of one runtime segment. An attempt of a step writes at most 10,000 events with 8 MB of
@@ -116,7 +114,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.StartRunResponse, _abc.Awaitable[_runs_pb2.StartRunResponse]]:
         """Starts a run; the same `Idempotency-Key` with the same body answers, for 24 hours, the run that exists already.
-        (SPEC.md, POST /workflows/{workflow_id}/runs)
+        (contract 12.1, 12.7)
         """
 
     @_abc_1.abstractmethod
@@ -160,8 +158,7 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.EraseRunDataResponse, _abc.Awaitable[_runs_pb2.EraseRunDataResponse]]:
         """Erases a finished run's objects and every value that holds content; ids, status, times and counts stay. Nobody can
-        reach any of it from the answer on; the stored objects are removed soon after. (SPEC.md, DELETE
-        /runs/{run_id}/data)
+        reach any of it from the answer on; the stored objects are removed soon after. (contract 20.1, 20.6)
         """
 
     @_abc_1.abstractmethod

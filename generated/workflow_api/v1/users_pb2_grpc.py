@@ -63,7 +63,7 @@ class UsersServiceServicer:
 
     def CreateUser(self, request, context):
         """Adds a user, or enables a disabled one again, with a new password. At most 20 are enabled at a time, unless the
-        operator allows for more. (SPEC.md, Workflow and resource limits)
+        operator allows for more. (contract 29.1)
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -35,7 +35,7 @@ class UsersServiceStub:
     def __new__(cls, channel: _aio.Channel) -> UsersServiceAsyncStub: ...
     CreateUser: _grpc.UnaryUnaryMultiCallable[_users_pb2.CreateUserRequest, _users_pb2.UserPassword]
     """Adds a user, or enables a disabled one again, with a new password. At most 20 are enabled at a time, unless the
-    operator allows for more. (SPEC.md, Workflow and resource limits)
+    operator allows for more. (contract 29.1)
     """
     ListUsers: _grpc.UnaryUnaryMultiCallable[_users_pb2.ListUsersRequest, _users_pb2.ListUsersResponse]
     """All users who were ever added, by name."""
@@ -51,7 +51,7 @@ class UsersServiceAsyncStub(UsersServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateUser: _aio.UnaryUnaryMultiCallable[_users_pb2.CreateUserRequest, _users_pb2.UserPassword]  # type: ignore[assignment]
     """Adds a user, or enables a disabled one again, with a new password. At most 20 are enabled at a time, unless the
-    operator allows for more. (SPEC.md, Workflow and resource limits)
+    operator allows for more. (contract 29.1)
     """
     ListUsers: _aio.UnaryUnaryMultiCallable[_users_pb2.ListUsersRequest, _users_pb2.ListUsersResponse]  # type: ignore[assignment]
     """All users who were ever added, by name."""
@@ -70,7 +70,7 @@ class UsersServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_users_pb2.UserPassword, _abc.Awaitable[_users_pb2.UserPassword]]:
         """Adds a user, or enables a disabled one again, with a new password. At most 20 are enabled at a time, unless the
-        operator allows for more. (SPEC.md, Workflow and resource limits)
+        operator allows for more. (contract 29.1)
         """
 
     @_abc_1.abstractmethod

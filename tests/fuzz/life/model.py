@@ -1,6 +1,6 @@
 """What the contract says of keys and runs, as plain values: no call is made here.
 
-A `Refused` is an answer that a caller must get, by the order of checks: SPEC.md's, then DECISIONS.md §2 and §4.
+A `Refused` is an answer that a caller must get, by the order of checks. (contract 5.1, 12.6)
 """
 
 import json

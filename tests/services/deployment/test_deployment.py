@@ -1,4 +1,4 @@
-"""DeploymentService: the deployment record and the audit trail (DECISIONS.md, 10; SPEC.md, product limits)."""
+"""DeploymentService: the deployment record and the audit trail (contract 10.4 to 10.6, 22.10)."""
 
 from typing import Any
 

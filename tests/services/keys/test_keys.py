@@ -1,4 +1,4 @@
-"""The services of keys: the life of a key and its bounds (SPEC.md, Key properties and API key lifecycle)."""
+"""The services of keys: the life of a key and its bounds (contract 9.1, 9.6)."""
 
 import hashlib
 import json

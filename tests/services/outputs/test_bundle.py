@@ -1,4 +1,4 @@
-"""GetOutputsZip. (SPEC.md, GET /runs/{run_id}/outputs.zip; DECISIONS.md, 5)"""
+"""GetOutputsZip. (contract 18.14, 18.15)"""
 
 import io
 import tracemalloc

@@ -1,4 +1,4 @@
-"""GetOutputContent. (SPEC.md, GET /runs/{run_id}/outputs/{output_id}/content; DECISIONS.md, 5)"""
+"""GetOutputContent. (contract 18.8 to 18.13)"""
 
 import hashlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""ListOutputs and GetPiiRedaction. (SPEC.md, GET /runs/{run_id}/outputs; DECISIONS.md, 5 and 6)"""
+"""ListOutputs and GetPiiRedaction. (contract 18, 21.19)"""
 
 import hashlib
 from typing import Any

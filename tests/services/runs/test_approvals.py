@@ -1,4 +1,4 @@
-"""Approvals: read by the API, decided by people. (SPEC.md, What the service does; DECISIONS.md, 5)"""
+"""Approvals: read by the API, decided by people. (contract 1.5, 16.4)"""
 
 import json
 

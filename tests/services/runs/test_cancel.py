@@ -1,4 +1,4 @@
-"""CancelRun. (SPEC.md, POST /runs/{run_id}/cancel; DECISIONS.md, 5)"""
+"""CancelRun. (contract 19)"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""EraseRunData. (SPEC.md, DELETE /runs/{run_id}/data; DECISIONS.md, 5)"""
+"""EraseRunData. (contract 20)"""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""ListRunEvents. (SPEC.md, Events; DECISIONS.md, 5)"""
+"""ListRunEvents. (contract 17)"""
 
 import json
 

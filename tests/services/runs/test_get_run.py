@@ -1,4 +1,4 @@
-"""GetRun and the routes below a run. (SPEC.md, GET /runs/{run_id})"""
+"""GetRun and the routes below a run. (contract 14.1)"""
 
 from typing import Any
 

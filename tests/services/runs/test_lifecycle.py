@@ -1,4 +1,4 @@
-"""Transitions and the closing of runs. (DECISIONS.md, 5)"""
+"""Transitions and the closing of runs. (contract 13)"""
 
 import json
 

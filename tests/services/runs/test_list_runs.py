@@ -1,4 +1,4 @@
-"""ListRuns. (SPEC.md, GET /runs; DECISIONS.md, 1 and 2)"""
+"""ListRuns. (contract 15)"""
 
 from typing import Any
 

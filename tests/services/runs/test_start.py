@@ -1,4 +1,4 @@
-"""StartRun: what a start leaves and answers. (SPEC.md, POST /workflows/{workflow_id}/runs)"""
+"""StartRun: what a start leaves and answers. (contract 12)"""
 
 import json
 

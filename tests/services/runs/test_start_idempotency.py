@@ -1,4 +1,4 @@
-"""Idempotency keys. (SPEC.md, POST /workflows/{workflow_id}/runs, rules 1 to 5; DECISIONS.md, 4)"""
+"""Idempotency keys. (contract 12.7 to 12.17)"""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

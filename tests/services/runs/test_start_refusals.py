@@ -1,4 +1,4 @@
-"""The order of checks inside a start. (DECISIONS.md, 4)"""
+"""The order of checks inside a start. (contract 12.6)"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The objects that a final sweep leaves, also where it fails. (DECISIONS.md, 5 and 6)"""
+"""The objects that a final sweep leaves, also where it fails. (contract 13.9, 21.11)"""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Return values that take far more memory than their text harm no other run. (DECISIONS.md, 11)"""
+"""Return values that take far more memory than their text harm no other run. (contract 25.18)"""
 
 import json
 from collections.abc import Iterator

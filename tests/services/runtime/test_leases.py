@@ -1,4 +1,4 @@
-"""Runs whose process shares the database with others. (DESIGN.md, 6)"""
+"""Runs whose process shares the database with others."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A run asks its PII policy's model at most `max_model_calls` times, in all its sweeps together. (DECISIONS.md, 6)"""
+"""A run asks its PII policy's model at most `max_model_calls` times, in all its sweeps together. (contract 21.14)"""
 
 import json
 import textwrap

@@ -1,4 +1,4 @@
-"""The publishing stage with real graphs, in a folder and behind a SPARQL server. (SPEC.md, Run summary)"""
+"""The publishing stage with real graphs, in a folder and behind a SPARQL server. (contract 26)"""
 
 import json
 import textwrap

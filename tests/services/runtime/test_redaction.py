@@ -1,4 +1,4 @@
-"""The sweeps of a run: no value is handed on, published or shown before it was swept. (DECISIONS.md, 6)"""
+"""The sweeps of a run: no value is handed on, published or shown before it was swept. (contract 21.9, 21.11)"""
 
 import json
 import textwrap

@@ -1,4 +1,4 @@
-"""Results that take very long to judge by their schema harm no other run. (DECISIONS.md, 11)"""
+"""Results that take very long to judge by their schema harm no other run. (contract 25.9, 14.11)"""
 
 import json
 import threading

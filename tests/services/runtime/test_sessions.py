@@ -1,4 +1,4 @@
-"""Sessions whose lease is lost while segments are submitted, swept and stopped. (DESIGN.md, 6)"""
+"""Sessions whose lease is lost while segments are submitted, swept and stopped."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""A run executes its version with the agents of that version (DECISIONS.md, 3)."""
+"""A run executes its version with the agents of that version (contract 23.11)."""
 
 import json
 from typing import Any

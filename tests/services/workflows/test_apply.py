@@ -1,4 +1,4 @@
-"""ApplyManifests: all or nothing, and new versions only of what changed (DECISIONS.md, 9)."""
+"""ApplyManifests: all or nothing, and new versions only of what changed (contract 24.3, 24.4)."""
 
 import json
 

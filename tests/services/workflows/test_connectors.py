@@ -1,4 +1,4 @@
-"""TestConnector: a real listing over HTTP, recorded per version (DECISIONS.md, 9)."""
+"""TestConnector: a real listing over HTTP, recorded per version (contract 24.11)."""
 
 import threading
 from collections.abc import Iterator

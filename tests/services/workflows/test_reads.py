@@ -1,4 +1,4 @@
-"""Listing and reading within the access of a key (SPEC.md, GET /workflows…; DECISIONS.md, 3)."""
+"""Listing and reading within the access of a key (contract 11)."""
 
 import json
 from collections.abc import Callable

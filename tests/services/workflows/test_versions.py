@@ -1,4 +1,4 @@
-"""A version alone decides what its runs do: it is pinned to its agents and environments (DECISIONS.md, 3)."""
+"""A version alone decides what its runs do: it is pinned to its agents and environments (contract 23.11)."""
 
 import json
 from typing import Any

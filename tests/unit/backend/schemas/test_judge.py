@@ -1,4 +1,4 @@
-"""Validation within limits: it ends at the limits, and reports that. (DECISIONS.md, 11)"""
+"""Validation within limits: it ends at the limits, and reports that. (contract 25.9)"""
 
 import errno
 import json

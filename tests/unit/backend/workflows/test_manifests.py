@@ -1,4 +1,4 @@
-"""All problems of all files at once, with file, line and field (DECISIONS.md, 9)."""
+"""All problems of all files at once, with file, line and field (contract 24)."""
 
 import textwrap
 

@@ -1,4 +1,4 @@
-"""Run inputs against their declarations (SPEC.md, invalid_parameters; DECISIONS.md, 1, 3 and 4)."""
+"""Run inputs against their declarations (contract 11.13, 12.23)."""
 
 from typing import Any
 

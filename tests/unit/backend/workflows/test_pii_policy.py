@@ -1,4 +1,4 @@
-"""Overrides may only tighten (DECISIONS.md, 6)."""
+"""Overrides may only tighten (contract 21.1, 21.4)."""
 
 from typing import Any
 

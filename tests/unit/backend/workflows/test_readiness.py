@@ -1,4 +1,4 @@
-"""Reasons why a workflow cannot run (SPEC.md, POST /workflows/{workflow_id}/runs, rule 7)."""
+"""Reasons why a workflow cannot run (contract 11.8)."""
 
 import json
 from typing import Any

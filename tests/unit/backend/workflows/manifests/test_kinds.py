@@ -1,4 +1,4 @@
-"""Limits of the product, at the limit and one beyond it (SPEC.md, product limits; DECISIONS.md, 9)."""
+"""Limits of the product, at the limit and one beyond it (contract 22.6)."""
 
 import json
 from typing import Any
