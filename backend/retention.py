@@ -29,4 +29,4 @@ class RowRetention:
 
     def delete_batch(self, tx: Tx, now: int) -> int:
         """Deletes some rows that are past their time; see `RetentionRule.delete_batch`."""
-        return self.purge(tx, now - self.kept_ms, self.batch)
+        return self.purge.delete_batch(tx, now - self.kept_ms, self.batch)

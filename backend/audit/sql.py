@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, insert, or_
 
 from backend.ids import new_id
 from backend.storage.database import Tx
-from backend.storage.purging import purge_of
+from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, select_row
 from backend.storage.tables.audit import AuditRow, audit_records
 
@@ -26,7 +26,7 @@ _TRAIL = (
 _OF_ALL = Query(AuditRow, _TRAIL)
 _OF_TARGET = Query(AuditRow, _TRAIL.where(audit_records.c.target == bindparam("target")))
 
-purge = purge_of(audit_records, audit_records.c.at)
+purge = Purge(audit_records, audit_records.c.at)
 
 
 def record(

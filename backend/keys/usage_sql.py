@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, insert, literal_column, select, update
 
 from backend.clock import HOUR_MS, milliseconds_of
 from backend.storage.database import Tx
-from backend.storage.purging import purge_of
+from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.keys import UsageHourRow, UsageRow, usage_hours, usage_records
 from workflow_api.v1 import usage_pb2
@@ -43,8 +43,8 @@ _HOURS = (
 _HOURS_OF_ALL = Query(UsageHourRow, _HOURS)
 _HOURS_OF_KEY = Query(UsageHourRow, _HOURS.where(usage_hours.c.key_id == bindparam("key_id")))
 
-purge_records = purge_of(usage_records, usage_records.c.at)
-purge_hours = purge_of(usage_hours, usage_hours.c.hour)
+purge_records = Purge(usage_records, usage_records.c.at)
+purge_hours = Purge(usage_hours, usage_hours.c.hour)
 
 
 def keep(tx: Tx, batch_id: str, records: Sequence[usage_pb2.UsageRecord]) -> None:

@@ -1,23 +1,21 @@
 """Deletion of rows that are past their time, in batches."""
 
-from collections.abc import Callable
-
 from sqlalchemy import ColumnElement, Table, bindparam, delete, select, tuple_
 
 from backend.storage.database import Tx
 from backend.storage.statements import Command
 
-Purge = Callable[[Tx, int, int], int]
-"""Deletes rows from before a time, up to a number of them; returns how many it deleted."""
 
+class Purge(Command):
+    """A command that deletes rows of a table from before a time, by the column that holds each row's time."""
 
-def purge_of(table: Table, at: ColumnElement[int]) -> Purge:
-    """Returns the purge of a table by the column that holds each row's time."""
-    key = table.primary_key.columns
-    some = select(*key).where(at < bindparam("before")).limit(bindparam("most"))
-    command = Command(delete(table).where(tuple_(*key).in_(some)))
+    __slots__ = ()
 
-    def purge(tx: Tx, before: int, most: int) -> int:
-        return tx.run(command, before=before, most=most)
+    def __init__(self, table: Table, at: ColumnElement[int]) -> None:
+        key = table.primary_key.columns
+        some = select(*key).where(at < bindparam("before")).limit(bindparam("most"))
+        super().__init__(delete(table).where(tuple_(*key).in_(some)))
 
-    return purge
+    def delete_batch(self, tx: Tx, before: int, most: int) -> int:
+        """Deletes up to `most` rows from before a time; returns how many it deleted."""
+        return tx.run(self, before=before, most=most)

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from backend.storage.database import Tx
-from backend.storage.purging import purge_of
+from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.users import UserRow, sessions, users
 
@@ -68,7 +68,7 @@ _END_OLDER = Command(
     delete(sessions).where(sessions.c.name == bindparam("of_name"), sessions.c.token_sha256.not_in(_LATEST))
 )
 
-purge_sessions = purge_of(sessions, sessions.c.created_at)
+purge_sessions = Purge(sessions, sessions.c.created_at)
 
 
 def get(tx: Tx, name: str) -> UserRow | None:

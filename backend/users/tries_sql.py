@@ -5,7 +5,7 @@ from typing import Final
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from backend.storage.database import Tx
-from backend.storage.purging import purge_of
+from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.users import TriesRow, sign_in_tries
 from backend.users import sign_in_subjects
@@ -35,7 +35,7 @@ _OLDEST = (
 )
 _DELETE_OLDEST = Command(delete(sign_in_tries).where(sign_in_tries.c.subject_sha256.in_(_OLDEST)))
 
-purge = purge_of(sign_in_tries, sign_in_tries.c.last_at)
+purge = Purge(sign_in_tries, sign_in_tries.c.last_at)
 
 
 def get(tx: Tx, subject_sha256: str) -> TriesRow | None:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from backend.cursors import Cursors
 from backend.deployment import sql as deployment_sql
 from backend.services import Services
 from backend.storage.database import Database
+from backend.storage.dialects.postgresql.connection import Timeouts
 from backend.storage.factory import DataFolder, open_postgresql
 
 
@@ -47,8 +49,8 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def generous_time_outs(database_url: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives a server on a busy machine time; that callers hear of a slow one within seconds, unit tests hold."""
     if database_url is not None:
-        for name in ("CONNECT", "WAIT_FOR_CONNECTION", "ALL_TRIES"):
-            monkeypatch.setattr(f"backend.storage.dialects.postgresql.database._{name}_SECONDS", 120)
+        generous = partial(Timeouts, connect_seconds=120, pool_seconds=120, attempts_seconds=120)
+        monkeypatch.setattr("backend.storage.dialects.postgresql.database.Timeouts", generous)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_col
 
 from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
-from backend.storage.purging import purge_of
+from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, select_row
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
@@ -91,7 +91,7 @@ _ONE_MORE = Command(
     .values(runs_started=daily_usage.c.runs_started + literal_column("1"))
 )
 
-purge_records = purge_of(idempotency_records, idempotency_records.c.first_used_at)
+purge_records = Purge(idempotency_records, idempotency_records.c.first_used_at)
 
 
 def facts(tx: Tx, key_id: str, idempotency_key: str, day: int) -> FactsRow:

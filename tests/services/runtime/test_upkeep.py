@@ -262,7 +262,9 @@ def test_one_deletion_of_old_records_is_bounded(world: World) -> None:
     records = [{"position": position, "at": world.clock()} for position in range(5)]
     world.services.database.write(lambda tx: tx.many(ADD_USAGE, records))
     before = world.clock() + 1
-    deleted = [world.services.database.write(lambda tx: usage_sql.purge_records(tx, before, 2)) for _ in range(4)]
+    deleted = [
+        world.services.database.write(lambda tx: usage_sql.purge_records.delete_batch(tx, before, 2)) for _ in range(4)
+    ]
     assert deleted == [2, 2, 1, 0]
 
 
