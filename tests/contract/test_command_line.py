@@ -133,7 +133,10 @@ def test_runs_create_brings_workflows_read_with_it(command: CommandLine) -> None
 @pytest.mark.parametrize("name", [" ", "two\nlines", "\x1b[31mred"])
 def test_a_name_that_a_key_cannot_have_is_refused(command: CommandLine, name: str) -> None:
     (problem,) = command.error("keys", "create", "--name", name, "--scopes", "runs:read")["details"]
-    assert problem == {"name": "name", "reason": "must be 1 to 100 characters, without control characters and not blank alone"}
+    assert problem == {
+        "name": "name",
+        "reason": "must be 1 to 100 characters, without control characters and not blank alone",
+    }
 
 
 def test_an_unknown_key_is_not_found(command: CommandLine) -> None:
