@@ -1,8 +1,11 @@
 """`workflow-api runs`: runs of every key."""
 
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from types import FrameType
 from typing import Annotated, Any, Final
 
 import typer
@@ -88,8 +91,9 @@ def events(
         raise typer.BadParameter("--follow reads every segment from its start; leave the other options out")
     with connected(grpc) as backend:
         if follow:
-            for event in all_events(backend, run_id):
-                print_event(event, as_json=as_json)
+            with interruptible() as check:
+                for event in all_events(backend, run_id, check):
+                    print_event(event, as_json=as_json)
             return
         request = runs_pb2.ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=after_seq, page_size=limit)
         record = record_of(backend.call(backend.runs.ListRunEvents, request))
@@ -100,11 +104,35 @@ def events(
         print_event(event, as_json=False)
 
 
-def all_events(backend: Backend, run_id: str) -> Iterator[dict[str, Any]]:
-    """Yields every event of a run with its `segment_id`, in the order of segments, until the run is terminal."""
+@contextmanager
+def interruptible() -> Iterator[Callable[[], None]]:
+    """Gives a check that raises KeyboardInterrupt after SIGINT, even if gRPC swallowed the exception of the signal."""
+    received: list[int] = []
+
+    def handle(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    def check() -> None:
+        if received:
+            raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGINT, handle)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, former)
+
+
+def all_events(backend: Backend, run_id: str, check: Callable[[], None]) -> Iterator[dict[str, Any]]:
+    """Yields every event of a run with its `segment_id`, in the order of segments, until the run is terminal.
+
+    `check` is called before each round, and may raise to end it.
+    """
     read: dict[str, int] = {}
     ended = False
     while True:
+        check()
         latest = events_after(backend, run_id, "", 0, limit=1)
         for segment in latest.segments:
             while segment.last_seq > read.get(segment.segment_id, 0):

@@ -295,7 +295,7 @@ def test_following_can_be_interrupted(command: CommandLine, parked_run: dict[str
 
     following.send_signal(signal.SIGINT)
 
-    assert following.communicate(timeout=60)[1] == ""
+    assert following.communicate(timeout=120)[1] == ""
     assert following.returncode == 130
 
 

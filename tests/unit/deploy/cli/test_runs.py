@@ -1,4 +1,6 @@
 import json
+import signal
+from contextlib import suppress
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -190,3 +192,13 @@ def test_a_refusal_prints_no_escape_sequence(backend: FakeBackend) -> None:
         shown = command("runs", "show", "run_1", "--grpc", backend.address, *form)
         assert shown.code == 1
         assert is_harmless(shown.err)
+
+
+def test_an_interrupt_that_was_swallowed_ends_following_at_the_next_round() -> None:
+    with runs.interruptible() as check:
+        check()
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            check()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
