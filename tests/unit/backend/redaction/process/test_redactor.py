@@ -29,7 +29,7 @@ pytestmark = pytest.mark.long
 MAIL = "jane.roe@example.com"
 POLICY = normalise({"mode": "redact"})
 ASKING = normalise({"mode": "redact", "model": "openai-chat:any"})
-AT_ONCE = replace(MODEL_RETRY, backoff=Backoff(0.0, 0.0), attempts=3)
+WITHOUT_DELAY = replace(MODEL_RETRY, backoff=Backoff(0.0, 0.0), attempts=3)
 NOTHING = Reply(calls=(ToolCall("final_result", {"mentions": []}),))
 
 
@@ -58,7 +58,7 @@ def _asking(listening: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -
     models = Models(Secrets(), {"openai-chat": ModelProvider(base_url=listening.base_url)})
     scratch = tmp_path_factory.mktemp("scratch") / "redaction"
     # One process for all tests, because importing the library for models takes long.
-    redactor = Redactor(models, model_retry=AT_ONCE, scratch=scratch, limits=RedactionLimits(processes=1))
+    redactor = Redactor(models, model_retry=WITHOUT_DELAY, scratch=scratch, limits=RedactionLimits(processes=1))
     yield redactor
     redactor.close()
 
