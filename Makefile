@@ -13,7 +13,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 SECONDS ?= 600
 PYTEST = $(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips)
 STORES = $(addprefix tests/services/,deployment keys outputs runs users workflows)
-CODE := $(wildcard backend contract edge telemetry deploy generated examples scripts tests benchmarks)
+CODE := $(wildcard backend contract edge telemetry deploy workflow_api_agent generated examples scripts tests benchmarks)
 # The contract of the protos that every change is held to: the image of the newest release.
 BASELINE := protos/baseline.binpb
 
@@ -26,10 +26,10 @@ help: ## List the targets
 
 venv: $(DEV) $(GENERATOR) ## Set up .venv with everything for development
 
-run: $(RUN) ## Start the whole service with example workflows and print calls to paste
+run: $(RUN) ## Start the whole service with example workflows, and print how to use them
 	@exec $(BIN)/workflow-api serve --demo $(ARGS)
 
-test: $(DEV) $(if $(ARGS),$(GENERATOR)) ## Run the tests that hold most rules, within six minutes on two cores
+test: $(DEV) $(if $(ARGS),$(GENERATOR)) ## Run the tests that are not marked long, within six minutes on two cores
 	$(PYTEST) $(or $(ARGS),-m "not long")
 
 test-long: $(DEV) $(GENERATOR) ## Run all others: many processes, browsers, campaigns, and the stores on PostgreSQL
@@ -66,19 +66,19 @@ format: $(DEV) ## Format Python and protos
 generate: $(DEV) ## Write generated/ from protos/
 	$(BIN)/python scripts/generate.py
 
-baseline: $(DEV) ## Record the protos as the contract of the release that is about to be tagged
+baseline: $(DEV) ## Record the protos of the release that is about to be tagged
 	$(BIN)/buf build --exclude-source-info --output $(BASELINE)
 
 bench: $(DEV) ## Compare the service with a bare server on this machine
 	$(BIN)/python -m benchmarks $(ARGS)
 
-fuzz: $(FUZZ) ## Look for bugs with generated inputs, SECONDS=600 a target; ARGS names targets
+fuzz: $(FUZZ) ## Search for bugs with generated inputs, SECONDS=600 per target; ARGS names targets
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
 
 faults: $(DEV) ## Run the fault campaign at length: ARGS="--seed 7 --operations 10000 --faults 100"
 	$(BIN)/python -m tests.faults $(ARGS)
 
-lock: $(DEV) ## Pin dependencies again after a change of pyproject.toml; ARGS=--upgrade takes newer ones
+lock: $(DEV) ## Pin dependencies after a change of pyproject.toml; ARGS=--upgrade updates them
 	$(COMPILE) $(ARGS) pyproject.toml --group build -o requirements/run.txt
 	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build -c requirements/run.txt -o requirements/image.txt
 	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/image.txt -o requirements/dev.txt

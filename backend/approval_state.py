@@ -6,7 +6,7 @@ from typing import Final
 
 
 class ApprovalState(StrEnum):
-    """Where an approval stands, as tables and events spell it."""
+    """State of an approval, as tables and events spell it."""
 
     PENDING = "pending"
     APPROVED = "approved"

@@ -22,16 +22,27 @@ from backend.keys.caller_servicer import CallerServicer
 from backend.keys.edge_servicer import EdgeServicer
 from backend.keys.servicer import KeysServicer
 from backend.keys.usage_servicer import UsageServicer
+from backend.logs import retention as logs_retention
+from backend.logs.service import Logs
+from backend.logs.servicer import LogsServicer
 from backend.models.catalog import Models
 from backend.outputs.servicer import OutputsServicer
 from backend.redaction.process.redactor import Redactor
+from backend.reviews.service import Reviews
+from backend.reviews.servicer import ReviewsServicer
 from backend.rpc.access import Access
 from backend.rpc.interceptors import Handler, handlers_of
 from backend.rpc.server import GrpcServer
 from backend.runs import retention as runs_retention
 from backend.runs.servicer import RunsServicer
-from backend.runtime.bootstrap import new_executor, new_local_runtime, new_publisher, new_remote_runtime
-from backend.runtime.runtime import LocalRuntime
+from backend.runtime.bootstrap import (
+    new_executor,
+    new_local_runtime,
+    new_package_store,
+    new_publisher,
+    new_remote_runtime,
+)
+from backend.runtime.local import LocalRuntime
 from backend.runtime.scheduling.backlog import Backlog
 from backend.runtime.scheduling.upkeep import Upkeep
 from backend.schemas.judge import SchemaJudge
@@ -45,6 +56,8 @@ from backend.users import retention as users_retention
 from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
 from backend.users.session_servicer import SessionsServicer
+from backend.workflows import retention as workflows_retention
+from backend.workflows.environments_servicer import EnvironmentsServicer
 from backend.workflows.servicer import WorkflowsServicer
 from telemetry import Family
 from workflow_api.v1 import (
@@ -52,8 +65,11 @@ from workflow_api.v1 import (
     caller_pb2,
     deployment_pb2,
     edge_pb2,
+    environments_pb2,
     keys_pb2,
+    logs_pb2,
     outputs_pb2,
+    reviews_pb2,
     runs_pb2,
     sessions_pb2,
     usage_pb2,
@@ -68,7 +84,7 @@ GRACE_SECONDS: Final = 20.0
 
 
 class _Parts:
-    """What processes that serve and processes that execute have in common."""
+    """Dependencies that serving and executing processes share."""
 
     def __init__(self, settings: BackendSettings, clock: Clock | None) -> None:
         with ExitStack() as undo:
@@ -76,7 +92,7 @@ class _Parts:
             undo.callback(self.folder.close)
             self.objects = open_objects(settings.objects, settings.objects.folder or settings.data / "objects")
             self.database: Database = (
-                self.folder.open_database()
+                self.folder.open_database(settings.empty_databases)
                 if settings.database is None
                 else open_postgresql(settings.database, settings.database_connections)
             )
@@ -99,6 +115,7 @@ class _Parts:
         graphs = settings.data / "graphs" if settings.engine == "local" else None
         self.graphs = Graphs(graphs, settings.secrets)
         self.redactor = Redactor(models, limits=settings.redaction, scratch=settings.data / "redaction")
+        self.packages = new_package_store(settings)
         self.publisher = new_publisher(settings, self.services, self.objects, self.graphs, self.redactor)
 
     def measured(self) -> list[Family]:
@@ -108,6 +125,8 @@ class _Parts:
     def close(self) -> None:
         """Closes all of it, the folder last."""
         self._backlog.close()
+        self.packages.close()
+        self.redactor.close()
         self.services.schemas.close()
         self.graphs.close()
         if self._shared_clock is not None:
@@ -117,11 +136,13 @@ class _Parts:
 
 
 class Worker:
-    """A process that executes runs for others, and serves nothing."""
+    """A process that executes runs and has no server."""
 
     def __init__(self, settings: BackendSettings) -> None:
         self._parts = parts = _Parts(settings, None)
-        self._executor = new_executor(settings, parts.services, parts.objects, parts.publisher, parts.redactor)
+        self._executor = new_executor(
+            settings, parts.services, parts.objects, parts.publisher, parts.redactor, parts.packages
+        )
 
     def start(self) -> None:
         """Takes segments from the queue. Raises as `Executor.start`."""
@@ -146,6 +167,8 @@ class Backend:
         self._database = parts.database
         self._changes = changes = KeyChanges()
         self._runtime = _runtime(settings, parts)
+        self._logs = Logs(services, objects)
+        self._reviews = Reviews(services, objects, parts.redactor, settings.data / "reviews")
         self._identities = settings.identities
         self._server: GrpcServer | None = None
         passwords = Passwords()
@@ -156,8 +179,11 @@ class Backend:
             (keys_pb2.DESCRIPTOR, KeysServicer(services, changes)),
             (usage_pb2.DESCRIPTOR, UsageServicer(services)),
             (edge_pb2.DESCRIPTOR, EdgeServicer(services, changes, settings.watch_poll_seconds)),
-            (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs)),
+            (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs, parts.packages)),
+            (environments_pb2.DESCRIPTOR, EnvironmentsServicer(services)),
             (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime)),
+            (reviews_pb2.DESCRIPTOR, ReviewsServicer(self._reviews)),
+            (logs_pb2.DESCRIPTOR, LogsServicer(self._logs)),
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
             (users_pb2.DESCRIPTOR, UsersServicer(services, passwords, settings.users_limit)),
             (sessions_pb2.DESCRIPTOR, SessionsServicer(services, passwords)),
@@ -190,9 +216,14 @@ class Backend:
     def stop(self) -> None:
         """Stops calls, then the runtime, then the database, so that nothing acknowledged is lost."""
         if self._server is not None:
-            self._server.stop(GRACE_SECONDS, self._changes.end)
+            self._server.stop(GRACE_SECONDS, self._end_streams)
+        self._reviews.close()
         self._runtime.stop()
         self._parts.close()
+
+    def _end_streams(self) -> None:
+        self._changes.end()
+        self._logs.end()
 
 
 def _runtime(settings: BackendSettings, parts: _Parts) -> "LocalRuntime | RemoteRuntime":
@@ -202,8 +233,15 @@ def _runtime(settings: BackendSettings, parts: _Parts) -> "LocalRuntime | Remote
     runtime = (
         new_remote_runtime(settings, settings.database, services, objects, publisher, upkeep)
         if settings.database is not None and settings.engine == "dbos"
-        else new_local_runtime(settings, services, objects, publisher, parts.redactor, upkeep)
+        else new_local_runtime(settings, services, objects, publisher, parts.redactor, parts.packages, upkeep)
     )
-    for rules in (runs_retention.rules(runtime), keys_retention.RULES, audit_retention.RULES, users_retention.RULES):
+    for rules in (
+        runs_retention.rules(runtime),
+        keys_retention.RULES,
+        audit_retention.RULES,
+        users_retention.RULES,
+        workflows_retention.RULES,
+        logs_retention.RULES,
+    ):
         upkeep.register(*rules)
     return runtime

@@ -4,13 +4,14 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 Clock = Callable[[], int]
 
 HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
+MAX_MS = 2**63 - 1
+"""Later than any time."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -18,23 +19,6 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 def system_clock() -> int:
     """Returns the present time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
-
-
-def to_timestamp(milliseconds: int) -> Timestamp:
-    """Returns the protobuf form of a time in milliseconds since the epoch."""
-    seconds, rest = divmod(milliseconds, 1000)
-    return Timestamp(seconds=seconds, nanos=rest * 1_000_000)
-
-
-def to_duration(milliseconds: int) -> Duration:
-    """Returns the protobuf form of a time span in milliseconds."""
-    seconds, rest = divmod(milliseconds, 1000)
-    return Duration(seconds=seconds, nanos=rest * 1_000_000)
-
-
-def milliseconds_of(time: Timestamp | Duration) -> int:
-    """Returns a time, in milliseconds since the epoch, or a time span, rounded down to whole milliseconds."""
-    return time.seconds * 1000 + time.nanos // 1_000_000
 
 
 def first_millisecond_from(timestamp: Timestamp) -> int:

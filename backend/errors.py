@@ -1,4 +1,4 @@
-"""The one error that a refusal is raised as, and its one form on the wire."""
+"""ApiError, which every refusal is raised as, and its form as a google.rpc.Status."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -15,7 +15,7 @@ _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in 
 
 
 class ApiError(Exception):
-    """A refusal: a reason with its data. It is raised where the cause is known and worded for a person.
+    """A refused request: a reason with its data and a message for a person, raised where the cause is known.
 
     Args:
         reason: Why, a value of `ErrorReason`.

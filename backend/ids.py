@@ -1,4 +1,4 @@
-"""Time-ordered ids: a prefix that names the kind, and 26 characters that rise within a process. (contract 2.6)."""
+"""Time-ordered ids: a prefix that names the kind, and 26 characters that rise within a process (contract 2.6)."""
 
 import secrets
 import threading

@@ -26,11 +26,11 @@ DATABASE_WAIT: Final = Histogram("database_connection_wait_seconds", "Wait for a
 DATABASE_WRITE: Final = Histogram("database_write_seconds", "From a change to its durable commit, or its failure.")
 DATABASE_QUEUE: Final = Gauge("database_changes_waiting", "Changes that wait for SQLite's writer.")
 DATABASE_RETRIES: Final = Counter(
-    "database_retries_total", "Work done anew on another connection.", ("reason",), known=[("lost",), ("undone",)]
+    "database_retries_total", "Work repeated on another connection.", ("reason",), known=[("lost",), ("undone",)]
 )
 DATABASE_ERRORS: Final = Counter(
     "database_errors_total",
-    "Work that the database failed.",
+    "Database work that failed.",
     ("kind",),
     known=[("unreachable",), ("lost",), ("outcome_unknown",), ("statement",), ("commit",)],
 )
@@ -49,14 +49,14 @@ RUNS_ENDED: Final = Counter(
 RUNS_ERASED: Final = Counter("runs_erased_total", "Runs whose data was erased, by callers or by retention.")
 
 RUNS: Final = Gauge("runs", "Runs in flight, by status.", ("status",))
-SEGMENTS_QUEUED: Final = Gauge("segments_queued", "Segments that nobody has taken up.", ("state",))
-OLDEST_QUEUED: Final = Gauge("oldest_queued_segment_seconds", "How long the oldest of them has waited.")
+SEGMENTS_QUEUED: Final = Gauge("segments_queued", "Segments that no process executes yet.", ("state",))
+OLDEST_QUEUED: Final = Gauge("oldest_queued_segment_seconds", "How long the oldest queued segment has waited.")
 APPROVALS: Final = Gauge("approvals_pending", "Approvals that wait for a person.")
 SWEEPS: Final = Gauge("final_sweeps_pending", "Finished runs whose outputs are still to be swept.")
-REMOVALS: Final = Gauge("removals_pending", "What is still to be deleted from the object store.", ("kind",))
+REMOVALS: Final = Gauge("removals_pending", "Objects still to be deleted from the object store.", ("kind",))
 PUBLICATIONS: Final = Gauge("publications_pending", "Publications to knowledge graphs still to be made or removed.")
 WORKERS: Final = Gauge("workers", "Processes that hold a lease.")
-WORKERS_SLOTS: Final = Gauge("workers_step_slots", "Step slots of those that take something new.")
+WORKERS_SLOTS: Final = Gauge("workers_step_slots", "Step slots of processes that accept new segments.")
 
 STEP_SECONDS: Final = Histogram(
     "step_seconds", "Time of one attempt of a step.", ("agent", "outcome"), bounds=_WORK_SECONDS
@@ -68,7 +68,7 @@ STEP_FAILURES: Final = Counter(
     known=[(cause,) for cause in ("InternalError", "ProcessDied", "ProtocolError", "SandboxFailed", BY_THE_AGENT)],
 )
 STEP_SLOTS: Final = Gauge("step_slots", "Steps that this process runs at once.")
-STEP_SLOTS_USED: Final = Gauge("step_slots_in_use", "Steps that it runs now.")
+STEP_SLOTS_USED: Final = Gauge("step_slots_in_use", "Steps that this process runs now.")
 SEGMENTS_RUNNING: Final = Gauge("segments_running", "Segments that this process executes.")
 
 LEASE_RENEWALS: Final = Counter(
@@ -82,9 +82,9 @@ SWEEPER_CLOSED: Final = Counter(
     known=[(reason,) for reason in ("orphaned", "launch_failed", "wall_clock_limit_reached", RunStatus.CANCELLED)],
 )
 BACKGROUND_FAILURES: Final = Counter(
-    "background_failures_total", "Rounds of background work that broke and are tried again.", ("work",)
+    "background_failures_total", "Rounds of background work that failed and are retried.", ("work",)
 )
-REMOVAL_FAILURES: Final = Counter("removal_failures_total", "Removals that failed and are tried again.")
+REMOVAL_FAILURES: Final = Counter("removal_failures_total", "Removals that failed and are retried.")
 
 REDACTION_SECONDS: Final = Histogram(
     "redaction_seconds", "Time of one sweep for personal data.", ("what",), bounds=_WORK_SECONDS
@@ -96,16 +96,16 @@ REDACTION_FAILURES: Final = Counter(
     ("what",),
     known=[("values",), ("names",), ("file",)],
 )
-FINAL_SWEEP_FAILURES: Final = Counter("final_sweep_failures_total", "Final sweeps that failed and are tried again.")
+FINAL_SWEEP_FAILURES: Final = Counter("final_sweep_failures_total", "Final sweeps that failed and are retried.")
 
 OBJECTS_SECONDS: Final = Histogram("object_store_seconds", "Time of one operation.", ("operation",))
 OBJECTS_ERRORS: Final = Counter(
     "object_store_errors_total",
-    "Operations that failed for good.",
+    "Operations that failed after all retries.",
     ("operation",),
     known=[(name,) for name in ("put_file", "put_bytes", "open_range", "read", "delete", "delete_prefix")],
 )
-OBJECTS_RETRIES: Final = Counter("object_store_retries_total", "Requests to the bucket that were sent again.")
+OBJECTS_RETRIES: Final = Counter("object_store_retries_total", "Requests to the bucket that were retried.")
 
 _COUNTED: Final = tuple(measure for measure in tuple(globals().values()) if isinstance(measure, Counter | Histogram))
 

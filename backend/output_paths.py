@@ -1,4 +1,4 @@
-"""Paths of output files that stay inside the folder they are unpacked in, on every system. (docs/agents.md)."""
+"""Paths of output files that stay inside the folder they are unpacked in, on every system (docs/agents.md)."""
 
 import hashlib
 import re

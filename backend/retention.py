@@ -1,4 +1,4 @@
-"""What each service registers with the upkeep: how long something is kept, and what deletes it."""
+"""Retention rules, which each service registers with the upkeep: how long data is kept, and how it is deleted."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,14 +8,14 @@ from backend.storage.purging import Purge
 
 
 class RetentionRule(Protocol):
-    """Deletes one kind of data that is past its time, in batches."""
+    """Deletes one kind of expired data, in batches."""
 
     @property
     def name(self) -> str:
         """The field of `RunUpkeepResponse` that counts what was deleted."""
 
     def delete_batch(self, tx: Tx, now: int) -> int:
-        """Deletes some of what is past its time; returns how much, 0 where nothing is left."""
+        """Deletes some expired data; returns how much, 0 if nothing is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,5 +28,5 @@ class RowRetention:
     batch: int = 1_000
 
     def delete_batch(self, tx: Tx, now: int) -> int:
-        """Deletes some rows that are past their time; see `RetentionRule.delete_batch`."""
+        """Deletes some expired rows; see `RetentionRule.delete_batch`."""
         return self.purge.delete_batch(tx, now - self.kept_ms, self.batch)

@@ -1,4 +1,4 @@
-"""Retries of work that fails for a while: what is tried again, at which intervals, and for how long.
+"""Retries of work that fails temporarily: which failures, at which intervals, and for how long.
 
 The policies themselves are constants of the modules that use them.
 """
@@ -17,20 +17,20 @@ from backend.clock import Clock
 T = TypeVar("T")
 
 # Beyond it every delay is the longest one, and the power would overflow.
-_MOST_DOUBLINGS: Final = 64
+_MAX_DOUBLINGS: Final = 64
 
 _LOG = logging.getLogger(__name__)
 
 
 class HaltedError(Exception):
-    """Work was not tried again because its halt was set."""
+    """Work was not retried because its halt was set."""
 
 
 class Halt(Protocol):
     """Ends retries in a thread, as a `threading.Event` does once it is set."""
 
     def is_set(self) -> bool:
-        """Returns whether nothing is tried any more."""
+        """Returns whether retries have ended."""
 
     def wait(self, timeout: float) -> bool:
         """Waits for so many seconds, or until it is set; returns whether it is."""
@@ -54,7 +54,7 @@ class Backoff:
 
     def delay(self, failures: int) -> float:
         """Returns the seconds to wait after so many failures, without jitter."""
-        growth = self.multiplier ** min(failures - 1, _MOST_DOUBLINGS)
+        growth = self.multiplier ** min(failures - 1, _MAX_DOUBLINGS)
         return min(self.first_seconds * growth, self.longest_seconds)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Final
 
-_MOST: Final = 64 * 2**20
+_MAX_SIZE: Final = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,13 @@ class _Entry:
 
 
 class RevisionedCache:
-    """Values by name, each of one revision of the data; least recently used ones go once the sizes exceed `most`.
+    """Values by name, each of one revision of the data; least recently used ones go once the sizes exceed `max_size`.
 
     There is one for each database, whose names and revisions are its own.
     """
 
-    def __init__(self, most: int = _MOST) -> None:
-        self._most = most
+    def __init__(self, max_size: int = _MAX_SIZE) -> None:
+        self._max_size = max_size
         self._lock = threading.Lock()
         # The most recently used entry is at the end.
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
@@ -45,13 +45,13 @@ class RevisionedCache:
             return None if entry is None else entry.value
 
     def put(self, name: Hashable, revision: int, value: object, size: int) -> None:
-        """Stores a value in place of an older one, unless it alone exceeds `most`."""
+        """Stores a value in place of an older one, unless it alone exceeds `max_size`."""
         with self._lock:
             before = self._entries.pop(name, None)
             self._size -= before.size if before else 0
-            if size > self._most:
+            if size > self._max_size:
                 return
             self._entries[name] = _Entry(revision, value, size)
             self._size += size
-            while self._size > self._most:
+            while self._size > self._max_size:
                 self._size -= self._entries.popitem(last=False)[1].size

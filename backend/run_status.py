@@ -1,4 +1,4 @@
-"""The statuses of a run and the transitions between them. (contract 13.1)."""
+"""The statuses of a run and the transitions between them (contract 13.1)."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Final
 
 
 class RunStatus(StrEnum):
-    """Where a run stands, as tables and callers spell it."""
+    """Status of a run, as tables and callers spell it."""
 
     QUEUED = "queued"
     RUNNING = "running"

@@ -6,7 +6,7 @@ from typing import Final
 
 
 class SegmentState(StrEnum):
-    """Where a segment stands, as the tables spell it."""
+    """State of a segment, as tables spell it."""
 
     QUEUED = "queued"
     RUNNING = "running"

@@ -107,7 +107,7 @@ class JobLimits:
 
 @dataclass(frozen=True, slots=True)
 class RedactionLimits(JobLimits):
-    """Bounds of one sweep for personal data, of a file or of values. (contract 25.9).
+    """Bounds of one sweep for personal data, of a file or of values (contract 25.9).
 
     Attributes:
         memory_mb: What a sweep may allocate. The allocator of Arrow sets a third of it aside at its first use.
@@ -119,12 +119,51 @@ class RedactionLimits(JobLimits):
 
 
 @dataclass(frozen=True, slots=True)
+class PackageSettings:
+    """Where the packages of environments come from, where they are built, and the bounds of both.
+
+    Attributes:
+        index_url: The package index; None for none. It may hold credentials.
+        extra_index_url: An index that is asked before it.
+        wheels: A folder of wheels, which need no index.
+        folder: Where packages are built; several processes of a machine may share it.
+        resolve_seconds: Most seconds of resolving the packages of one environment.
+        build_seconds: Most seconds of one build.
+        unpacked_mb: Most megabytes of the packages of one environment, while they are built and after.
+        keep_days: How long packages that no environment names any more are kept after their last use.
+        lock_seconds: How long the same requirements get the same lock again without a look at the index.
+    """
+
+    index_url: str | None = field(default="https://pypi.org/simple", repr=False)
+    extra_index_url: str | None = field(default=None, repr=False)
+    wheels: Path | None = None
+    folder: Path | None = None
+    resolve_seconds: float = 60.0
+    build_seconds: float = 900.0
+    unpacked_mb: int = 4_096
+    keep_days: float = 7.0
+    lock_seconds: float = 0.0
+
+    @property
+    def available(self) -> bool:
+        """Returns whether there is anywhere that packages can come from."""
+        return any((self.index_url, self.extra_index_url, self.wheels))
+
+    @property
+    def network(self) -> bool:
+        """Returns whether they come over the network."""
+        return bool(self.index_url or self.extra_index_url)
+
+
+@dataclass(frozen=True, slots=True)
 class BackendSettings:
     """Settings of one backend process.
 
     Attributes:
         data: Folder of the embedded database and, where no bucket holds them, the stored objects.
         database: Address of a PostgreSQL database, as postgresql://user@host/name; None is the embedded one.
+        empty_databases: A folder that keeps an empty embedded database for new data folders, to save the time of the
+            migrations; None keeps none.
         database_connections: The most connections that this process opens to it.
         deployment_id: The deployment that this service belongs to, where the data folder is new.
         sandbox: `auto` takes the strongest isolation that works here and refuses to start without one; `bwrap`
@@ -148,10 +187,12 @@ class BackendSettings:
         models: Defaults by provider, the part before the colon of a model's name.
         redaction: Bounds of sweeps for personal data.
         publishing: Bounds of reading a file that is published to a knowledge graph.
+        packages: Packages of environments.
     """
 
     data: Path
     database: str | None = field(default=None, repr=False)
+    empty_databases: Path | None = None
     database_connections: int = 16
     deployment_id: str = "local"
     sandbox: Literal["auto", "bwrap", "landlock", "none"] = "auto"
@@ -172,6 +213,7 @@ class BackendSettings:
     models: Mapping[str, ModelProvider] = field(default_factory=dict)
     redaction: RedactionLimits = RedactionLimits()
     publishing: JobLimits = JobLimits()
+    packages: PackageSettings = field(default_factory=PackageSettings)
 
     @property
     def launch_timeout_ms(self) -> int:

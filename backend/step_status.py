@@ -1,4 +1,4 @@
-"""The statuses of a step and the transitions between them. (contract 13)."""
+"""The statuses of a step and the transitions between them (contract 13)."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Final
 
 
 class StepStatus(StrEnum):
-    """Where a step stands, as tables and callers spell it."""
+    """Status of a step, as tables and callers spell it."""
 
     PENDING = "pending"
     RUNNING = "running"

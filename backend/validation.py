@@ -1,4 +1,4 @@
-"""Holds every request to the bounds that its proto states, for every caller.
+"""Validates requests against the bounds that their protos state, whoever calls.
 
 The edge reports the same to a JSON caller before it calls; here the bounds hold for internal callers too.
 """
@@ -13,8 +13,8 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.errors import ApiError
-from contract.bounds import ItemBounds, NumberBounds, TextBounds
-from contract.fields import is_timestamp, json_name, rules_of
+from contract.bounds import DurationBounds, ItemBounds, NumberBounds, TextBounds
+from contract.fields import is_duration, is_timestamp, json_name, rules_of
 from workflow_api.v1.errors_pb2 import (
     ERROR_REASON_INVALID_CURSOR,
     ERROR_REASON_INVALID_FILTER,
@@ -31,7 +31,7 @@ Check = Callable[[Any], Iterable[str]]
 # What the documentation of google.protobuf.Timestamp allows.
 _EARLIEST: Final = -62_135_596_800
 _LATEST: Final = 253_402_300_799
-_MOST_NANOS: Final = 999_999_999
+_MAX_NANOS: Final = 999_999_999
 
 # Reasons in the order in which they win over one another. (contract 5.14)
 _PRECEDENCE = (ERROR_REASON_INVALID_REQUEST, ERROR_REASON_INVALID_FILTER, ERROR_REASON_INVALID_CURSOR)
@@ -114,6 +114,9 @@ def _checks(field: FieldDescriptor, rules: FieldRules) -> Iterator[Check]:
         yield _one(_json_violation(rules.raw_json_kind))
     elif field.type == FieldDescriptor.TYPE_STRING:
         yield _one(TextBounds(rules).violation)
+    elif is_duration(field):
+        if rules.unit:
+            yield _one(DurationBounds(rules).violation)
     elif rules.HasField("minimum") or rules.HasField("maximum") or rules.choices:
         yield _one(NumberBounds(field, rules).violation)
 
@@ -131,7 +134,7 @@ def _each(what: str, violation: Violation) -> Check:
 
 
 def _timestamp_violation(value: Timestamp) -> str | None:
-    in_range = _EARLIEST <= value.seconds <= _LATEST and 0 <= value.nanos <= _MOST_NANOS
+    in_range = _EARLIEST <= value.seconds <= _LATEST and 0 <= value.nanos <= _MAX_NANOS
     return None if in_range else "must be a time in the years 1 to 9999"
 
 

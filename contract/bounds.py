@@ -4,7 +4,9 @@ import re
 from typing import Final
 
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
 
+from contract.durations import count_of, unit_name
 from contract.fields import INTEGERS, is_enum_list, is_map, is_timestamp
 from workflow_api.v1.errors_pb2 import ErrorReason
 from workflow_api.v1.options_pb2 import FieldRules
@@ -43,15 +45,13 @@ class TextBounds:
         return None if self.hold(text) else f"must be {self.allowed}"
 
 
-class NumberBounds:
-    """Bounds of an integer; `allowed` completes "must be …"."""
+class _Counts:
+    """Least and greatest value of an integer, and the only ones that it may have."""
 
-    def __init__(self, field: FieldDescriptor, rules: FieldRules) -> None:
+    def __init__(self, rules: FieldRules) -> None:
         self._least = rules.minimum if rules.HasField("minimum") else None
         self._most = rules.maximum if rules.HasField("maximum") else None
         self._choices = frozenset(rules.choices)
-        self._range = _RANGES[field.cpp_type]
-        self.allowed = _number_in_words(rules)
 
     def hold(self, number: int) -> bool:
         """Returns whether an integer is within the bounds."""
@@ -61,6 +61,15 @@ class NumberBounds:
             and (not self._choices or number in self._choices)
         )
 
+
+class NumberBounds(_Counts):
+    """Bounds of an integer; `allowed` completes "must be …"."""
+
+    def __init__(self, field: FieldDescriptor, rules: FieldRules) -> None:
+        super().__init__(rules)
+        self._range = _RANGES[field.cpp_type]
+        self.allowed = _number_in_words(rules, "an integer")
+
     def violation(self, number: int) -> str | None:
         """Returns what is wrong with an integer, or None."""
         return None if self.hold(number) else f"must be {self.allowed}"
@@ -69,6 +78,22 @@ class NumberBounds:
         """Returns the number that the wire carries for it: the nearest its type has."""
         least, most = self._range
         return min(max(number, least), most)
+
+
+class DurationBounds:
+    """Bounds of a length of time, which is a whole number of its unit."""
+
+    def __init__(self, rules: FieldRules) -> None:
+        self._unit = rules.unit
+        self._counts = _Counts(rules)
+        unit = unit_name(rules.unit)
+        words = _number_in_words(rules, f"a whole number of {unit}")
+        self._message = f"must be {words} {unit}" if rules.choices else f"must be {words}"
+
+    def violation(self, duration: Duration) -> str | None:
+        """Returns what is wrong with a length of time, or None."""
+        count = count_of(duration, self._unit)
+        return None if count is not None and self._counts.hold(count) else self._message
 
 
 class ItemBounds:
@@ -116,12 +141,12 @@ def _text_in_words(rules: FieldRules) -> str:
     return f"at most {rules.max_length:,} {what}"
 
 
-def _number_in_words(rules: FieldRules) -> str:
+def _number_in_words(rules: FieldRules, noun: str) -> str:
     if rules.choices:
         *others, last = map(str, rules.choices)
         return f"{', '.join(others)} or {last}" if others else last
     if not rules.HasField("maximum"):
-        return f"an integer of at least {rules.minimum:,}" if rules.HasField("minimum") else "an integer"
+        return f"{noun} of at least {rules.minimum:,}" if rules.HasField("minimum") else noun
     if not rules.HasField("minimum"):
-        return f"an integer of at most {rules.maximum:,}"
-    return f"an integer from {rules.minimum:,} to {rules.maximum:,}"
+        return f"{noun} of at most {rules.maximum:,}"
+    return f"{noun} from {rules.minimum:,} to {rules.maximum:,}"

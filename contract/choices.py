@@ -1,4 +1,4 @@
-"""The choices that a key's lifetime and the overlap of its rotation are made from."""
+"""Allowed values of a key's lifetime and of the overlap of its rotation."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,8 +13,8 @@ def _choices(message: Descriptor, field: str) -> Sequence[int]:
     return tuple(rules_of(message.fields_by_name[field]).choices)
 
 
-EXPIRY_DAYS: Final = _choices(CreateKeyRequest.DESCRIPTOR, "expires_days")
+EXPIRY_DAYS: Final = _choices(CreateKeyRequest.DESCRIPTOR, "lifetime")
 """Days after which a key may expire."""
 
-OVERLAP_HOURS: Final = _choices(RotateKeyRequest.DESCRIPTOR, "overlap_hours")
+OVERLAP_HOURS: Final = _choices(RotateKeyRequest.DESCRIPTOR, "overlap")
 """Hours for which a rotated secret may stay valid."""

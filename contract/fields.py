@@ -1,9 +1,10 @@
 """The options of message fields: bounds, and the form that a field has in JSON."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, cast
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.message import Message
 
 from workflow_api.v1.options_pb2 import FieldRules, field_rules
 
@@ -23,6 +24,11 @@ def rules_of(descriptor: FieldDescriptor) -> FieldRules:
     """Returns the bounds and the JSON form of a field."""
     rules: FieldRules = descriptor.GetOptions().Extensions[field_rules]
     return rules
+
+
+def field_of(message: Message, name: str) -> FieldDescriptor:
+    """Returns a field of a message's type."""
+    return cast("FieldDescriptor", message.DESCRIPTOR.fields_by_name[name])
 
 
 def public_fields(message: Descriptor) -> Iterator[tuple[FieldDescriptor, FieldRules]]:
@@ -58,6 +64,11 @@ def is_map(descriptor: FieldDescriptor) -> bool:
 def is_timestamp(descriptor: FieldDescriptor) -> bool:
     """Returns whether a field is a point in time."""
     return descriptor.message_type is not None and descriptor.message_type.full_name == TIMESTAMP
+
+
+def is_duration(descriptor: FieldDescriptor) -> bool:
+    """Returns whether a field is a length of time."""
+    return descriptor.message_type is not None and descriptor.message_type.full_name == DURATION
 
 
 def is_enum_list(descriptor: FieldDescriptor) -> bool:

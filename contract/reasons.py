@@ -54,7 +54,7 @@ def _read_rules() -> dict[int, ErrorRule]:
                 http_status=options.http_status,
                 grpc_code=options.grpc_code,
                 message=options.message,
-                retry_after=options.retry_after_seconds,
+                retry_after=options.retry_after.seconds,
                 problem_list=options.problem_list,
                 details=tuple(options.details),
             )

@@ -1,6 +1,7 @@
 """The one exception of the command line."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 
@@ -8,8 +9,11 @@ class CommandFailed(Exception):  # noqa: N818 - it ends the command as `typer.Ex
     """Ends a command with exit code 1.
 
     `code`, `message` and `details` are those of the contract's error envelope. `details` is a list of `{name, reason}`
-    problems, an object, or None. `request_id` is the id of the call that the backend refused.
+    problems, an object, or None. `request_id` is the id of the call that the backend refused. `options` are the names
+    that a person gave what a problem names otherwise.
     """
+
+    options: Mapping[str, str] = {}
 
     def __init__(
         self, message: str, *, code: str = "command_failed", details: Any = None, request_id: str | None = None
@@ -24,12 +28,19 @@ class CommandFailed(Exception):  # noqa: N818 - it ends the command as `typer.Ex
         """Returns one line for each problem, or the message where there is no list of problems."""
         match self.details:
             case [_, *_] as problems:
-                return "\n".join(f"{problem['name']}: {problem['reason']}" for problem in problems)
+                return "\n".join(f"{self._option(problem['name'])}: {problem['reason']}" for problem in problems)
             case {"reasons": [_, *_] as reasons}:
                 return "\n".join([self.message, *reasons])
             case _:
                 # Its message asks to quote the id.
                 return f"{self.message} (request {self.request_id})" if self.code == "internal" else self.message
+
+    def _option(self, name: str) -> str:
+        """Returns what a person calls a field; the member of a field is called as the whole."""
+        if self.code == "invalid_parameters" and not name.startswith("-"):
+            return f"--param {name}"
+        whole = name.partition(".")[0].partition("[")[0]
+        return self.options.get(whole, name)
 
     def to_json(self) -> str:
         """Returns the JSON object `{"error": {code, message, request_id?, details?}}`."""

@@ -71,7 +71,7 @@ class Dispatcher:
 
 
 def _started(answer: Message, body: bytes) -> Answer:
-    """A first start names its run's address; a replay says that it is one. (contract 12.1, 12.7)."""
+    """A first start names its run's address; a replay says that it is one (contract 12.1, 12.7)."""
     started = cast("StartRunResponse", answer)
     if started.replayed:
         return Answer(200, body, headers=[("Idempotency-Replayed", "true")])

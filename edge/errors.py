@@ -23,9 +23,9 @@ _HEADERS_OF_CODE: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
 
 
 class Refusal(Exception):  # noqa: N818 - a refusal is an answer of the contract, not an error of the program
-    """An answer with the error envelope. (contract 7.1, 7.2).
+    """An answer with the error envelope (contract 7.1, 7.2).
 
-    `details` is what stands under `error.details`, `None` for nothing. `retry_after` is in seconds.
+    `details` is the value of `error.details`, `None` for none. `retry_after` is in seconds.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Refusal(Exception):  # noqa: N818 - a refusal is an answer of the contract
 
 
 def envelope(refusal: Refusal, request_id: str) -> bytes:
-    """Returns the JSON body of a refusal. (contract 7.1)."""
+    """Returns the JSON body of a refusal (contract 7.1)."""
     body: dict[str, object] = {"code": refusal.code, "message": refusal.message, "request_id": request_id}
     if refusal.details is not None:
         body["details"] = refusal.details

@@ -16,17 +16,17 @@ REQUESTS: Final = TimedCounter(
 REFUSALS: Final = Counter(
     "http_refusals_total", "Requests refused, by error code.", ("code",), known=[(code,) for code in BY_CODE]
 )
-MALFORMED: Final = Counter("http_malformed_requests_total", "Requests that were no well-formed HTTP.")
-DOWNLOADED: Final = Counter("http_download_bytes_total", "Bytes of outputs and bundles handed to callers.")
-IN_FLIGHT: Final = Gauge("http_requests_in_flight", "Requests that have still to be answered.")
-CONNECTIONS: Final = Gauge("http_connections", "Callers connected.")
-CONNECTIONS_LIMIT: Final = Gauge("http_connections_limit", "Most callers connected at once.")
+MALFORMED: Final = Counter("http_malformed_requests_total", "Requests that were not well-formed HTTP.")
+DOWNLOADED: Final = Counter("http_download_bytes_total", "Bytes of outputs and bundles sent to callers.")
+IN_FLIGHT: Final = Gauge("http_requests_in_flight", "Requests under way.")
+CONNECTIONS: Final = Gauge("http_connections", "Open connections of callers.")
+CONNECTIONS_LIMIT: Final = Gauge("http_connections_limit", "Most open connections of callers.")
 HELD: Final = Gauge("http_held_bytes", "Bytes kept for requests and answers under way.")
 HELD_LIMIT: Final = Gauge("http_held_bytes_limit", "Most bytes kept for requests and answers under way.")
 SENT_AWAY: Final = Counter("http_callers_sent_away_total", "Connections evicted because a limit was reached.")
 KEYS_AGE: Final = Gauge("keys_age_seconds", "Age of the copy of the keys; +Inf before the first.")
 USAGE_PENDING: Final = Gauge("usage_records_pending", "Usage records that are still to be sent to the backend.")
-USAGE_LOST: Final = Counter("usage_records_lost_total", "Usage records left out.")
+USAGE_LOST: Final = Counter("usage_records_lost_total", "Usage records dropped.")
 RATE_LIMIT_SHARED: Final = Gauge("rate_limit_shared", "1 while requests per minute are counted in Redis, 0 while not.")
 RATE_LIMIT_FAILURES: Final = Counter("rate_limit_failures_total", "Times that Redis could not count.")
 
@@ -37,7 +37,7 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 
 
 def count(method: str, template: str, status: int, reason: str, seconds: float) -> None:
-    """Count one request; `template` is empty for a path that is no route's, `reason` where nothing refused it."""
+    """Counts one request; `template` is empty for an unknown path, `reason` if it was not refused."""
     if not template:
         template, method = OTHER, method_of(method)
     REQUESTS.observe(seconds, (template, method, status))

@@ -1,4 +1,4 @@
-"""The routes of the API, from the `google.api.http` options of the protos. (contract 3.1)."""
+"""The routes of the API, from the `google.api.http` options of the protos (contract 3.1)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ BASE: Final = "/api/v1"
 """Every route's path begins with it."""
 
 API_VERSION: Final = "2026-09-24"
-"""The contract date. (contract 23.1)."""
+"""The contract date (contract 23.1)."""
 
 _ROUTED: Final = frozenset({ACCESS_PUBLIC, ACCESS_ANY_KEY, ACCESS_SCOPE})
 _VERBS: Final = ("get", "put", "post", "delete", "patch")

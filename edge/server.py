@@ -6,6 +6,7 @@ from time import perf_counter, time
 from typing import Final
 
 from contract.addresses import plain_address
+from contract.times import set_milliseconds
 from edge import metrics
 from edge.admission.call import AdmissionDeps, Call
 from edge.admission.checks import PreflightAnswered, admit
@@ -14,7 +15,6 @@ from edge.admission.keyring import Keyring
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter
 from edge.admission.source_address import address_reader
 from edge.channel import Channel
-from edge.codec.timestamps import from_milliseconds
 from edge.dispatch import Dispatcher
 from edge.errors import Refusal
 from edge.http.bounded_connection import Timeouts
@@ -117,7 +117,7 @@ class Edge:
         except PreflightAnswered as preflight:
             answer = preflight.answer
         except Exception:  # noqa: BLE001 - the caller learns nothing of a defect
-            _LOG.exception("request %s failed", request.request_id)
+            _LOG.exception("Request %s failed", request.request_id)
             reason = "internal"
             answer = refused(Refusal(reason), request)
         if reason or call.key_id:
@@ -127,15 +127,14 @@ class Edge:
 
     def _record(self, call: Call, status: int, reason: str) -> None:
         """Records the usage of a call with a key, or of a refusal before that; liveness is not recorded."""
-        self._usage.record(
-            UsageRecord(
-                at=from_milliseconds(call.now_ms),
-                key_id=call.key_id,
-                method=call.request.method,
-                route=call.template.removeprefix(BASE),
-                status=status,
-                address=plain_address(call.address),
-                reason=reason,
-                request_id=call.request.request_id,
-            )
+        record = UsageRecord(
+            key_id=call.key_id,
+            method=call.request.method,
+            route=call.template.removeprefix(BASE),
+            status=status,
+            address=plain_address(call.address),
+            reason=reason,
+            request_id=call.request.request_id,
         )
+        set_milliseconds(record.at, call.now_ms)
+        self._usage.record(record)

@@ -20,7 +20,7 @@ class EdgeSettings:
         shared_port: Whether other edge processes of this machine listen at the same port.
         app_domain: The deployment's domain, for the machine-readable description; `NO_DOMAIN` where it has none.
         client_address: Where the source address comes from: `peer`, `load_balancer` or `header:<Name>`.
-        connections: Most callers at once; beyond it who keeps the edge waiting longest is sent away.
+        connections: Most callers at once; beyond it those that have kept the edge waiting longest are evicted.
         buffer_mb: Most memory in megabytes for requests and answers that are under way; beyond it the same.
         backend_seconds: Longest wait for an answer of the backend, and for the first message of a download.
         head_seconds: Longest time from the first byte of a request to the end of its headers.
@@ -35,8 +35,8 @@ class EdgeSettings:
         mirror_heartbeat_seconds: Longest silence of a living watch stream; three of them count as a broken one.
         mirror_limit_seconds: Age at which a copy of the keys admits nobody any more.
         usage_flush_seconds: Pause between batches of usage records.
-        usage_buffer_records: Most usage records kept while the backend is away; what overflows is counted.
-        usage_anonymous_per_minute: Most usage records a minute of calls without a key, so that strangers cannot fill
+        usage_buffer_records: Most usage records kept while the backend is unavailable; what overflows is counted.
+        usage_anonymous_per_minute: Most usage records a minute of calls without a key, so that such calls cannot fill
             the database.
     """
 

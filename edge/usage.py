@@ -1,4 +1,4 @@
-"""Usage records: one per call, sent to the deployment in batches. (contract 27.1)."""
+"""Usage records: one per call, sent to the deployment in batches (contract 27.1)."""
 
 import asyncio
 import logging
@@ -27,8 +27,8 @@ _LOG = logging.getLogger(__name__)
 class UsageRecorder:
     """Keeps records until the deployment has them.
 
-    What overflows the buffer is counted in `lost`, oldest first to go; so is what strangers, calls without a key, send
-    beyond their share.
+    Records dropped from a full buffer, the oldest first, are counted in `lost`; so are records of calls without a key
+    beyond their share of it.
     """
 
     def __init__(self, channel: Channel, settings: EdgeSettings) -> None:
@@ -37,12 +37,12 @@ class UsageRecorder:
         self._settings = settings
         self._records: deque[UsageRecord] = deque()
         self._batch: RecordUsageRequest | None = None
-        self._strangers_minute, self._strangers = -1, 0
+        self._anonymous_minute, self._anonymous_records = -1, 0
         self._task: asyncio.Task[None] | None = None
 
     def record(self, record: UsageRecord) -> None:
         """Keeps the record of one call until the next batch."""
-        if not record.key_id and not self._stranger_fits(record.at.seconds // 60):
+        if not record.key_id and not self._may_keep_anonymous(record.at.seconds // 60):
             self.lost += 1
             return
         if len(self._records) >= self._settings.usage_buffer_records:
@@ -50,11 +50,11 @@ class UsageRecorder:
             self.lost += 1
         self._records.append(record)
 
-    def _stranger_fits(self, minute: int) -> bool:
-        if minute != self._strangers_minute:
-            self._strangers_minute, self._strangers = minute, 0
-        self._strangers += 1
-        return self._strangers <= self._settings.usage_anonymous_per_minute
+    def _may_keep_anonymous(self, minute: int) -> bool:
+        if minute != self._anonymous_minute:
+            self._anonymous_minute, self._anonymous_records = minute, 0
+        self._anonymous_records += 1
+        return self._anonymous_records <= self._settings.usage_anonymous_per_minute
 
     def measured(self) -> list[Family]:
         """Returns how many records wait, and how many were left out."""
@@ -76,7 +76,7 @@ class UsageRecorder:
                 await self._send_all()
         except (TimeoutError, Refusal) as error:
             self.lost += len(self._records) + (len(self._batch.records) if self._batch else 0)
-            _LOG.warning("usage records could not be sent at the end, %d are lost: %s", self.lost, error)
+            _LOG.warning("Usage records could not be sent before the stop, %d are lost: %s", self.lost, error)
 
     async def _run(self) -> None:
         said = 0
@@ -85,10 +85,12 @@ class UsageRecorder:
             try:
                 await self._send_all()
             except Exception as error:  # noqa: BLE001 - whatever breaks, the records are kept and sent later
-                _LOG.warning("usage records wait: %s", error, exc_info=not isinstance(error, Refusal))
+                _LOG.warning(
+                    "Usage records could not be sent and are kept: %s", error, exc_info=not isinstance(error, Refusal)
+                )
             if self.lost > 2 * said:  # a flood is logged in few lines
                 said = self.lost
-                _LOG.warning("%d usage records were left out so far", said)
+                _LOG.warning("%d usage records were dropped so far", said)
 
     async def _send_all(self) -> None:
         while self._batch is not None or self._records:
@@ -104,5 +106,5 @@ class UsageRecorder:
                     raise
                 # Tried again it would be refused again, and hold up everything behind it.
                 self.lost += len(self._batch.records)
-                _LOG.error("a batch of usage records was refused: %s", refusal)
+                _LOG.error("A batch of usage records was refused: %s", refusal)
             self._batch = None

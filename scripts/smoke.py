@@ -1,4 +1,4 @@
-"""Follows the README's first steps: `make run`, then the script that it prints, in one shell.
+"""Follows the README's first steps: `make run`, then what it gives to paste: a line, and a script of calls.
 
 Needs only the standard library, so that it runs before anything is installed. Exits with 0 when every call succeeded
 and the service stopped cleanly; otherwise prints the failure and the end of the service's log.
@@ -20,9 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 READY_SECONDS = 600  # covers an installation from nothing
 PASTE_SECONDS = 240
 STOP_SECONDS = 30
-# Between these lines `serve --demo` prints one shell script.
-BEGIN = "# --- paste from here ---"
-END = "# --- to here ---"
+# What `serve --demo` prints before a line to paste, and before the name of a file with calls.
+LINE = "Start a run from another shell:"
+CALLS = "The same by curl, with a key: "
 
 
 class SmokeError(Exception):
@@ -47,12 +47,13 @@ class Service:
         )
         threading.Thread(target=self._read, daemon=True).start()
 
-    def printed_script(self) -> str:
-        """Waits until the service is ready; returns the script that it printed."""
+    def printed_scripts(self) -> list[str]:
+        """Waits until the service is ready; returns the line that it printed, and the calls in the file it named."""
         deadline = time.monotonic() + READY_SECONDS
         while time.monotonic() < deadline:
-            if END in self.output:
-                return "\n".join(self.output[self.output.index(BEGIN) : self.output.index(END)])
+            if self.output and self.output[-1].startswith(CALLS):
+                line = self.output[self.output.index(LINE) + 1]
+                return [line, Path(self.output[-1].removeprefix(CALLS)).read_text(encoding="utf-8")]
             try:
                 self.output.append(self._lines.get(timeout=1))
             except queue.Empty:
@@ -94,9 +95,9 @@ def paste(script: str, folder: Path) -> None:
     """Runs the script in a shell, up to the first call that fails.
 
     Raises:
-        SmokeError: a call failed, or no zip was downloaded.
+        SmokeError: a call failed.
     """
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     try:
         shell = subprocess.run(
             ["bash", "-eo", "pipefail"],
@@ -112,8 +113,15 @@ def paste(script: str, folder: Path) -> None:
     if shell.returncode != 0:
         raise SmokeError(f"a pasted call ended with status {shell.returncode}: {shell.stdout[-1000:]} {shell.stderr}")
     print(f"ok  {script.count('curl ')} calls, {len(shell.stdout)} characters of answers")
-    bundles = [path for path in folder.iterdir() if zipfile.is_zipfile(path)]
-    if not bundles:
+
+
+def check_download(folder: Path) -> None:
+    """Checks that the calls left a zip.
+
+    Raises:
+        SmokeError: there is none.
+    """
+    if not any(zipfile.is_zipfile(path) for path in folder.iterdir()):
         raise SmokeError("no zip was downloaded")
 
 
@@ -123,7 +131,9 @@ def main() -> None:
         folder = Path(name)
         service = Service(folder)
         try:
-            paste(service.printed_script(), folder / "shell")
+            for script in service.printed_scripts():
+                paste(script, folder / "shell")
+            check_download(folder / "shell")
             service.stop()
         except SmokeError as error:
             print(service.log_tail(), file=sys.stderr)

@@ -38,9 +38,9 @@ def log_to_stderr(level: str) -> None:
     # What Python itself writes to standard error may quote values, too.
     logging.raiseExceptions = False
     logging.captureWarnings(capture=True)
-    sys.excepthook = lambda _, error, __: _LOG.critical("uncaught exception", exc_info=error)
-    sys.unraisablehook = lambda hooked: _LOG.error("exception ignored by the interpreter", exc_info=hooked.exc_value)
-    threading.excepthook = lambda hooked: _LOG.error("uncaught exception in a thread", exc_info=hooked.exc_value)
+    sys.excepthook = lambda _, error, __: _LOG.critical("Uncaught exception", exc_info=error)
+    sys.unraisablehook = lambda hooked: _LOG.error("Exception ignored by the interpreter", exc_info=hooked.exc_value)
+    threading.excepthook = lambda hooked: _LOG.error("Uncaught exception in a thread", exc_info=hooked.exc_value)
 
 
 class JsonFormatter(logging.Formatter):

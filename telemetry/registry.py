@@ -38,5 +38,5 @@ class MetricsRegistry:
             try:
                 families += source()
             except Exception:  # noqa: BLE001 - one broken source must not hide the others
-                _LOG.exception("a metric source failed")
+                _LOG.exception("A metric source failed")
         return families

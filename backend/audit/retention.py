@@ -1,4 +1,4 @@
-"""How long the audit trail is kept. (contract 22.6)."""
+"""How long the audit trail is kept (contract 22.6)."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""SQL of the audit trail: who changed what, and when; kept for 400 days. (contract 27.4, 22.10)."""
+"""SQL of the audit trail: who changed what, and when; kept for 400 days (contract 27.4, 22.10)."""
 
 import json
 from collections.abc import Mapping

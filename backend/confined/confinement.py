@@ -13,7 +13,7 @@ from backend.confined.syscall_rules import confined_process_rules
 
 _NEWEST_ABI: Final = 6
 _LARGEST_FILE_BYTES: Final = 2 * 2**30
-_MOST_OPEN_FILES: Final = 256
+_MAX_OPEN_FILES: Final = 256
 
 
 def confinement(
@@ -53,7 +53,7 @@ def confine(options: Mapping[str, Any]) -> dict[str, Any]:
     os.setsid()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE_BYTES, _LARGEST_FILE_BYTES))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_OPEN_FILES, _MOST_OPEN_FILES))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_MAX_OPEN_FILES, _MAX_OPEN_FILES))
     # Writing past RLIMIT_FSIZE then fails with an error instead of ending the process.
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     restrictions.prctl(restrictions.SET_NO_NEW_PRIVS, 1)

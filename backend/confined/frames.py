@@ -11,7 +11,7 @@ from backend.confined.errors import ConfinedError, FailureKind
 
 LARGEST_FRAME_BYTES: Final = 64 * 2**20
 LENGTH_BYTES: Final = 4
-MOST_DESCRIPTORS: Final = 16
+MAX_DESCRIPTORS: Final = 16
 _BLOCK_BYTES: Final = 256 * 1024
 _POLL_MS: Final = 100
 
@@ -39,7 +39,7 @@ def receive(channel: socket.socket) -> tuple[Any, list[int]]:
     Raises:
         EOFError: the pool has ended.
     """
-    length, descriptors, _, _ = socket.recv_fds(channel, LENGTH_BYTES, MOST_DESCRIPTORS)
+    length, descriptors, _, _ = socket.recv_fds(channel, LENGTH_BYTES, MAX_DESCRIPTORS)
     while len(length) < LENGTH_BYTES:
         length += _some(channel, LENGTH_BYTES - len(length))
     left = int.from_bytes(length, "big")

@@ -58,6 +58,14 @@ _CLIENT_SOCKETS: Final = (
     Rule("socketpair", errno.EACCES, (Check(0, (_AF_UNIX,)), Check(1, (_SOCK_STREAM,), 0xF))),
     Rule("listen accept accept4", errno.EACCES),
 )
+_PAIRS: Final = Rule("socketpair", errno.EACCES, (Check(0, (_AF_UNIX,)),))
+_PROGRAM_ALONE: Final = (Rule("socket connect bind listen accept accept4", errno.EACCES), _PAIRS)
+# Resolvers of names ask the kernel for its addresses by netlink, and get on without the answer.
+_PROGRAM_CLIENT: Final = (
+    Rule("socket", errno.EACCES, (Check(0, (_AF_INET, _AF_INET6)),)),
+    Rule("listen accept accept4", errno.EACCES),
+    _PAIRS,
+)
 # The process starts no other, and keeps its limits.
 _ONE_PROCESS: Final = (
     Rule("execve execveat fork vfork setrlimit"),
@@ -70,3 +78,9 @@ def confined_process_rules(*, network: bool) -> tuple[Rule, ...]:
     """Returns the rules of a confined process, which starts no process and, without `network`, opens no socket."""
     sockets = _CLIENT_SOCKETS if network else _NO_SOCKETS
     return (*sockets, *_ONE_PROCESS, *KERNEL, *NO_ATTRIBUTES, *SHARED_USER, *NO_SIGNALS)
+
+
+def program_rules(*, network: bool) -> tuple[Rule, ...]:
+    """Returns the rules of a program that starts processes of its own and, without `network`, opens no socket."""
+    sockets = _PROGRAM_CLIENT if network else _PROGRAM_ALONE
+    return (*sockets, *KERNEL, *NO_ATTRIBUTES)

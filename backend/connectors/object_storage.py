@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.connectors.s3_errors import CredentialsError, NoStoreError, RoleError, explain, failures, list_page
+from backend.connectors.s3_errors import CredentialsError, NoStoreError, RoleError, advice, explain, failures, list_page
 from backend.secrets import SecretError, Secrets
 from backend.storage.objects import aws_clients as aws
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
 
 _ROLE_SECONDS: Final = 3_600
-_LONGEST_MESSAGE: Final = 500
+_LONGEST_MESSAGE: Final = 1_000
 
 
 def s3_client(connector: Mapping[str, Any], secrets: Secrets, attempts: int = 2) -> "S3Client":
@@ -45,7 +45,9 @@ def try_connection(connector: Mapping[str, Any], secrets: Secrets) -> tuple[bool
             place = f"s3://{connector['bucket']}/{prefix}"
             list_page(client, connector["bucket"], prefix, MaxKeys=1)
     except failures() as error:
-        return False, f"Listing {place} failed: {explain(error, connector)}"[:_LONGEST_MESSAGE]
+        failed = f"Listing {place} failed: {explain(error, connector)}"
+        hint = advice(error, connector)
+        return False, (f"{failed}. {hint}" if hint else failed)[:_LONGEST_MESSAGE]
     return True, f"Listed {', '.join(connector['prefixes']) or 'the whole bucket'} of {connector['bucket']}."[
         :_LONGEST_MESSAGE
     ]

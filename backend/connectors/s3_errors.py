@@ -20,6 +20,16 @@ _TEMPORARY: Final = frozenset({"RequestTimeout", "Throttling", "ThrottlingExcept
 _NOT_IMPLEMENTED: Final = 501
 _NO_STORE: Final = "what answers there does not speak as S3 and STS do"
 
+_NO_CREDENTIALS: Final = "there are no credentials to ask the store with"
+_GIVE_CREDENTIALS: Final = (
+    "Name a secret with an access key in the connector's field `secret`; or give the service credentials of its own, "
+    "by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or the role of its machine."
+)
+_CONFIGURE_IT: Final = (
+    'Name where it is kept in the settings, as `{secret} = "env:VARIABLE"` below [secrets], with the value '
+    '{{"access_key_id": "...", "secret_access_key": "..."}}.'
+)
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -111,7 +121,8 @@ def _summary(error: Exception, credentials_were: str) -> str:
         case exceptions.HTTPClientError() | exceptions.ConnectionError() | exceptions.IncompleteReadError():
             return f"the store does not answer, or breaks off ({type(error).__name__})"
         case exceptions.BotoCoreError():
-            return f"the store could not be asked ({type(error).__name__})"
+            missing = isinstance(error, exceptions.NoCredentialsError)
+            return _NO_CREDENTIALS if missing else f"the store could not be asked ({type(error).__name__})"
         case OSError():
             # Without the file name, which names folders of the host.
             return error.strerror or type(error).__name__
@@ -125,6 +136,24 @@ def _credentials_were(connector: Mapping[str, Any]) -> str:
     if connector.get("secret") is not None:
         return f"the credentials of secret '{connector['secret']}' were"
     return "the service's own credentials were"
+
+
+def advice(error: Exception, connector: Mapping[str, Any]) -> str:
+    """Returns what an administrator can do about a failure, as a sentence; "" where the failure says it."""
+    from botocore import exceptions
+
+    match error:
+        case exceptions.NoCredentialsError() | exceptions.PartialCredentialsError():
+            return _GIVE_CREDENTIALS
+        case CredentialsError() if isinstance(
+            error.__cause__, exceptions.NoCredentialsError | exceptions.PartialCredentialsError
+        ):
+            return _GIVE_CREDENTIALS
+        case RoleError():
+            return ""
+        case CredentialsError():
+            return _CONFIGURE_IT.format(secret=connector["secret"])
+    return ""
 
 
 def code_of(error: Exception) -> str:

@@ -3,12 +3,14 @@
 import grpc
 
 from backend.audit import sql as audit
+from backend.clock import DAY_MS
 from backend.deployment import sql
 from backend.key_changes import KeyChanges
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.tables.deployment import DeploymentRow
+from contract.times import milliseconds_of, to_duration
 from contract.versions import API_VERSION
 from workflow_api.v1 import deployment_pb2, deployment_pb2_grpc
 
@@ -45,7 +47,9 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
         self, request: deployment_pb2.UpdateDeploymentRequest, context: grpc.ServicerContext
     ) -> deployment_pb2.Deployment:
         """Changes every field that is set, audits the change and notifies the edges."""
-        changes = {field.name: value for field, value in request.ListFields()}
+        changes = {field.name: value for field, value in request.ListFields() if field.name != "retention"}
+        if request.HasField("retention"):
+            changes["retention_days"] = milliseconds_of(request.retention) // DAY_MS
         columns = {name: int(value) if name in _FLAGS else value for name, value in changes.items()}
         if columns.get("licence_state") == "active":
             # The reason of a hold ends with it.
@@ -73,5 +77,5 @@ class DeploymentServicer(deployment_pb2_grpc.DeploymentServiceServicer):
                 enforcement_status=row.licence_enforcement_status,
                 license_id=row.license_id,
             ),
-            retention_days=row.retention_days,
+            retention=to_duration(row.retention_days * DAY_MS),
         )

@@ -45,7 +45,7 @@ def ensure(tx: Tx, deployment_id: str) -> DeploymentRow:
             licence_reason=None,
             licence_enforcement_status=None,
             license_id=None,
-            retention_days=default_value(deployment_pb2.Deployment.DESCRIPTOR.fields_by_name["retention_days"]),
+            retention_days=default_value(deployment_pb2.Deployment.DESCRIPTOR.fields_by_name["retention"]),
             revision=1,
             cursor_secret=secrets.token_hex(32),
         )

@@ -1,4 +1,4 @@
-"""Converts rows, of CSV or JSON Lines, to triples by a mapping. (docs/knowledge-graphs.md)."""
+"""Converts rows, of CSV or JSON Lines, to triples by a mapping (docs/knowledge-graphs.md)."""
 
 import csv
 import io

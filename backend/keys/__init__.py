@@ -1,1 +1,1 @@
-"""API keys: their contract, their mirror on the edges, and what was done with them."""
+"""API keys: their administration, the mirror that edges follow, and usage records."""

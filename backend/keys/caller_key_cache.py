@@ -1,4 +1,4 @@
-"""Cache of keys as their callers see them. (contract 9.12)."""
+"""Cache of keys as their callers see them (contract 9.12)."""
 
 from functools import lru_cache
 from typing import Final
@@ -10,7 +10,7 @@ from backend.keys.sql import CallerKeyRow
 from backend.services import Services
 from workflow_api.v1 import keys_pb2
 
-_MOST: Final = 10_000
+_MAX_KEYS: Final = 10_000
 
 _Version = tuple[int | None, int]
 """State of the database that a cached key belongs to: number of commits, and UTC day."""
@@ -38,7 +38,7 @@ class CallerKeyCache:
         if row is None:
             return None
         key = _message(row)
-        if len(self._cached) >= _MOST:
+        if len(self._cached) >= _MAX_KEYS:
             self._cached.clear()
         self._cached[key_id] = version, key
         return key

@@ -5,7 +5,6 @@ from typing import Final
 
 import grpc
 
-from backend.clock import milliseconds_of
 from backend.deployment import sql as deployment_sql
 from backend.ids import new_id
 from backend.key_changes import KeyChanges
@@ -13,6 +12,7 @@ from backend.keys import sql, usage_sql
 from backend.keys.messages import mirrored_key
 from backend.services import Services
 from backend.storage.database import Tx
+from contract.times import milliseconds_of
 from workflow_api.v1 import edge_pb2, edge_pb2_grpc
 
 _DEFAULT_HEARTBEAT_MS: Final = 5_000

@@ -4,9 +4,9 @@ import json
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from backend.clock import to_timestamp
 from backend.keys.rules import scope_numbers, state_of
 from backend.keys.sql import CallerKeyRow, KeyRow, MirroredKeyRow
+from contract.times import to_timestamp
 from workflow_api.v1 import edge_pb2, keys_pb2
 
 _MODES = {

@@ -1,4 +1,4 @@
-"""How long usage is kept. (contract 22)."""
+"""How long usage is kept (contract 22)."""
 
 from typing import Final
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from backend.audit import sql as audit
-from backend.clock import DAY_MS, HOUR_MS, utc_day
+from backend.clock import utc_day
 from backend.deployment import sql as deployment_sql
 from backend.errors import ApiError, invalid
 from backend.key_changes import KeyChanges
@@ -15,7 +15,8 @@ from backend.keys.credentials import new_external_id, new_key_id, new_secret, sh
 from backend.keys.messages import MODE_NAMES
 from backend.services import Services
 from backend.storage.database import Tx
-from contract.defaults import given_or_default
+from contract.defaults import given_or_default, given_or_default_duration
+from contract.times import milliseconds_of
 from workflow_api.v1 import errors_pb2, keys_pb2
 
 _ALL_ACTIVE: Final = keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE)
@@ -40,7 +41,7 @@ class KeyAdministration:
     def create(self, request: keys_pb2.CreateKeyRequest, actor: str) -> Issued:
         """Creates a key."""
         access = request.workflow_access if request.HasField("workflow_access") else _ALL_ACTIVE
-        days = given_or_default(request, "expires_days")
+        lifetime = given_or_default_duration(request, "lifetime")
         problems = [
             *rules.scope_problems(request.scopes),
             *rules.access_problems(access),
@@ -67,7 +68,7 @@ class KeyAdministration:
             "start_hour": request.allowed_hours.start_hour if request.HasField("allowed_hours") else None,
             "end_hour": request.allowed_hours.end_hour if request.HasField("allowed_hours") else None,
             "created_at": now,
-            "expires_at": now + days * DAY_MS,
+            "expires_at": now + milliseconds_of(lifetime),
             "rate_limit_rpm": given_or_default(request, "rate_limit_rpm"),
             "daily_run_quota": given_or_default(request, "daily_run_quota"),
             "max_concurrent_runs": given_or_default(request, "max_concurrent_runs"),
@@ -97,14 +98,14 @@ class KeyAdministration:
 
     def rotate(self, request: keys_pb2.RotateKeyRequest, actor: str) -> Issued:
         """Issues a new secret; the present one stays valid for the overlap, an older overlap ends."""
-        hours = given_or_default(request, "overlap_hours")
+        overlap = given_or_default_duration(request, "overlap")
         secret = new_secret()
 
         def change(_tx: Tx, row: sql.KeyRow) -> dict[str, object]:
             return {
                 "secret_sha256": sha256_hex(secret),
                 "previous_secret_sha256": row.secret_sha256,
-                "previous_secret_expires_at": self._services.clock() + hours * HOUR_MS,
+                "previous_secret_expires_at": self._services.clock() + milliseconds_of(overlap),
             }
 
         row = self._change(request.key_id, actor, "key.rotated", change)
@@ -205,8 +206,8 @@ def _updated_columns(request: keys_pb2.UpdateKeyRequest, row: sql.KeyRow) -> dic
         columns |= {"start_hour": request.allowed_hours.start_hour, "end_hour": request.allowed_hours.end_hour}
     if request.clear_allowed_hours:
         columns |= {"start_hour": None, "end_hour": None}
-    if request.HasField("expires_days"):
-        columns["expires_at"] = row.created_at + request.expires_days * DAY_MS
+    if request.HasField("lifetime"):
+        columns["expires_at"] = row.created_at + milliseconds_of(request.lifetime)
     return columns
 
 

@@ -2,12 +2,13 @@
 
 import grpc
 
-from backend.clock import utc_day
+from backend.clock import MAX_MS, utc_day
 from backend.errors import ApiError
 from backend.key_changes import KeyChanges
 from backend.keys import sql
 from backend.keys.messages import key_record
 from backend.keys.service import Issued, KeyAdministration
+from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from workflow_api.v1 import errors_pb2, keys_pb2, keys_pb2_grpc
@@ -32,10 +33,17 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
         return key_record(row, self._services.clock())
 
     def ListKeys(self, request: keys_pb2.ListKeysRequest, context: grpc.ServicerContext) -> keys_pb2.ListKeysResponse:
-        """Returns all keys, newest first."""
-        rows = self._services.database.read(lambda tx: sql.all_records(tx, self._today()))
+        """Returns keys, newest first."""
+        paging = Paging(self._services.cursors, request)
+        created_at, key_id = paging.after or (MAX_MS, "")
         now = self._services.clock()
-        return keys_pb2.ListKeysResponse(items=[key_record(row, now) for row in rows])
+        rows = self._services.database.read(
+            lambda tx: sql.newest(
+                tx, utc_day(now), before=int(created_at), before_id=str(key_id), limit=paging.rows_to_read
+            )
+        )
+        shown, token = paging.cut(rows, lambda row: (row.created_at, row.key_id))
+        return keys_pb2.ListKeysResponse(items=[key_record(row, now) for row in shown], next_page_token=token)
 
     def UpdateKey(self, request: keys_pb2.UpdateKeyRequest, context: grpc.ServicerContext) -> keys_pb2.KeyRecord:
         """Changes every field that is set."""

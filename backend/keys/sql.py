@@ -2,7 +2,19 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    FromClause,
+    Text,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 
 from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
@@ -83,23 +95,41 @@ class AccessRow(NamedTuple):
 
 _COLUMNS = [column.name for column in api_keys.columns]
 
-_ACTIVE_RUNS = (
-    select(func.count())
-    .select_from(runs)
-    .where(runs.c.key_id == api_keys.c.key_id, status_in(*IN_FLIGHT))
-    .scalar_subquery()
-)
-_STARTED_TODAY = (
-    select(daily_usage.c.runs_started)
-    .where(daily_usage.c.key_id == api_keys.c.key_id, daily_usage.c.day == bindparam("day"))
-    .scalar_subquery()
-)
-_COUNTERS = {"quota_used_today": func.coalesce(_STARTED_TODAY, 0), "active_runs": _ACTIVE_RUNS}
+
+def _counters(keys: FromClause) -> dict[str, ColumnElement[int]]:
+    """Returns the counters of keys of a table or subquery."""
+    active_runs = (
+        select(func.count())
+        .select_from(runs)
+        .where(runs.c.key_id == keys.c.key_id, status_in(*IN_FLIGHT))
+        .scalar_subquery()
+    )
+    started_today = (
+        select(daily_usage.c.runs_started)
+        .where(daily_usage.c.key_id == keys.c.key_id, daily_usage.c.day == bindparam("day"))
+        .scalar_subquery()
+    )
+    return {"quota_used_today": func.coalesce(started_today, 0), "active_runs": active_runs}
+
+
+_COUNTERS = _counters(api_keys)
 _OF_KEY = api_keys.c.key_id == bindparam("key_id")
 _SEEN_BY_CALLER = Query(CallerKeyRow, select_row(CallerKeyRow, api_keys, **_COUNTERS).where(_OF_KEY))
 _GET = Query(KeyRow, select_row(KeyRow, api_keys, **_COUNTERS).where(_OF_KEY))
-_LIST = Query(
-    KeyRow, select_row(KeyRow, api_keys, **_COUNTERS).order_by(api_keys.c.created_at.desc(), api_keys.c.key_id.desc())
+# The counters are read of the keys of the page alone.
+_PAGE = (
+    select(api_keys)
+    .where(
+        tuple_(api_keys.c.created_at, api_keys.c.key_id)
+        < tuple_(bindparam("before", type_=BigInteger), bindparam("before_id", type_=Text))
+    )
+    .order_by(api_keys.c.created_at.desc(), api_keys.c.key_id.desc())
+    .limit(bindparam("limit"))
+    .subquery("page")
+)
+_NEWEST = Query(
+    KeyRow,
+    select_row(KeyRow, _PAGE, **_counters(_PAGE)).order_by(_PAGE.c.created_at.desc(), _PAGE.c.key_id.desc()),
 )
 _MIRROR = Query(MirroredKeyRow, select_row(MirroredKeyRow, api_keys))
 _INSERT = Command(insert(api_keys), _COLUMNS)
@@ -125,9 +155,9 @@ def seen_by_caller(tx: Tx, key_id: str, day: int) -> CallerKeyRow | None:
     return tx.first(_SEEN_BY_CALLER, key_id=key_id, day=day)
 
 
-def all_records(tx: Tx, day: int) -> list[KeyRow]:
-    """Returns every key with its counters, newest first."""
-    return tx.all(_LIST, day=day)
+def newest(tx: Tx, day: int, *, before: int, before_id: str, limit: int) -> list[KeyRow]:
+    """Returns keys with their counters, newest first, that come after the key `before_id`, created at `before`."""
+    return tx.all(_NEWEST, day=day, before=before, before_id=before_id, limit=limit)
 
 
 def mirror(tx: Tx) -> list[MirroredKeyRow]:
@@ -152,7 +182,7 @@ def remove(tx: Tx, key_id: str) -> None:
 
 
 def access(tx: Tx, key_id: str) -> AccessRow | None:
-    """Returns which workflows a key may run, as mode and list; None for a key that is gone."""
+    """Returns which workflows a key may run, as mode and list; None for a deleted key."""
     return tx.first(_ACCESS, key_id=key_id)
 
 

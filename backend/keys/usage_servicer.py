@@ -2,10 +2,11 @@
 
 import grpc
 
-from backend.clock import first_millisecond_from, to_timestamp
+from backend.clock import first_millisecond_from
 from backend.keys import usage_sql
+from backend.paging import Paging
 from backend.services import Services
-from contract.defaults import given_or_default
+from contract.times import to_timestamp
 from workflow_api.v1 import usage_pb2, usage_pb2_grpc
 
 
@@ -20,10 +21,12 @@ class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
     ) -> usage_pb2.ListUsageRecordsResponse:
         """Returns usage records, newest first."""
         key_id = request.key_id if request.HasField("key_id") else None
-        limit = given_or_default(request, "page_size")
+        since = first_millisecond_from(request.since)
+        paging = Paging(self._services.cursors, request)
         rows = self._services.database.read(
-            lambda tx: usage_sql.newest(tx, key_id=key_id, since=first_millisecond_from(request.since), limit=limit)
+            lambda tx: usage_sql.newest(tx, key_id=key_id, since=since, after=paging.after, limit=paging.rows_to_read)
         )
+        shown, token = paging.cut(rows, lambda row: (row.at, row.batch_id, row.position))
         return usage_pb2.ListUsageRecordsResponse(
             items=[
                 usage_pb2.UsageRecord(
@@ -36,8 +39,9 @@ class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
                     reason=row.reason,
                     request_id=row.request_id,
                 )
-                for row in rows
-            ]
+                for row in shown
+            ],
+            next_page_token=token,
         )
 
     def ListUsageHours(
@@ -45,10 +49,12 @@ class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
     ) -> usage_pb2.ListUsageHoursResponse:
         """Returns usage records counted by the hour, the newest hour first."""
         key_id = request.key_id if request.HasField("key_id") else None
-        limit = given_or_default(request, "page_size")
+        since = first_millisecond_from(request.since)
+        paging = Paging(self._services.cursors, request)
         rows = self._services.database.read(
-            lambda tx: usage_sql.hours(tx, key_id=key_id, since=first_millisecond_from(request.since), limit=limit)
+            lambda tx: usage_sql.hours(tx, key_id=key_id, since=since, after=paging.after, limit=paging.rows_to_read)
         )
+        shown, token = paging.cut(rows, lambda row: (row.hour, row.key_id, row.method, row.route, row.status))
         return usage_pb2.ListUsageHoursResponse(
             items=[
                 usage_pb2.UsageHour(
@@ -59,6 +65,7 @@ class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
                     status=row.status,
                     calls=row.calls,
                 )
-                for row in rows
-            ]
+                for row in shown
+            ],
+            next_page_token=token,
         )

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from sqlalchemy import bindparam, insert, literal_column, select, update
+from sqlalchemy import and_, bindparam, insert, literal_column, or_, select, tuple_, update
 
-from backend.clock import HOUR_MS, milliseconds_of
+from backend.clock import HOUR_MS, MAX_MS
 from backend.storage.database import Tx
 from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.keys import UsageHourRow, UsageRow, usage_hours, usage_records
+from contract.times import milliseconds_of
 from workflow_api.v1 import usage_pb2
 
 _INSERT = Command(insert(usage_records), [column.name for column in usage_records.columns])
@@ -20,7 +21,19 @@ _BATCH_KNOWN = ScalarQuery[str](
 )
 _NEWEST = (
     select_row(UsageRow, usage_records)
-    .where(usage_records.c.at >= bindparam("since"))
+    .where(
+        usage_records.c.at >= bindparam("since"),
+        # The index serves the first of these two conditions.
+        usage_records.c.at <= bindparam("before"),
+        or_(
+            usage_records.c.at < bindparam("before"),
+            usage_records.c.batch_id > bindparam("after_batch_id"),
+            and_(
+                usage_records.c.batch_id == bindparam("after_batch_id"),
+                usage_records.c.position < bindparam("before_position"),
+            ),
+        ),
+    )
     .order_by(usage_records.c.at.desc(), usage_records.c.batch_id, usage_records.c.position.desc())
     .limit(bindparam("limit"))
 )
@@ -36,7 +49,16 @@ _MORE = Command(
 )
 _HOURS = (
     select_row(UsageHourRow, usage_hours)
-    .where(usage_hours.c.hour >= bindparam("since"))
+    .where(
+        usage_hours.c.hour >= bindparam("since"),
+        # The index serves the first of these two conditions.
+        usage_hours.c.hour <= bindparam("before"),
+        or_(
+            usage_hours.c.hour < bindparam("before"),
+            tuple_(*(usage_hours.c[name] for name in _COUNTED[1:]))
+            > tuple_(*(bindparam(f"after_{name}", type_=usage_hours.c[name].type) for name in _COUNTED[1:])),
+        ),
+    )
     .order_by(usage_hours.c.hour.desc(), *(usage_hours.c[name] for name in _COUNTED[1:]))
     .limit(bindparam("limit"))
 )
@@ -81,15 +103,27 @@ def _hour_of(time: Timestamp) -> int:
     return at - at % HOUR_MS
 
 
-def newest(tx: Tx, *, key_id: str | None, since: int, limit: int) -> list[UsageRow]:
-    """Returns usage records, newest first."""
-    if key_id is None:
-        return tx.all(_OF_ALL, since=since, limit=limit)
-    return tx.all(_OF_KEY, key_id=key_id, since=since, limit=limit)
+def newest(tx: Tx, *, key_id: str | None, since: int, after: Sequence[str | int] | None, limit: int) -> list[UsageRow]:
+    """Returns usage records, newest first, that come after the position of time, batch and place in the batch."""
+    at, batch_id, position = after or (MAX_MS, "", 0)
+    asked = {
+        "since": since,
+        "before": at,
+        "after_batch_id": batch_id,
+        "before_position": position,
+        "limit": limit,
+    }
+    return tx.all(_OF_ALL, **asked) if key_id is None else tx.all(_OF_KEY, key_id=key_id, **asked)
 
 
-def hours(tx: Tx, *, key_id: str | None, since: int, limit: int) -> list[UsageHourRow]:
-    """Returns how many calls each hour had, by key, method, route and status; the newest hour first."""
-    if key_id is None:
-        return tx.all(_HOURS_OF_ALL, since=since, limit=limit)
-    return tx.all(_HOURS_OF_KEY, key_id=key_id, since=since, limit=limit)
+def hours(
+    tx: Tx, *, key_id: str | None, since: int, after: Sequence[str | int] | None, limit: int
+) -> list[UsageHourRow]:
+    """Returns how many calls each hour had, by key, method, route and status; the newest hour first.
+
+    They come after the position of the same five values.
+    """
+    hour, *kind = after or (MAX_MS, "", "", "", 0)
+    asked = {"since": since, "before": hour, "limit": limit}
+    asked |= {f"after_{name}": value for name, value in zip(_COUNTED[1:], kind, strict=True)}
+    return tx.all(_HOURS_OF_ALL, **asked) if key_id is None else tx.all(_HOURS_OF_KEY, key_id=key_id, **asked)

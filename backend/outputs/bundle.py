@@ -1,4 +1,4 @@
-"""Zip of all outputs of a run, written while it is sent. (contract 18.14, 18.15)."""
+"""Zip of all outputs of a run, written while it is sent (contract 18.14, 18.15)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -9,9 +9,6 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 from backend.storage.objects import PART_BYTES, ObjectStore
 from backend.storage.tables.outputs import OutputRow
 
-MOST_FILES: Final = 2_000
-MOST_BYTES: Final = 500_000_000
-
 _LOCAL_HEADER: Final = 30
 _DESCRIPTOR: Final = 16
 _DIRECTORY_ENTRY: Final = 46
@@ -19,7 +16,7 @@ _DIRECTORY_END: Final = 22
 
 
 def bundle_size(entries: Iterable[OutputRow]) -> int:
-    """Returns the size of the zip of these rows: uncompressed, and below every bound that needs zip64."""
+    """Returns the size of the zip of these rows: uncompressed, and too small to need zip64, by `require_bundle`."""
     per_file = _LOCAL_HEADER + _DESCRIPTOR + _DIRECTORY_ENTRY
     sizes: Iterable[int] = (per_file + 2 * len(entry.path.encode()) + entry.size_bytes for entry in entries)
     return _DIRECTORY_END + sum(sizes)

@@ -1,4 +1,4 @@
-"""Selection of the bytes of an output. (contract 18.11, 18.12; RFC 9110)."""
+"""Selection of the bytes of an output (contract 18.11, 18.12; RFC 9110)."""
 
 from dataclasses import dataclass
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, func, insert, select
+from sqlalchemy import BigInteger, bindparam, cast, func, insert, select
 
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, select_row
@@ -28,12 +28,21 @@ class ManifestRow(NamedTuple):
 _ADD = Command(insert(outputs), [column.name for column in outputs.columns])
 _OF_RUN = outputs.c.run_id == bindparam("of_run_id")
 _LIST = Query(OutputRow, select_row(OutputRow, outputs).where(_OF_RUN).order_by(outputs.c.path))
+_AFTER = Query(
+    OutputRow,
+    select_row(OutputRow, outputs)
+    .where(_OF_RUN, outputs.c.path > bindparam("after"))
+    .order_by(outputs.c.path)
+    .limit(bindparam("limit")),
+)
 _GET = Query(OutputRow, select_row(OutputRow, outputs).where(_OF_RUN, outputs.c.output_id == bindparam("of_output_id")))
 _TOTAL = Query(
     TotalRow,
-    select(func.count().label("files"), func.coalesce(func.sum(outputs.c.size_bytes), 0).label("size_bytes")).where(
-        _OF_RUN
-    ),
+    select(
+        func.count().label("files"),
+        # The sum of a column of BIGINT is NUMERIC on PostgreSQL.
+        cast(func.coalesce(func.sum(outputs.c.size_bytes), 0), BigInteger).label("size_bytes"),
+    ).where(_OF_RUN),
 )
 _MANIFEST = select(runs.c.pii_redaction).where(runs.c.run_id == bindparam("of_run_id"))
 _ANY_MANIFEST = Query(ManifestRow, _MANIFEST)
@@ -65,6 +74,11 @@ def add_outputs(tx: Tx, new: Iterable[NewOutput], at: int) -> None:
 def outputs_of(tx: Tx, run_id: str) -> list[OutputRow]:
     """Returns the outputs of a run by path."""
     return tx.all(_LIST, of_run_id=run_id)
+
+
+def outputs_after(tx: Tx, run_id: str, path: str, limit: int) -> list[OutputRow]:
+    """Returns outputs of a run by path, that come after a path."""
+    return tx.all(_AFTER, of_run_id=run_id, after=path, limit=limit)
 
 
 def output(tx: Tx, run_id: str, output_id: str) -> OutputRow | None:

@@ -1,4 +1,4 @@
-"""Finds, counts and replaces personal data in texts, JSON values, files and their names. (docs/redaction.md).
+"""Finds, counts and replaces personal data in texts, JSON values, files and their names (docs/redaction.md).
 
     engine = RedactionEngine(policy, model)             # a policy as pii_policy.normalise gives it; a model, or None
     engine.sweep_text(text)                    # "Mail [EMAIL_ADDRESS]"

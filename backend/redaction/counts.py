@@ -1,4 +1,4 @@
-"""The counts of a redaction manifest: never a value. (contract 21.19)."""
+"""The counts of a redaction manifest: never a value (contract 21.19)."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -60,6 +60,16 @@ class RedactionEngine:
         self._add(sweep.counts)
         return swept
 
+    def sweep_lines(self, above: str, text: str) -> str:
+        """Returns swept lines of a text that is swept as it grows, with the same result as sweeping the whole.
+
+        `above` are the lines before them, back to `line_above`; they are not swept again.
+        """
+        sweep = self._sweep()
+        swept = sweep.lines(above, text)
+        self._add(sweep.counts)
+        return swept
+
     def sweep_value(self, value: Any) -> Any:
         """Returns the swept JSON value: keys stay, strings are swept, and a number that is a value becomes `[TYPE]`.
 

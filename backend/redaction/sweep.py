@@ -8,7 +8,7 @@ from backend.redaction.rules.rule import Match, Value
 from backend.redaction.search.cells import find_in_cells
 from backend.redaction.search.finder import Finder
 from backend.redaction.search.spans import replaced, resolved
-from backend.redaction.search.stream import sweep_stream
+from backend.redaction.search.stream import sweep_stream, swept_part
 
 
 class Sweep:
@@ -28,6 +28,11 @@ class Sweep:
     def text(self, text: str) -> str:
         """Returns the swept text."""
         return self._replaced(text, self._finder.find_values(text))
+
+    def lines(self, above: str, text: str) -> str:
+        """Returns swept lines of a text of which `above` are the lines before them, as far as rules look up."""
+        whole = above + text
+        return swept_part(whole, len(above), len(whole), self._finder.find_all(whole), self._replaced)
 
     def stream(self, blocks: Iterable[str]) -> Iterator[str]:
         """Yields the swept text block by block."""

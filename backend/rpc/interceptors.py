@@ -15,7 +15,7 @@ from backend import metrics
 from backend.caller import Caller
 from backend.errors import ApiError
 from backend.schemas.judge import JudgeUnavailableError
-from backend.storage.database import DatabaseAwayError
+from backend.storage.database import DatabaseUnavailableError
 from backend.storage.objects.interface import ObjectStoreError
 from backend.validation import validate
 from contract.metadata import ACTOR, KEY_ID, REQUEST_ID, STATUS_TRAILER
@@ -131,7 +131,7 @@ def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> str:
         _LOG.error("%s failed, request %s", name, caller_of(context).request_id, exc_info=error)
         error = ApiError(
             errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE
-            if isinstance(error, (DatabaseAwayError, ObjectStoreError, JudgeUnavailableError))
+            if isinstance(error, (DatabaseUnavailableError, ObjectStoreError, JudgeUnavailableError))
             else errors_pb2.ERROR_REASON_INTERNAL
         )
     status = error.to_status()

@@ -97,7 +97,7 @@ class GrpcServer:
         self._watch.start()
 
     def stop(self, grace_seconds: float, end_watches: Callable[[], None] = lambda: None) -> None:
-        """Tells callers to go elsewhere, refuses new calls, lets open ones finish within the grace, then ends them.
+        """Sends callers to other backends, refuses new calls, lets open ones finish within the grace, then ends them.
 
         `end_watches` ends those that would not end by themselves.
         """

@@ -1,4 +1,4 @@
-"""The place of a Unix socket that only the service's own user may reach."""
+"""Creates the folder of a Unix socket that only the service's own user may reach."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""The approvals that wait for a person, and the decisions on them. (contract 13.3 to 13.7)."""
+"""Pending approvals, and decisions on them. (contract 13.3 to 13.7)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from backend.approval_state import ApprovalState
 from backend.audit import sql as audit
 from backend.caller import Caller
 from backend.errors import ApiError, invalid
+from backend.paging import Paging
 from backend.runs import approvals_sql, lifecycle, messages
 from backend.runs.runtime_port import Runtime
 from backend.services import Services
@@ -39,16 +40,19 @@ class Approvals:
         self._services = services
         self._runtime = runtime
 
-    def pending(self) -> runs_pb2.ListPendingApprovalsResponse:
-        """Returns the approvals that wait for a person, oldest first."""
-        rows = self._services.database.read(approvals_sql.pending)
+    def pending(self, request: runs_pb2.ListPendingApprovalsRequest) -> runs_pb2.ListPendingApprovalsResponse:
+        """Returns a page of the approvals that wait for a person, oldest first; raises ApiError as `Paging`."""
+        paging = Paging(self._services.cursors, request)
+        at = self._services.clock()
+        requested_at, approval_id = paging.after or (0, "")
+        rows = self._services.database.read(
+            lambda tx: approvals_sql.pending(
+                tx, after=int(requested_at), after_id=str(approval_id), limit=paging.rows_to_read
+            )
+        )
+        shown, token = paging.cut(rows, lambda row: (row.requested_at, row.approval_id))
         return runs_pb2.ListPendingApprovalsResponse(
-            items=[
-                runs_pb2.PendingApproval(
-                    approval=messages.approval(row), run_id=row.run_id, workflow_name=row.workflow_name
-                )
-                for row in rows
-            ]
+            items=[messages.pending_approval(row, at) for row in shown], next_page_token=token
         )
 
     def decide(self, request: runs_pb2.DecideApprovalRequest, caller: Caller) -> runs_pb2.DecideApprovalResponse:

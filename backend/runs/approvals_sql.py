@@ -1,20 +1,21 @@
-"""SQL of the approvals that wait for a person, and of decisions."""
+"""SQL of pending approvals and decisions."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from sqlalchemy import ColumnElement, bindparam, literal_column, update
+from sqlalchemy import BigInteger, ColumnElement, Text, bindparam, literal_column, tuple_, update
 
 from backend.approval_state import ApprovalState
 from backend.step_status import StepStatus
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, select_row
+from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs
 from backend.storage.tables.segments import approvals, steps
 
 
 class PendingApprovalRow(NamedTuple):
-    """An approval that waits for a person, with its workflow's name."""
+    """A pending approval, with what names its run; the key's name is None where no key started it."""
 
     approval_id: str
     run_id: str
@@ -24,6 +25,13 @@ class PendingApprovalRow(NamedTuple):
     title: str
     instructions: str | None
     requested_at: int
+    workflow_id: str
+    version: int
+    client_reference: str | None
+    labels: str
+    triggered_by: str
+    key_id: str
+    key_name: str | None
 
 
 class FoundApprovalRow(NamedTuple):
@@ -39,10 +47,16 @@ class FoundApprovalRow(NamedTuple):
 _ONE: ColumnElement[int] = literal_column("1")
 _PENDING = Query(
     PendingApprovalRow,
-    select_row(PendingApprovalRow, approvals, runs)
+    select_row(PendingApprovalRow, approvals, runs, key_name=api_keys.c.name)
     .join(runs, runs.c.run_id == approvals.c.run_id)
-    .where(approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'"))
-    .order_by(approvals.c.requested_at, approvals.c.approval_id),
+    .outerjoin(api_keys, api_keys.c.key_id == runs.c.key_id)
+    .where(
+        approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'"),
+        tuple_(approvals.c.requested_at, approvals.c.approval_id)
+        > tuple_(bindparam("after", type_=BigInteger), bindparam("after_id", type_=Text)),
+    )
+    .order_by(approvals.c.requested_at, approvals.c.approval_id)
+    .limit(bindparam("limit")),
 )
 _FIND = Query(
     FoundApprovalRow,
@@ -79,9 +93,9 @@ _COUNT: Final[Mapping[bool, Command]] = {
 }
 
 
-def pending(tx: Tx) -> list[PendingApprovalRow]:
-    """Returns every approval that waits for a person, with its workflow's name, oldest first."""
-    return tx.all(_PENDING)
+def pending(tx: Tx, *, after: int, after_id: str, limit: int) -> list[PendingApprovalRow]:
+    """Returns approvals that wait for a person, oldest first, that come after `after_id`, requested at `after`."""
+    return tx.all(_PENDING, after=after, after_id=after_id, limit=limit)
 
 
 def find(tx: Tx, approval_id: str) -> FoundApprovalRow | None:

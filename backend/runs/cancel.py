@@ -1,4 +1,4 @@
-"""Cancels a run. (contract 19)."""
+"""Cancels a run (contract 19)."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class Cancellation:
 
 
 def cancel_run(services: Services, runtime: Runtime, run_id: str, caller: Caller, reason: str | None) -> Cancellation:
-    """Ends a queued or parked run at once; a running one is ended by the runtime.
+    """Ends a queued or parked run immediately; the runtime ends a running one.
 
     Raises:
         ApiError: `run_not_found`, or `already_terminal`.

@@ -1,4 +1,4 @@
-"""Erases a finished run's data: all content goes, statuses, times and counts stay. (contract 20.6)."""
+"""Erases a finished run's data: all content goes, statuses, times and counts stay (contract 20.6)."""
 
 from collections.abc import Mapping
 from typing import Final

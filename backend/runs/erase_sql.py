@@ -9,6 +9,7 @@ from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.outputs import RemovalRow, outputs, pending_removals
 from backend.storage.tables.runs import runs
 from backend.storage.tables.segments import approvals, events, segments, steps
+from backend.storage.tables.step_logs import step_log_parts, step_logs
 
 
 class ErasableRow(NamedTuple):
@@ -55,6 +56,8 @@ _DELETIONS: Final = (
     Command(delete(steps).where(steps.c.run_id == _RUN)),
     Command(delete(approvals).where(approvals.c.run_id == _RUN)),
     Command(delete(outputs).where(outputs.c.run_id == _RUN)),
+    Command(delete(step_logs).where(step_logs.c.run_id == _RUN)),
+    Command(delete(step_log_parts).where(step_log_parts.c.run_id == _RUN)),
 )
 _FINISHED = Query(
     ErasableRow,

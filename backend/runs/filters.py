@@ -1,12 +1,13 @@
-"""The filters of the run list. (contract 15.2 to 15.8)."""
+"""The filters of the run list (contract 15.2 to 15.8)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from backend.clock import first_millisecond_from, milliseconds_of
+from backend.clock import first_millisecond_from
 from backend.errors import ApiError
 from backend.runs.status_names import STATUS_NAMES
+from contract.times import milliseconds_of
 from workflow_api.v1 import errors_pb2, runs_pb2
 
 _EARLIEST_MS: Final = -(2**63)

@@ -243,7 +243,7 @@ def close_run(
 
 
 def promote_outputs(tx: Tx, run_id: str, segment_id: str, at: int) -> None:
-    """Promotes the outputs of a run that goes on, before they are published.
+    """Promotes the outputs of an unfinished run, before they are published.
 
     Raises:
         SegmentEndedError: the segment does not run.

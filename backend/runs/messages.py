@@ -1,20 +1,23 @@
 """Rows of runs and their parts as protobuf messages; a row has its table's columns as attributes."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import orjson
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from backend.clock import to_duration, to_timestamp
+from backend import json_text
 from backend.run_status import RunStatus
 from backend.runs.approvals_sql import PendingApprovalRow
 from backend.runs.list_sql import RunSummaryRow
 from backend.runs.status_names import STATUS_NUMBERS
 from backend.storage.tables.runs import RunRow
 from backend.storage.tables.segments import ApprovalRow, EventRow, SegmentRow, StepRow
-from backend.workflows.messages import stored_policy_message
+from backend.workflows.messages import hours_message, stored_policy_message
+from contract.times import set_milliseconds, to_timestamp
 from workflow_api.v1 import runs_pb2
+
+DECIDED_EVENT: Final = "approval.decided"
 
 _TRIGGER: Final = {name.removeprefix("TRIGGERED_BY_").lower(): number for name, number in runs_pb2.TriggeredBy.items()}
 _TRIGGER_NAMES: Final = {number: name for name, number in _TRIGGER.items()}
@@ -30,7 +33,7 @@ def run_status(status: str) -> runs_pb2.RunStatus.ValueType:
 
 
 def trigger_name(trigger: runs_pb2.TriggeredBy.ValueType) -> str:
-    """How the tables name what started a run."""
+    """Returns the name in the tables of what started a run."""
     return _TRIGGER_NAMES[trigger]
 
 
@@ -42,10 +45,6 @@ def summary(row: RunRow | RunSummaryRow) -> runs_pb2.RunSummary:
         workflow_name=row.workflow_name,
         version=row.version,
         status=STATUS_NUMBERS[row.status],
-        created_at=to_timestamp(row.created_at),
-        started_at=_time(row.started_at),
-        finished_at=_time(row.finished_at),
-        duration=_duration(row),
         client_reference=row.client_reference,
         counts=runs_pb2.RunCounts(
             steps_total=row.steps_total,
@@ -56,6 +55,8 @@ def summary(row: RunRow | RunSummaryRow) -> runs_pb2.RunSummary:
             outputs=row.outputs_count,
         ),
     )
+    set_milliseconds(message.created_at, row.created_at)
+    _set_times(message, row)
     if row.labels != "{}":
         message.labels.update(orjson.loads(row.labels))
     if row.warnings != "[]":
@@ -71,14 +72,15 @@ def detail(row: RunRow) -> runs_pb2.Run:
         parameters=row.parameters,
         input_text=row.input_text,
         inputs_manifest=row.inputs_manifest,
-        max_run_hours=row.max_run_hours,
+        max_run_time=hours_message(row.max_run_hours),
         triggered_by=_TRIGGER[row.triggered_by],
         key_id=row.key_id or None,
         result_schema_version=row.result_schema_version,
-        data_purged_at=_time(row.data_purged_at),
         pii_redaction=row.pii_redaction,
-        pii_policy=stored_policy_message(row.pii_policy),
     )
+    message.pii_policy.CopyFrom(stored_policy_message(row.pii_policy))
+    if row.data_purged_at is not None:
+        set_milliseconds(message.data_purged_at, row.data_purged_at)
     swept = row.redaction_state != "pending"
     if row.status == RunStatus.FAILED:
         message.error.CopyFrom(_error(row.error_code or "", row.error_message))
@@ -112,10 +114,8 @@ def step(row: StepRow) -> runs_pb2.Step:
         segment_id=row.segment_id,
         attempt=row.attempt,
         optional=bool(row.optional),
-        started_at=_time(row.started_at),
-        finished_at=_time(row.finished_at),
-        duration=_duration(row),
     )
+    _set_times(message, row)
     if row.error_code is not None:
         message.error.CopyFrom(_error(row.error_code, row.error_message))
     return message
@@ -133,9 +133,38 @@ def approval(row: ApprovalRow | PendingApprovalRow) -> runs_pb2.Approval:
     )
 
 
+def pending_approval(row: PendingApprovalRow, at: int) -> runs_pb2.PendingApproval:
+    """An approval with its run, as an approver sees it at this time."""
+    message = runs_pb2.PendingApproval(
+        approval=approval(row),
+        run_id=row.run_id,
+        workflow_name=row.workflow_name,
+        workflow_id=row.workflow_id,
+        version=row.version,
+        client_reference=row.client_reference,
+        labels=orjson.loads(row.labels),
+        triggered_by=_TRIGGER[row.triggered_by],
+        key_id=row.key_id or None,
+        key_name=row.key_name,
+    )
+    set_milliseconds(message.waiting, max(0, at - row.requested_at))
+    return message
+
+
 def event(row: EventRow) -> runs_pb2.Event:
     """A durable event."""
-    return runs_pb2.Event(seq=row.seq, type=row.type, at=to_timestamp(row.at), step=row.step, data=row.data)
+    message = runs_pb2.Event(seq=row.seq, type=row.type, step=row.step, data=row.data)
+    set_milliseconds(message.at, row.at)
+    return message
+
+
+def event_for_people(row: EventRow, deciders: Mapping[str, str]) -> runs_pb2.Event:
+    """A durable event as people inside see it: a decision with who made it, which its data never hold."""
+    message = event(row)
+    if row.type == DECIDED_EVENT:
+        data = orjson.loads(row.data)
+        message.data = json_text.write({**data, "decided_by": deciders.get(data["approval_id"])})
+    return message
 
 
 def segment(row: SegmentRow) -> runs_pb2.Segment:
@@ -157,7 +186,10 @@ def _time(milliseconds: int | None) -> Timestamp | None:
     return None if milliseconds is None else to_timestamp(milliseconds)
 
 
-def _duration(row: RunRow | RunSummaryRow | StepRow) -> Duration | None:
-    if row.started_at is None or row.finished_at is None:
-        return None
-    return to_duration(row.finished_at - row.started_at)
+def _set_times(message: runs_pb2.RunSummary | runs_pb2.Step, row: RunRow | RunSummaryRow | StepRow) -> None:
+    if row.started_at is not None:
+        set_milliseconds(message.started_at, row.started_at)
+    if row.finished_at is not None:
+        set_milliseconds(message.finished_at, row.finished_at)
+        if row.started_at is not None:
+            set_milliseconds(message.duration, row.finished_at - row.started_at)

@@ -1,4 +1,4 @@
-"""The redaction manifest of a run: counts of what each stage has found so far. (contract 21.19)."""
+"""The redaction manifest of a run: counts of what each stage has found so far (contract 21.19)."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -32,7 +32,7 @@ class Removals:
     def round(self) -> None:
         """Carries out every removal; one that fails is logged and stays pending.
 
-        `forget` is called for all runs first, so that an object store that is away or slow does not hold it up.
+        `forget` is called for all runs first, so that an object store that is unavailable or slow does not hold it up.
         """
         orders = {order.run_id: order.requested_at for order in self._database.read(erase_sql.ordered_removals)}
         for run_id in self._each(self._forget, list(orders)):
@@ -52,7 +52,7 @@ class Removals:
                 what(run_id)
             except Exception:  # noqa: BLE001 - the run stays erased, and its removal pending
                 metrics.REMOVAL_FAILURES.add()
-                _LOG.exception("The removal of what run %s left failed; it stays pending", run_id)
+                _LOG.exception("The removal of objects of run %s failed; it stays pending", run_id)
             else:
                 done.append(run_id)
         return done

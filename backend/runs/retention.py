@@ -1,4 +1,4 @@
-"""How long idempotency records and the data of finished runs are kept. (contract 22.6)."""
+"""How long idempotency records and the data of finished runs are kept (contract 22.6)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +10,7 @@ from backend.runs import erase_sql
 from backend.runs.erase import erase
 from backend.runs.runtime_port import Runtime
 from backend.runs.start import sql as start_sql
-from backend.runs.start.service import RECORD_LIFE_MS
+from backend.runs.start.idempotency import RECORD_LIFE_MS
 from backend.storage.database import Tx
 
 ACTOR: Final = "system"

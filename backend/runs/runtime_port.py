@@ -17,4 +17,4 @@ class Runtime(Protocol):
         """Deletes data past its retention, for some seconds; returns how much of each, and `more` where any is left."""
 
     def forget(self, run_id: str) -> None:
-        """Starts to remove what an erased run left, as `pending_removals` says."""
+        """Starts the removals of an erased run in `pending_removals`."""

@@ -2,7 +2,6 @@
 
 import grpc
 
-from backend.clock import to_timestamp
 from backend.rpc.interceptors import caller_of
 from backend.runs import messages
 from backend.runs.approvals import Approvals
@@ -12,11 +11,12 @@ from backend.runs.reads import RunReads
 from backend.runs.runtime_port import Runtime
 from backend.runs.start.service import Starts
 from backend.services import Services
+from contract.times import to_timestamp
 from workflow_api.v1 import runs_pb2, runs_pb2_grpc
 
 
 class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
-    """Starts, shows, cancels and erases runs, and records what people decide."""
+    """Starts, shows, cancels and erases runs, and records decisions on approvals."""
 
     def __init__(self, services: Services, runtime: Runtime) -> None:
         self._services = services
@@ -30,47 +30,47 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         return self._starts.start(request, caller_of(context))
 
     def ListRuns(self, request: runs_pb2.ListRunsRequest, context: grpc.ServicerContext) -> runs_pb2.ListRunsResponse:
-        """The caller's runs, newest first."""
+        """Returns the caller's runs, newest first."""
         return self._reads.runs(request, caller_of(context).key_id)
 
     def GetRun(self, request: runs_pb2.GetRunRequest, context: grpc.ServicerContext) -> runs_pb2.Run:
-        """One run in full."""
+        """Returns one run in full."""
         return self._reads.run(request.run_id, caller_of(context).key_id)
 
     def ListRunSteps(
         self, request: runs_pb2.ListRunStepsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListRunStepsResponse:
-        """The state of every step."""
-        return self._reads.steps(request.run_id, caller_of(context).key_id)
+        """Returns the state of every step."""
+        return self._reads.steps(request, caller_of(context).key_id)
 
     def ListRunEvents(
         self, request: runs_pb2.ListRunEventsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListRunEventsResponse:
-        """Events of one segment."""
+        """Returns events of one segment."""
         return self._reads.events(request, caller_of(context).key_id)
 
     def ListRunApprovals(
         self, request: runs_pb2.ListRunApprovalsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListRunApprovalsResponse:
-        """The nodes that are parked now."""
-        return self._reads.approvals(request.run_id, caller_of(context).key_id)
+        """Returns the approvals that the run waits for."""
+        return self._reads.approvals(request, caller_of(context).key_id)
 
     def ListPendingApprovals(
         self, request: runs_pb2.ListPendingApprovalsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListPendingApprovalsResponse:
-        """Everything that waits for a person."""
-        return self._approvals.pending()
+        """Returns pending approvals, oldest first."""
+        return self._approvals.pending(request)
 
     def DecideApproval(
         self, request: runs_pb2.DecideApprovalRequest, context: grpc.ServicerContext
     ) -> runs_pb2.DecideApprovalResponse:
-        """Records a decision and queues the segment that goes on from it."""
+        """Records a decision and queues the segment that continues the run."""
         return self._approvals.decide(request, caller_of(context))
 
     def CancelRun(
         self, request: runs_pb2.CancelRunRequest, context: grpc.ServicerContext
     ) -> runs_pb2.CancelRunResponse:
-        """Cancels a run now where nothing of it runs, else tells the runtime to."""
+        """Cancels a run directly if no segment of it runs, otherwise through the runtime."""
         reason = request.reason if request.HasField("reason") else None
         outcome = cancel_run(self._services, self._runtime, request.run_id, caller_of(context), reason)
         return runs_pb2.CancelRunResponse(
@@ -82,7 +82,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
     def EraseRunData(
         self, request: runs_pb2.EraseRunDataRequest, context: grpc.ServicerContext
     ) -> runs_pb2.EraseRunDataResponse:
-        """Erases what a finished run holds, and has its objects removed."""
+        """Erases the data of a finished run, and starts the removal of its objects."""
         reason = request.reason if request.HasField("reason") else None
         purged_at = erase_run(self._services, self._runtime, request.run_id, caller_of(context), reason)
         return runs_pb2.EraseRunDataResponse(run_id=request.run_id, data_purged_at=to_timestamp(purged_at))
@@ -90,7 +90,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
     def RunUpkeep(
         self, request: runs_pb2.RunUpkeepRequest, context: grpc.ServicerContext
     ) -> runs_pb2.RunUpkeepResponse:
-        """Erases and deletes now what is past its time."""
+        """Erases and deletes expired data now."""
         done = dict(self._runtime.upkeep())
         more = bool(done.pop("more"))
         return runs_pb2.RunUpkeepResponse(**done, more=more)

@@ -20,6 +20,13 @@ from backend.storage.tables.segments import (
 )
 
 
+class DeciderRow(NamedTuple):
+    """Who decided an approval."""
+
+    approval_id: str
+    decided_by: str
+
+
 class RunStateRow(NamedTuple):
     """The columns of a run that decide how the routes below it answer."""
 
@@ -46,6 +53,12 @@ _PENDING_APPROVALS = Query(
     select_row(ApprovalRow, approvals)
     .where(approvals.c.run_id == bindparam("of_run_id"), approvals.c.state == ApprovalState.PENDING)
     .order_by(approvals.c.requested_at, approvals.c.approval_id),
+)
+_DECIDERS = Query(
+    DeciderRow,
+    select_row(DeciderRow, approvals).where(
+        approvals.c.run_id == bindparam("of_run_id"), approvals.c.decided_by.is_not(None)
+    ),
 )
 _SEGMENTS = Query(
     SegmentRow,
@@ -84,6 +97,11 @@ def steps_of(tx: Tx, run_id: str) -> list[StepRow]:
 def pending_approvals(tx: Tx, run_id: str) -> list[ApprovalRow]:
     """Returns the approvals that a run waits for, oldest first."""
     return tx.all(_PENDING_APPROVALS, of_run_id=run_id)
+
+
+def deciders(tx: Tx, run_id: str) -> dict[str, str]:
+    """Returns who decided the approvals of a run, by approval id."""
+    return dict(tx.all(_DECIDERS, of_run_id=run_id))
 
 
 def begun_segments(tx: Tx, run_id: str) -> list[SegmentRow]:

@@ -6,35 +6,39 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from backend.environments.builder import PackageBuilder
+from backend.environments.store import PackageStore
 from backend.graphs.graphs import Graphs
 from backend.ids import new_id
 from backend.models.catalog import Models
 from backend.redaction.process.redactor import Redactor
 from backend.runs.removals import Removals
-from backend.runtime.engines.engine import Engine
 from backend.runtime.engines.local import LocalEngine
-from backend.runtime.execution.executor import Executor
-from backend.runtime.execution.lease import Lease
-from backend.runtime.execution.leftovers import LeftoverRemoval
-from backend.runtime.execution.memory import default_memory_mb
+from backend.runtime.execution.agent_sources import AgentSources
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.execution.session import WorkerSession
-from backend.runtime.execution.sessions import WorkerSessions
 from backend.runtime.execution.slots import SEGMENTS_PER_SLOT, StepSlots
 from backend.runtime.final_sweep.scheduler import CONCURRENT_SWEEPS, FinalSweeps
+from backend.runtime.local import LocalRuntime
 from backend.runtime.publishing import Publisher
 from backend.runtime.publishing.files import stored_outputs
 from backend.runtime.publishing.parsing import FileParser
 from backend.runtime.publishing.sweeping import by_policy
-from backend.runtime.runtime import LocalRuntime
 from backend.runtime.scheduling.dispatcher import Dispatcher
+from backend.runtime.scheduling.engine import Engine
 from backend.runtime.scheduling.launcher import Launcher
 from backend.runtime.scheduling.sweeper import Sweeper
 from backend.runtime.scheduling.upkeep import Upkeep
-from backend.sandbox import Sandbox, choose_sandbox
+from backend.runtime.worker.executor import Executor
+from backend.runtime.worker.lease import Lease
+from backend.runtime.worker.leftovers import LeftoverRemoval
+from backend.runtime.worker.memory import default_memory_mb
+from backend.runtime.worker.session import WorkerSession
+from backend.runtime.worker.sessions import WorkerSessions
+from backend.sandbox import Sandbox, choose_sandbox, interpreter
 from backend.services import Services
 from backend.settings import BackendSettings
 from backend.storage.objects import ObjectStore
+from backend.workflows.revision_sql import touch
 
 if TYPE_CHECKING:
     from backend.runtime.remote import RemoteRuntime
@@ -58,16 +62,23 @@ def new_publisher(
     )
 
 
+def new_package_store(settings: BackendSettings) -> PackageStore:
+    """Makes what locks and builds packages of environments on this machine."""
+    folder = settings.packages.folder or settings.data / "packages"
+    return PackageStore(settings.packages, folder, interpreter.executable)
+
+
 def new_local_runtime(
     settings: BackendSettings,
     services: Services,
     objects: ObjectStore,
     publisher: Publisher,
     redactor: Redactor,
+    packages: PackageStore,
     upkeep: Upkeep,
 ) -> LocalRuntime:
     """Makes the runtime of a process that executes its runs itself."""
-    executor = new_executor(settings, services, objects, publisher, redactor)
+    executor = new_executor(settings, services, objects, publisher, redactor, packages)
     most = SEGMENTS_PER_SLOT * settings.step_slots
     removals = Removals(services.database, objects, executor.forget)
     return LocalRuntime(executor, _dispatcher(services, executor.sessions, lambda: most, upkeep, removals))
@@ -95,7 +106,12 @@ def new_remote_runtime(
 
 
 def new_executor(
-    settings: BackendSettings, services: Services, objects: ObjectStore, publisher: Publisher, redactor: Redactor
+    settings: BackendSettings,
+    services: Services,
+    objects: ObjectStore,
+    publisher: Publisher,
+    redactor: Redactor,
+    packages: PackageStore,
 ) -> Executor:
     """Makes what executes segments in this process."""
     work = settings.data / "work"
@@ -103,6 +119,9 @@ def new_executor(
     # One for every segment and every step, so that none waits for another's files.
     most_slow = max(_SLOW_THREADS, (SEGMENTS_PER_SLOT + 1) * settings.step_slots)
     slow_threads = ThreadPoolExecutor(most_slow, thread_name_prefix="runtime-slow")
+
+    sources = AgentSources(services.database)
+    builder = PackageBuilder(services.database, services.clock, packages, socket.gethostname(), touch)
 
     def new_context(sandbox: Sandbox) -> SegmentContext:
         return SegmentContext(
@@ -124,6 +143,8 @@ def new_executor(
             publisher=publisher,
             redactor=redactor,
             schemas=services.schemas,
+            sources=sources,
+            packages=builder,
         )
 
     return Executor(
@@ -140,6 +161,7 @@ def new_executor(
             concurrent=_concurrent_sweeps(settings),
         ),
         leftovers=LeftoverRemoval(services.database, work),
+        packages=builder,
         pools=(threads, slow_threads),
         work=work,
         own_objects=settings.objects.store == "folder" and settings.objects.folder is None,

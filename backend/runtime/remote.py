@@ -8,10 +8,10 @@ from backend.clock import HOUR_MS
 from backend.runtime.engines.dbos import DbosQueue
 from backend.runtime.engines.dbos_sql import is_there, purge
 from backend.runtime.execution.slots import SEGMENTS_PER_SLOT
-from backend.runtime.execution.workers_sql import step_slots
 from backend.runtime.scheduling.dispatcher import Dispatcher
 from backend.runtime.scheduling.sweeper import Sweeper
-from backend.runtime.scheduling.ticker import TICK_SECONDS, Ticker
+from backend.runtime.scheduling.workers_sql import step_slots
+from backend.runtime.ticker import TICK_SECONDS, Ticker
 from backend.services import Services
 from telemetry import Family
 

@@ -5,7 +5,7 @@
 
 from backend.sandbox.choose import choose_sandbox
 from backend.sandbox.layer import Readable, SandboxUnavailableError
-from backend.sandbox.limits import Limits, Network
+from backend.sandbox.limits import Limits, Network, Packages
 from backend.sandbox.sandbox import Sandbox
 
-__all__ = ["Limits", "Network", "Readable", "Sandbox", "SandboxUnavailableError", "choose_sandbox"]
+__all__ = ["Limits", "Network", "Packages", "Readable", "Sandbox", "SandboxUnavailableError", "choose_sandbox"]

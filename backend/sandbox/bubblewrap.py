@@ -4,12 +4,13 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from backend.sandbox import interpreter, network, seccomp
 from backend.sandbox.layer import Launch, Layer, Layout, Readable, SandboxUnavailableError, require, try_out
-from backend.sandbox.limits import MEBIBYTE, PROCESSES, Limits, Network
+from backend.sandbox.limits import MEBIBYTE, PROCESSES, Limits, Network, Packages
 from backend.sandbox.program import memory_file
 from backend.sandbox.users import SYS_ADMIN, Users, can_become_others, open_to_readers
 
@@ -19,7 +20,9 @@ LAYOUT = Layout(
     inputs="/inputs",
     files="/step/files",
     temporary="/step/tmp",
+    code="/step/code",
 )
+PACKAGES: Final = "/packages"
 HOST_ALIASES = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 HOST_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
 NETWORKS: Final[tuple[Network, ...]] = ("none", "full")
@@ -66,6 +69,10 @@ class Bubblewrap(Layer):
             for folder in (*([readable.inputs] if readable.inputs else ()), *readable.files.values()):
                 open_to_readers(folder)
 
+    def place_of(self, packages: Packages) -> str:  # noqa: ARG002 - the same for all
+        """Returns the path of the packages, which tells nothing of the host."""
+        return PACKAGES
+
     def launch(
         self,
         command: Sequence[str],
@@ -89,9 +96,13 @@ class Bubblewrap(Layer):
         else:
             for host, path in network.readable_files():
                 argv += ["--ro-bind", str(host), path]
+        layout = LAYOUT
+        if limits.packages is not None:
+            layout = replace(LAYOUT, packages=self.place_of(limits.packages))
+            argv += _read_only(limits.packages.folder, PACKAGES)
         argv += ["--dir", LAYOUT.inputs] if readable.inputs is None else _read_only(readable.inputs, LAYOUT.inputs)
         argv += ["--size", str(limits.workspace_bytes), "--perms", "0777", "--tmpfs", "/step"]
-        for folder in (LAYOUT.workspace, LAYOUT.outputs, LAYOUT.files, LAYOUT.temporary, "/step/shm"):
+        for folder in (LAYOUT.workspace, LAYOUT.outputs, LAYOUT.files, LAYOUT.temporary, LAYOUT.code, "/step/shm"):
             argv += ["--perms", "0777", "--dir", folder]
         for step, files in readable.files.items():
             argv += _read_only(files, f"{LAYOUT.files}/{step}")
@@ -101,8 +112,8 @@ class Bubblewrap(Layer):
             argv += [*BECOME, f"--reuid={user}", f"--regid={user}", "--"]
         return Launch(
             argv=[*argv, *command],
-            environment=LAYOUT.environment(),
-            layout=LAYOUT,
+            environment=layout.environment(),
+            layout=layout,
             processes=PROCESSES,
             fds=(filter_fd,),
             afterwards=None if user is None else lambda: self._users.give_back(user),

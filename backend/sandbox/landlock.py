@@ -55,10 +55,17 @@ class Landlock(Layer):
             user = None if users is None else users.take()
             if users is not None and user is not None:
                 undo.callback(users.give_back, user)
-            scratch, layout = scratch_layout(readable, user)
+            scratch, layout = scratch_layout(
+                readable, user, None if limits.packages is None else self.place_of(limits.packages)
+            )
             undo.pop_all()
-        paths = {**self._host, "own": [str(scratch / folder) for folder in ("workspace", "outputs", "files", "tmp")]}
+        paths = {
+            **self._host,
+            "own": [str(scratch / folder) for folder in ("workspace", "outputs", "files", "tmp", "code")],
+        }
         paths["read"] = [layout.inputs, *(str(folder.resolve()) for folder in readable.files.values())]
+        if limits.packages is not None:
+            paths["run"] = [*self._host["run"], str(limits.packages.folder)]
         if limits.network == "full":
             paths["read"] += [str(path) for path, _ in network.readable_files()]
         options = {

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from backend.sandbox.limits import Limits
+from backend.sandbox.limits import Limits, Packages
 
 CHECK_SECONDS = 20
 _SCRATCH = "step-"
+# On a machine with many cores, the memory that OpenBLAS reserves for a thread of each exceeds what a step may have.
+_MOST_BLAS_THREADS = 8
 CHECK_LIMITS = Limits(memory_mb=256, timeout_seconds=CHECK_SECONDS, workspace_mb=1)
 
 
@@ -32,16 +34,23 @@ class Layout:
     inputs: str
     files: str
     temporary: str
+    code: str
+    packages: str | None = None
 
     def environment(self) -> dict[str, str]:
         """Returns all environment variables of the step; it inherits none of the service."""
-        return {
+        variables = {
             "PATH": "/usr/bin:/bin",
             "LANG": "C.UTF-8",
             "TZ": "UTC",
             "HOME": self.workspace,
             "TMPDIR": self.temporary,
         }
+        if self.packages is not None:
+            # For interpreters that the step starts; its own is isolated from variables.
+            variables["PYTHONPATH"] = self.packages
+            variables["OPENBLAS_NUM_THREADS"] = str(min(os.cpu_count() or 1, _MOST_BLAS_THREADS))
+        return variables
 
 
 @dataclass(frozen=True)
@@ -97,6 +106,10 @@ class Layer(ABC):
     def make_readable(self, readable: Readable) -> None:  # noqa: B027 - most layers need not do anything
         """Makes folders readable for the users of steps, which takes long for many files. Raises OSError."""
 
+    def place_of(self, packages: Packages) -> str:
+        """Returns the path of an environment's packages inside the sandbox."""
+        return str(packages.folder)
+
     @abstractmethod
     def launch(
         self, command: Sequence[str], limits: Limits, readable: Readable, fds: Sequence[int], link: int
@@ -134,7 +147,7 @@ def try_out(layer: Layer, command: Sequence[str]) -> str | None:
     return None if tried.returncode == 0 else tried.stderr.decode(errors="replace").strip()[:500] or "it failed"
 
 
-def scratch_layout(readable: Readable, user: int | None = None) -> tuple[Path, Layout]:
+def scratch_layout(readable: Readable, user: int | None = None, packages: str | None = None) -> tuple[Path, Layout]:
     """Creates a folder on the host for all files that a step of this user writes; returns it with its layout."""
     scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-")).resolve()
     layout = Layout(
@@ -143,9 +156,11 @@ def scratch_layout(readable: Readable, user: int | None = None) -> tuple[Path, L
         inputs=str(readable.inputs or scratch / "inputs"),
         files=str(scratch / "files"),
         temporary=str(scratch / "tmp"),
+        code=str(scratch / "code"),
+        packages=packages,
     )
     try:
-        for folder in ("workspace", "outputs", "inputs", "files", "tmp"):
+        for folder in ("workspace", "outputs", "inputs", "files", "tmp", "code"):
             (scratch / folder).mkdir()
             if user is not None:
                 os.chown(scratch / folder, user, user)

@@ -1,7 +1,9 @@
 """Limits of the resources of a step."""
 
 import os
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from backend.settings import OutputLimits
@@ -14,12 +16,20 @@ Network = Literal["none", "full"]
 
 
 @dataclass(frozen=True)
+class Packages:
+    """Folder of Python packages that a step may import from, and modules to import before the step is known."""
+
+    folder: Path
+    preload: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Limits:
     """Limits that an execution environment sets for a step (contract 22.6).
 
     A megabyte is 1,048,576 bytes. `memory_mb` limits the address space of each process of the step, and the memory of
     all of them together; `workspace_mb` limits workspace, outputs and temporary files together. `network` is `none`, or
-    `full` for the machine's network.
+    `full` for the machine's network. `packages` are those of the environment, None for the standard library alone.
     """
 
     memory_mb: int
@@ -27,6 +37,7 @@ class Limits:
     workspace_mb: int
     network: Network = "none"
     outputs: OutputLimits = field(default_factory=OutputLimits)
+    packages: Packages | None = None
 
     @property
     def memory_bytes(self) -> int:
@@ -39,9 +50,14 @@ class Limits:
         return self.workspace_mb * MEBIBYTE
 
     @property
-    def fixed_at_start(self) -> tuple[int, Network]:
+    def fixed_at_start(self) -> Hashable:
         """Limits that cannot change once a sandbox has started; the request sets the others."""
-        return self.workspace_mb, self.network
+        return self.workspace_mb, self.network, self.packages, self.memory_mb if self.preloads else None
+
+    @property
+    def preloads(self) -> bool:
+        """Returns whether code of packages runs before the step is known, and so must be limited from the start."""
+        return self.packages is not None and bool(self.packages.preload)
 
     def for_runner(self, *, processes: int | None) -> dict[str, Any]:
         """Returns the limits that the runner sets on itself before it runs the agent.

@@ -3,9 +3,12 @@
 import asyncio
 import contextlib
 import os
+from collections.abc import Callable
 from typing import Final
 
 from backend.bounded_log import BoundedLog
+
+OnText = Callable[[bytes], None]
 
 _READ_BYTES: Final = 64 * 1024
 # A pipe holds at most 1 MiB.
@@ -19,11 +22,13 @@ class StepLog:
         self._fd = fd
         self._log = BoundedLog(1)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._on_text: OnText = _ignore
         os.set_blocking(fd, False)
 
-    def start(self, limit: int) -> None:
-        """Collects up to `limit` bytes on the running loop until `close`."""
+    def start(self, limit: int, on_text: OnText | None = None) -> None:
+        """Collects up to `limit` bytes on the running loop until `close`; `on_text` gets all bytes as they come."""
         self._log = BoundedLog(limit)
+        self._on_text = on_text or _ignore
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._fd, self._read_once)
 
@@ -33,7 +38,7 @@ class StepLog:
         for _ in range(_LAST_READS):
             if not self._read_once():
                 break
-        self._log.add(trace)
+        self._add(trace)
         return self._log.text()
 
     def close(self) -> None:
@@ -48,5 +53,13 @@ class StepLog:
             part = os.read(self._fd, _READ_BYTES)
             if not part and self._loop is not None:
                 self._loop.remove_reader(self._fd)
-        self._log.add(part)
+        self._add(part)
         return bool(part)
+
+    def _add(self, part: bytes) -> None:
+        self._log.add(part)
+        self._on_text(part)
+
+
+def _ignore(_: bytes) -> None:
+    pass

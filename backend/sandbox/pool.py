@@ -2,21 +2,19 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
-from backend.sandbox.limits import Limits, Network
+from backend.sandbox.limits import Limits
 from backend.sandbox.process import StepProcess
 
 MOST_ENVIRONMENTS = 4
-
-Kind = tuple[int, Network]
 
 
 class WarmPool:
     """Pool of started sandboxes for the environments used last. Thread-safe.
 
-    Only the size of the workspace and the network are fixed when a sandbox starts, and the runner sets the other limits
-    by its request, so environments that agree in these two share sandboxes. Each sandbox is used once.
+    Only the size of the workspace, the network and the packages are fixed when a sandbox starts, and the runner sets
+    the other limits by its request, so environments that agree in these share sandboxes. Each sandbox is used once.
     """
 
     def __init__(self, refill: Callable[[Limits], None], discard: Callable[[StepProcess], None], size: int) -> None:
@@ -24,8 +22,8 @@ class WarmPool:
         self._discard = discard
         self._size = size
         self._lock = threading.Lock()
-        self._waiting: OrderedDict[Kind, list[StepProcess]] = OrderedDict()
-        self._starting: dict[Kind, int] = {}
+        self._waiting: OrderedDict[Hashable, list[StepProcess]] = OrderedDict()
+        self._starting: dict[Hashable, int] = {}
         self._closed = False
 
     def take(self, limits: Limits) -> StepProcess | None:

@@ -1,6 +1,7 @@
 """The processes of a started step as seen by the worker."""
 
 import contextlib
+import json
 import os
 import re
 import select
@@ -159,7 +160,7 @@ def spawn(layer: Layer, limits: Limits, readable: Readable, runner_fd: int) -> S
         with theirs, their_link, contextlib.ExitStack() as handed_over:
             handed_over.callback(os.close, log_write)
             inherited = (theirs.fileno(), runner_fd)
-            runner = [f"/proc/self/fd/{runner_fd}", str(theirs.fileno())]
+            runner = [f"/proc/self/fd/{runner_fd}", str(theirs.fileno()), *_packages(layer, limits)]
             command = [str(interpreter.executable()), *interpreter.FLAGS, *runner]
             launch = layer.launch(command, limits, readable, inherited, their_link.fileno())
             undo.callback(launch.discard)
@@ -178,6 +179,18 @@ def spawn(layer: Layer, limits: Limits, readable: Readable, runner_fd: int) -> S
     ours.setblocking(False)
     link.setblocking(False)
     return StepProcess(popen, layer, launch, ours, StepLog(log_read), link)
+
+
+def _packages(layer: Layer, limits: Limits) -> list[str]:
+    """Returns the runner's argument for packages, as JSON, or none."""
+    if limits.packages is None:
+        return []
+    options = {
+        "path": layer.place_of(limits.packages),
+        "preload": limits.packages.preload,
+        "memory_bytes": limits.memory_bytes,
+    }
+    return [json.dumps(options)]
 
 
 def _kill_family(pid: int) -> None:

@@ -4,15 +4,19 @@ import fcntl
 import importlib.util
 import marshal
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Final
+
+from backend.sandbox.inside import library as inside_library
 
 _WITH_PARTS: Final = """
 import marshal, sys
 for name, code in marshal.loads({parts!r}):
     part = sys.modules[name] = type(sys)(name)
     exec(code, part.__dict__)
+{fill}
 exec(marshal.loads({program!r}))
 """
 
@@ -26,13 +30,16 @@ def memory_file(name: str, content: bytes) -> int:
     return fd
 
 
-def compiled(program: ModuleType, *parts: ModuleType) -> int:
+def compiled(program: ModuleType, *parts: ModuleType, library: Sequence[ModuleType] = ()) -> int:
     """Compiles a program to a sealed file in memory, to be started as `/proc/self/fd/N`.
 
-    `parts` are the modules of this project that it imports, each after those that it imports itself.
+    `parts` are the modules of this project that it imports, each after those that it imports itself; `library` are
+    those that its part `backend.sandbox.inside.library` loads when an agent imports them.
     """
     compiled_parts = marshal.dumps([(part.__name__, _code(part)) for part in parts])
-    source = _WITH_PARTS.format(parts=compiled_parts, program=marshal.dumps(_code(program)))
+    code_of_library = {module.__name__: marshal.dumps(_code(module)) for module in library}
+    fill = f"sys.modules[{inside_library.__name__!r}].CODE.update({code_of_library!r})" if library else ""
+    source = _WITH_PARTS.format(parts=compiled_parts, fill=fill, program=marshal.dumps(_code(program)))
     code = compile(source, program.__name__, "exec", dont_inherit=True, optimize=0)
     return memory_file(program.__name__, importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code))
 

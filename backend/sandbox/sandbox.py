@@ -5,8 +5,20 @@ import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import workflow_api_agent
 from backend.confined.spawner import Spawner
-from backend.sandbox.inside import channel, context, events, nesting, outputs, plain_json, protocol, runner
+from backend.sandbox.inside import (
+    agent_code,
+    channel,
+    context,
+    events,
+    library,
+    nesting,
+    outputs,
+    plain_json,
+    protocol,
+    runner,
+)
 from backend.sandbox.layer import Layer, Readable
 from backend.sandbox.limits import Limits
 from backend.sandbox.pool import WarmPool
@@ -30,7 +42,11 @@ class Sandbox:
         self._spawner = Spawner("step-spawner")
         self._reapers = ThreadPoolExecutor(REAPER_THREADS, thread_name_prefix="step-reaper")
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="step-readable")
-        self._runner_fd = compiled(runner, protocol, plain_json, nesting, channel, events, context, outputs)
+        self._runner_fd = compiled(
+            runner,
+            *(protocol, plain_json, nesting, channel, events, context, outputs, agent_code, library),
+            library=(workflow_api_agent, workflow_api_agent.context, workflow_api_agent.testing),
+        )
         self._pool = WarmPool(self._refill, self._discard, warm)
         self._watch = LimitWatch()
         self._lock = threading.Lock()
@@ -103,6 +119,8 @@ class Sandbox:
         process = spawn(self.layer, limits, readable, self._runner_fd)
         with self._lock:
             self._open.add(process)
+        if limits.preloads:
+            self._watch.add(process, limits)
         return process
 
     def _refill(self, limits: Limits) -> None:
@@ -117,6 +135,7 @@ class Sandbox:
 
     def _discard(self, process: StepProcess) -> None:
         def end() -> None:
+            self._watch.remove(process)
             process.end()
             self.release(process)
 

@@ -21,13 +21,15 @@ class Unconfined(Layer):
     def launch(
         self,
         command: Sequence[str],
-        limits: Limits,  # noqa: ARG002 - nothing limits the size of a folder here
+        limits: Limits,
         readable: Readable,
         fds: Sequence[int],  # noqa: ARG002 - the command itself inherits them
         link: int,  # noqa: ARG002 - nothing outlives the command to listen
     ) -> Launch:
         """Wraps `command` to run in a folder of its own, and to end with the worker if `setpriv` is installed."""
-        scratch, layout = scratch_layout(readable)
+        scratch, layout = scratch_layout(
+            readable, packages=None if limits.packages is None else self.place_of(limits.packages)
+        )
         return Launch(argv=[*self._wrapper, *command], environment=layout.environment(), layout=layout, scratch=scratch)
 
     def check(self) -> None:

@@ -1,1 +1,1 @@
-"""Where everything rests: SQL tables and stored objects."""
+"""Storage: SQL tables and stored objects."""

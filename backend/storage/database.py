@@ -1,4 +1,4 @@
-"""The port through which services read and write a database, and the transaction that their SQL runs in."""
+"""Interface of the database for services, and the transaction that their SQL runs in."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -13,11 +13,11 @@ from telemetry import Family
 T = TypeVar("T")
 
 
-class DatabaseAwayError(Exception):
+class DatabaseUnavailableError(Exception):
     """The database cannot be reached now."""
 
 
-class OutcomeUnknownError(DatabaseAwayError):
+class OutcomeUnknownError(DatabaseUnavailableError):
     """The connection was lost during a commit: the changes may hold."""
 
 
@@ -167,7 +167,7 @@ class Tx:
 
 
 class Database(Protocol):
-    """A database that services read from and write to."""
+    """Interface of a database, as services read and write it."""
 
     @property
     def single_round_trip(self) -> SingleRoundTrip | None:
@@ -197,7 +197,7 @@ class Database(Protocol):
         Raises:
             ClaimedError: another transaction has the claim.
             OutcomeUnknownError: the connection was lost before it was known whether the changes hold.
-            DatabaseAwayError: the database cannot be reached, and nothing was changed.
+            DatabaseUnavailableError: the database cannot be reached, and nothing was changed.
         """
 
     def hold(self, name: str) -> AbstractContextManager[bool]:
@@ -206,7 +206,7 @@ class Database(Protocol):
         What is done under it must be harmless when done twice: a process that lost the database has lost the name too.
 
         Raises:
-            DatabaseAwayError: the database cannot be reached.
+            DatabaseUnavailableError: the database cannot be reached.
         """
 
     def reclaim_space(self, may_go_on: Callable[[], bool]) -> None:

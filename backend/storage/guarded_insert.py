@@ -74,5 +74,5 @@ class SingleRoundTrip(Protocol):
 
         Raises:
             ClaimedError: another transaction has the claim.
-            DatabaseAwayError: the database cannot be reached; the rows may be inserted.
+            DatabaseUnavailableError: the database cannot be reached; the rows may be inserted.
         """

@@ -12,8 +12,10 @@ def run_of(key: str) -> str:
 
 
 def object_key(run_id: str, name: str) -> str:
-    """Returns the key of one object of a run; `name` is an id made by this service, as an output id.
-
-    A step's log is `logs/<step>-<attempt>`: a handle of the manifest, of lowercase letters, digits and dashes.
-    """
+    """Returns the key of one object of a run; `name` is an id made by this service, as an output id."""
     return run_prefix(run_id) + name
+
+
+def step_log_key(run_id: str, step: str, attempt: int) -> str:
+    """Returns the key of the log of an attempt; `step` is a handle: lowercase letters, digits and dashes."""
+    return object_key(run_id, f"logs/{step}-{attempt}")

@@ -1,4 +1,4 @@
-"""Closes a folder to every user but the service's own."""
+"""Restricts a folder to the service's own user."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Deletion of rows that are past their time, in batches."""
+"""Deletion of expired rows, in batches."""
 
 from sqlalchemy import ColumnElement, Table, bindparam, delete, select, tuple_
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from backend.clock import to_timestamp
 from backend.storage.tables.users import UserRow
 from backend.users.sql import SessionRow
+from contract.times import to_timestamp
 from workflow_api.v1 import users_pb2
 
 ROLE_NAMES: Final[Mapping[int, str]] = {

@@ -14,10 +14,10 @@ from argon2.exceptions import VerifyMismatchError
 from backend.errors import ApiError
 from workflow_api.v1 import errors_pb2
 
-AT_ONCE: Final = 2
+MAX_CONCURRENT: Final = 2
 """Each takes 64 MiB and, for a tenth of a second, a core or more."""
 
-CALLERS: Final = 4
+MAX_CALLERS: Final = 4
 """How many may be verified or wait: each holds one of the few threads that everything else needs as well.
 
 A console sends no more than two at a time, and retries what is refused for this.
@@ -35,12 +35,12 @@ def new_password() -> str:
 
 
 class Passwords:
-    """Hashes and verifies passwords; call it within a turn and outside of transactions, because it takes long."""
+    """Hashes and verifies passwords; call it within a slot and outside of transactions, because it takes long."""
 
     def __init__(self) -> None:
         self._hasher = PasswordHasher()
-        self._turns = BoundedSemaphore(AT_ONCE)
-        self._callers = BoundedSemaphore(CALLERS)
+        self._slots = BoundedSemaphore(MAX_CONCURRENT)
+        self._callers = BoundedSemaphore(MAX_CALLERS)
 
     @cached_property
     def decoy_hash(self) -> str:
@@ -48,7 +48,7 @@ class Passwords:
         return self._hasher.hash(secrets.token_urlsafe())
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def slot(self) -> Iterator[None]:
         """Waits until few enough passwords are being hashed.
 
         Raises:
@@ -59,15 +59,15 @@ class Passwords:
                 errors_pb2.ERROR_REASON_RATE_LIMITED, "Too many passwords are being checked; try again.", retry_after=1
             )
         try:
-            with self._turns:
+            with self._slots:
                 yield
         finally:
             self._callers.release()
 
     @contextmanager
-    def turn_of_authenticated(self) -> Iterator[None]:
-        """Waits like `turn`, for callers who are authenticated: none is refused."""
-        with self._turns:
+    def slot_of_authenticated(self) -> Iterator[None]:
+        """Waits like `slot`, for callers who are authenticated: none is refused."""
+        with self._slots:
             yield
 
     def hash(self, password: str) -> str:

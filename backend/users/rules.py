@@ -9,14 +9,14 @@ from backend.storage.tables.users import TriesRow
 from backend.users.sql import SessionRow
 
 SESSION_MS: Final = 12 * HOUR_MS
-MOST_SESSIONS: Final = 20
+MAX_SESSIONS: Final = 20
 
 WAIT_MS: Final = 60_000
 TRIES_KEPT_MS: Final = DAY_MS
 
 
 class Limit(NamedTuple):
-    """Failed sign-ins in a row that begin a wait, and the milliseconds without one that reset the count."""
+    """Failed sign-ins in a row that lock a subject, and the milliseconds without one that reset the count."""
 
     most: int
     forgotten_ms: int
@@ -57,7 +57,7 @@ def session_lasts(session: SessionRow, now: int) -> bool:
     return session.disabled_at is None and now < min(session.created_at + SESSION_MS, session.used_at + _IDLE_MS)
 
 
-def use_is_news(used_at: int, now: int) -> bool:
+def must_record_use(used_at: int, now: int) -> bool:
     """Returns whether a session's use must be written: at most once a minute."""
     return now - used_at >= _USE_NOTED_MS
 
@@ -83,6 +83,6 @@ def try_withdrawn(row: TriesRow | None, limit: Limit) -> Try | None:
     return Try(row.tries - 1, 0 if row.tries >= limit.most else row.waits_until)
 
 
-def refusal_is_news(audited_at: int, now: int) -> bool:
+def must_audit_refusal(audited_at: int, now: int) -> bool:
     """Returns whether a refused sign-in must be audited; unauthenticated callers must not fill the trail."""
     return now - audited_at >= _REFUSAL_AUDITED_MS

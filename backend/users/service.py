@@ -66,7 +66,7 @@ class UserAdministration:
     def _made(self) -> tuple[str, dict[str, object]]:
         """Returns a new password, and the columns to store."""
         password = new_password()
-        with self._passwords.turn_of_authenticated():
+        with self._passwords.slot_of_authenticated():
             return password, {"password_hash": self._passwords.hash(password), "password_is_temporary": 1}
 
     def _change(self, name: str, actor: str, action: str, change: Callable[[UserRow], dict[str, object]]) -> UserRow:

@@ -2,6 +2,7 @@
 
 import grpc
 
+from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.users import sql
@@ -26,9 +27,12 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
     def ListUsers(
         self, request: users_pb2.ListUsersRequest, context: grpc.ServicerContext
     ) -> users_pb2.ListUsersResponse:
-        """Returns everybody, by name."""
-        rows = self._services.database.read(sql.all_users)
-        return users_pb2.ListUsersResponse(items=[user_message(row) for row in rows])
+        """Returns users by name, disabled ones included."""
+        paging = Paging(self._services.cursors, request)
+        (name,) = paging.after or ("",)
+        rows = self._services.database.read(lambda tx: sql.by_name(tx, after=str(name), limit=paging.rows_to_read))
+        shown, token = paging.cut(rows, lambda row: (row.name,))
+        return users_pb2.ListUsersResponse(items=[user_message(row) for row in shown], next_page_token=token)
 
     def DisableUser(self, request: users_pb2.DisableUserRequest, context: grpc.ServicerContext) -> users_pb2.User:
         """Ends a person's sessions and refuses further sign-ins."""

@@ -2,13 +2,13 @@
 
 import grpc
 
-from backend.clock import to_timestamp
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.users.messages import user_message
 from backend.users.passwords import Passwords
 from backend.users.rules import SESSION_MS
 from backend.users.sign_in import SignIns
+from contract.times import to_timestamp
 from workflow_api.v1 import sessions_pb2, sessions_pb2_grpc, users_pb2
 
 

@@ -8,12 +8,12 @@ from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.tables.users import UserRow
 from backend.users import rules, sql
+from backend.users.password_verifier import PasswordVerifier
 from backend.users.passwords import Passwords
-from backend.users.proofs import Proofs
 from workflow_api.v1 import errors_pb2
 
 
-class Opened(NamedTuple):
+class NewSession(NamedTuple):
     """New session: its token, which is not stored, its user's row, and when it began."""
 
     token: str
@@ -27,31 +27,31 @@ class SignIns:
     def __init__(self, services: Services, passwords: Passwords) -> None:
         self._services = services
         self._passwords = passwords
-        self._proofs = Proofs(services, passwords)
+        self._verifier = PasswordVerifier(services, passwords)
 
-    def sign_in(self, name: str, password: str, address: str, actor: str) -> Opened:
+    def sign_in(self, name: str, password: str, address: str, actor: str) -> NewSession:
         """Begins a session.
 
         Raises:
             ApiError: `unauthorized`, which never says why; `rate_limited`.
         """
-        proven = self._proofs.prove(name, password, actor, address)
-        if proven is None:
+        verified = self._verifier.verify(name, password, actor, address)
+        if verified is None:
             raise _wrong()
         token, now = rules.new_token(), self._services.clock()
 
         def work(tx: Tx) -> UserRow:
             row = sql.get(tx, name)
-            if row is None or not proven.holds(row):
+            if row is None or not verified.holds(row):
                 raise _wrong()
-            sql.edit(tx, row, {"signed_in_at": now, "password_hash": proven.fresh_hash or row.password_hash})
-            sql.open_session(tx, token_sha256=rules.sha256_hex(token), name=name, now=now, most=rules.MOST_SESSIONS)
-            self._proofs.forget(tx, name, address)
+            sql.edit(tx, row, {"signed_in_at": now, "password_hash": verified.fresh_hash or row.password_hash})
+            sql.open_session(tx, token_sha256=rules.sha256_hex(token), name=name, now=now, most=rules.MAX_SESSIONS)
+            self._verifier.forget(tx, name, address)
             details = {"address": address} if address else None
             audit.record(tx, at=now, actor=actor, action="user.signed_in", target=name, details=details)
             return sql.get_existing(tx, name)
 
-        return Opened(token, self._services.database.write(work, lock_key=sql.OF_USERS), now)
+        return NewSession(token, self._services.database.write(work, lock_key=sql.OF_USERS), now)
 
     def session(self, token: str) -> sql.SessionRow:
         """Returns the session of a token with the columns of its user, and records that it was used.
@@ -60,8 +60,8 @@ class SignIns:
             ApiError: `unauthorized`, it has ended or there never was one.
         """
         token_sha256, now = rules.sha256_hex(token), self._services.clock()
-        session = self._services.database.read(lambda tx: self._lasting(tx, token_sha256))
-        if rules.use_is_news(session.used_at, now):
+        session = self._services.database.read(lambda tx: self._require_session(tx, token_sha256))
+        if rules.must_record_use(session.used_at, now):
             self._services.database.write(lambda tx: sql.use_session(tx, token_sha256, now), lock_key=sql.OF_USERS)
         return session
 
@@ -87,26 +87,26 @@ class SignIns:
         name = self.session(token).name
         if new == password:
             raise invalid("new_password", "must differ from the password until now")
-        proven = self._proofs.prove(name, password, actor, address)
-        if proven is None:
+        verified = self._verifier.verify(name, password, actor, address)
+        if verified is None:
             raise invalid("password", "must be the password until now")
-        with self._passwords.turn_of_authenticated():
+        with self._passwords.slot_of_authenticated():
             new_hash = self._passwords.hash(new)
 
         def work(tx: Tx) -> UserRow:
-            self._lasting(tx, token_sha256)
+            self._require_session(tx, token_sha256)
             row = sql.get(tx, name)
-            if row is None or not proven.holds(row):
+            if row is None or not verified.holds(row):
                 raise _ended()
             sql.edit(tx, row, {"password_hash": new_hash, "password_is_temporary": 0})
             sql.end_sessions(tx, name, but=token_sha256)
-            self._proofs.forget(tx, name, address)
+            self._verifier.forget(tx, name, address)
             audit.record(tx, at=self._services.clock(), actor=actor, action="user.password_changed", target=name)
             return sql.get_existing(tx, name)
 
         return self._services.database.write(work, lock_key=sql.OF_USERS)
 
-    def _lasting(self, tx: Tx, token_sha256: str) -> sql.SessionRow:
+    def _require_session(self, tx: Tx, token_sha256: str) -> sql.SessionRow:
         session = sql.session(tx, token_sha256)
         if session is None or not rules.session_lasts(session, self._services.clock()):
             raise _ended()

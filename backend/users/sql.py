@@ -31,7 +31,13 @@ class SessionRow(NamedTuple):
 
 
 _GET = Query(UserRow, select_row(UserRow, users).where(users.c.name == bindparam("name")))
-_LIST = Query(UserRow, select_row(UserRow, users).order_by(users.c.name))
+_BY_NAME = Query(
+    UserRow,
+    select_row(UserRow, users)
+    .where(users.c.name > bindparam("after"))
+    .order_by(users.c.name)
+    .limit(bindparam("limit")),
+)
 _ENABLED = ScalarQuery[int](select(func.count()).select_from(users).where(users.c.disabled_at.is_(None)))
 _INSERT = Command(insert(users), _COLUMNS)
 _EDIT = Command(
@@ -81,9 +87,9 @@ def get_existing(tx: Tx, name: str) -> UserRow:
     return tx.one(_GET, name=name)
 
 
-def all_users(tx: Tx) -> list[UserRow]:
-    """Returns everybody who was ever added, by name."""
-    return tx.all(_LIST)
+def by_name(tx: Tx, *, after: str, limit: int) -> list[UserRow]:
+    """Returns users who were ever added, by name, that come after a name."""
+    return tx.all(_BY_NAME, after=after, limit=limit)
 
 
 def enabled(tx: Tx) -> int:

@@ -10,7 +10,7 @@ from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.users import TriesRow, sign_in_tries
 from backend.users import sign_in_subjects
 
-MOST_SUBJECTS: Final = 10_000
+MAX_SUBJECTS: Final = 10_000
 """Most subjects that are kept: evicting one takes more sign-ins than can be verified while it waits."""
 
 _COLUMNS = [column.key for column in sign_in_tries.columns]
@@ -48,7 +48,7 @@ def put(tx: Tx, subject_sha256: str, *, tries: int, last_at: int, waits_until: i
     values = {"tries": tries, "last_at": last_at, "waits_until": waits_until, "audited_at": audited_at}
     if tx.run(_EDIT, of_subject_sha256=subject_sha256, **{f"new_{name}": value for name, value in values.items()}):
         return
-    surplus = tx.scalar_one(_COUNT) + 1 - MOST_SUBJECTS
+    surplus = tx.scalar_one(_COUNT) + 1 - MAX_SUBJECTS
     if surplus > 0:
         tx.enqueue(_DELETE_OLDEST, but=sign_in_subjects.UNKNOWN_NAMES, now=last_at, most=surplus)
     tx.enqueue(_INSERT, subject_sha256=subject_sha256, **values)

@@ -2,19 +2,17 @@
 
 import json
 from collections.abc import Iterator
-from typing import Final
 
-from backend.clock import to_timestamp
 from backend.errors import ApiError, invalid
 from backend.graphs.graph import Bounds, Graph, GraphRefusedError, GraphUnavailableError, check_query
-from backend.workflows.sql import KnowledgeGraphRow
+from backend.workflows.resources_sql import KnowledgeGraphRow
+from contract.defaults import given_or_default, given_or_default_duration
+from contract.times import to_timestamp
 from workflow_api.v1 import errors_pb2, workflows_pb2
-
-_DEFAULT: Final = Bounds()
 
 
 def knowledge_graph_message(row: KnowledgeGraphRow) -> workflows_pb2.KnowledgeGraph:
-    """Converts a row of `sql.knowledge_graphs` to a message."""
+    """Converts a row of `resources_sql.knowledge_graphs` to a message."""
     return workflows_pb2.KnowledgeGraph(
         graph_id=row.resource_id,
         name=row.name,
@@ -35,7 +33,8 @@ def answer(
     Raises:
         ApiError: `invalid_request`, the query cannot be evaluated; `runtime_error`, its store does not answer.
     """
-    bounds = Bounds(rows=request.limit or _DEFAULT.rows, seconds=request.timeout_seconds or _DEFAULT.seconds)
+    timeout = given_or_default_duration(request, "timeout")
+    bounds = Bounds(rows=given_or_default(request, "limit"), seconds=timeout.seconds)
     try:
         check_query(request.query)
         for part in graph.query(request.query, bounds):

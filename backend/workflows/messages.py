@@ -3,14 +3,19 @@
 from functools import lru_cache
 from typing import Any, Final
 
+from google.protobuf.duration_pb2 import Duration
+
 from backend import json_text
-from backend.clock import to_timestamp
+from backend.clock import HOUR_MS
 from backend.storage.tables.workflows import WorkflowRow
+from backend.workflows.apply_report import Report
+from backend.workflows.difference import difference
 from backend.workflows.manifests.kinds import MANIFEST_KINDS
 from backend.workflows.pii_policy import Policy
 from backend.workflows.readiness import Definition
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.versions_sql import Pin
+from contract.times import to_duration, to_timestamp
 from workflow_api.v1 import pii_policy_pb2, workflows_pb2
 
 STATUSES: Final = {
@@ -48,7 +53,7 @@ def workflow_message(row: WorkflowRow, terms: WorkflowTerms) -> workflows_pb2.Wo
         status=STATUSES[row.status],
         version=terms.version or row.newest_version,
         readiness=workflows_pb2.Readiness(ready=not terms.reasons, reasons=terms.reasons),
-        max_run_hours=terms.max_run_hours,
+        max_run_time=hours_message(terms.max_run_hours),
         parallel_steps=terms.parallel_steps,
         pii_policy=None if terms.pii_policy is None else policy_message(terms.pii_policy),
         result_schema_version=terms.result_schema_version,
@@ -72,6 +77,12 @@ def policy_message(policy: Policy) -> pii_policy_pb2.PiiPolicy:
 
 
 @lru_cache(maxsize=1024)
+def hours_message(hours: float | None) -> Duration | None:
+    """Returns a time limit in hours, which has quarters of an hour at the least, as a message not to be changed."""
+    return None if hours is None else to_duration(round(hours * HOUR_MS))
+
+
+@lru_cache(maxsize=1024)
 def stored_policy_message(text: str) -> pii_policy_pb2.PiiPolicy:
     """Returns the message of a stored PII policy; it must not be changed."""
     return policy_message(json_text.parse(text))
@@ -83,8 +94,30 @@ def version_resource_message(pin: Pin) -> workflows_pb2.VersionResource:
     return workflows_pb2.VersionResource(kind=kind, name=pin.name, id=pin.resource_id, version=pin.version)
 
 
+def applied_message(report: Report, *, dry_run: bool) -> workflows_pb2.AppliedResource:
+    """What became of a manifest, or would become of it in a dry run, whose new ids are not kept."""
+    one = report.applied
+    changes = ""
+    if report.before is not None and report.after is not None:
+        title = f"{one.kind} {one.name}, version"
+        heads = f"{title} {one.previous_version}", f"{title} {one.version}"
+        changes = difference(report.before, report.after, heads)
+    return workflows_pb2.AppliedResource(
+        kind=one.kind,
+        name=one.name,
+        id="" if dry_run and one.previous_version is None else one.id,
+        version=one.version,
+        outcome=one.outcome,
+        changed_resources=one.changed_resources,
+        previous_version=one.previous_version,
+        difference=changes,
+        not_ready=report.not_ready,
+        warnings=report.warnings,
+    )
+
+
 def parameter_message(declaration: Definition) -> workflows_pb2.Parameter:
-    """A declared parameter; what is not set in the declaration is not set in the message."""
+    """Returns a declared parameter as a message; fields that the declaration lacks are not set."""
     fields: dict[str, Any] = {name: declaration[name] for name in _PLAIN_FIELDS if declaration.get(name) is not None}
     fields |= {name: json_text.write(declaration[name]) for name in _JSON_FIELDS if declaration.get(name) is not None}
     return workflows_pb2.Parameter(**fields)

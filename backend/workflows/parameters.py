@@ -18,7 +18,7 @@ Declaration = Mapping[str, Any]
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _S3_PREFIX: Final = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/((?s:.*))")
 _LONGEST_S3_KEY: Final = 1_024
-_MOST_SHOWN: Final = 20
+_MAX_SHOWN: Final = 20
 _LONGEST_NAME_SHOWN: Final = 200
 
 
@@ -135,8 +135,8 @@ def _inside_connector(declaration: Declaration, value: Any) -> Iterable[str]:
 def _in_enum(declaration: Declaration, value: Any) -> Iterable[str]:
     allowed = declaration["enum"]
     if value not in allowed:
-        shown = ", ".join(str(one) for one in allowed[:_MOST_SHOWN])
-        yield f"must be one of: {shown}{', …' if len(allowed) > _MOST_SHOWN else ''}"
+        shown = ", ".join(str(one) for one in allowed[:_MAX_SHOWN])
+        yield f"must be one of: {shown}{', …' if len(allowed) > _MAX_SHOWN else ''}"
 
 
 def _at_least(declaration: Declaration, value: Any) -> Iterable[str]:

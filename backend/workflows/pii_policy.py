@@ -20,19 +20,26 @@ MODES: Final = ("off", "detect", "redact")
 STAGES: Final = ("inputs", "steps", "outputs")
 
 _LONGEST_NAME_SHOWN: Final = 200
-_MODEL: Final = re.compile(r"(?=.{1,200}\Z)[a-z0-9-]+:[!-~]+")
+_MODEL_PATTERN: Final = r"^(?=.{1,200}$)[a-z0-9-]+:[!-~]+$"
+_MODEL: Final = re.compile(_MODEL_PATTERN)
+_MODEL_MUST_BE: Final = "must be the name of a model, as openai:gpt-5"
+_CONFIDENCE_STEPS: Final = tuple(range(10, 21))
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyField:
     """A field of a policy: its default, its normal form, and whether a new value is at least as tight as another.
 
-    `normalise` raises ValueError, with a text for a person, if the value is not valid.
+    `normalise` raises ValueError, with a text for a person, if the value is not valid; every valid value fits the JSON
+    Schema `schema`. `about` says what the field is, and `example` is a value of it.
     """
 
     default: Any
     normalise: Callable[[Any], Any]
     tightens: Callable[[Any, Any], bool]
+    schema: Mapping[str, Any]
+    about: str
+    example: Any
 
 
 def normalise(policy: Mapping[str, Any] | None) -> Policy:
@@ -134,14 +141,14 @@ def _stages(value: Any) -> list[str]:
 
 def _confidence(value: Any) -> float:
     steps = value * 20 if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
-    if not 10 <= steps <= 20 or abs(steps - round(steps)) > 1e-9:
+    if not _CONFIDENCE_STEPS[0] <= steps <= _CONFIDENCE_STEPS[-1] or abs(steps - round(steps)) > 1e-9:
         raise ValueError("must be from 0.5 to 1 in steps of 0.05")
     return round(steps) / 20
 
 
 def _model(value: Any) -> str:
     if not isinstance(value, str) or not _MODEL.fullmatch(value):
-        raise ValueError("must be the name of a model, as openai:gpt-5")
+        raise ValueError(_MODEL_MUST_BE)
     return value
 
 
@@ -158,13 +165,59 @@ def _covers(present: str | list[str], new: str | list[str]) -> bool:
     return new == "all" or (present != "all" and set(new) >= set(present))
 
 
+def _whole_field(
+    minimum: int, maximum: int, default: int, tightens: Callable[[Any, Any], bool], about: str, example: int
+) -> PolicyField:
+    schema = {"type": "integer", "minimum": minimum, "maximum": maximum}
+    return PolicyField(default, _whole(minimum, maximum), tightens, schema, about, example)
+
+
 FIELDS: Final[Mapping[str, PolicyField]] = {
-    "mode": PolicyField("off", _mode, lambda present, new: MODES.index(new) >= MODES.index(present)),
-    "categories": PolicyField("all", _categories, _covers),
-    "stages": PolicyField(list(STAGES), _stages, _covers),
-    "min_confidence": PolicyField(0.8, _confidence, lambda present, new: new <= present),
+    "mode": PolicyField(
+        "off",
+        _mode,
+        lambda present, new: MODES.index(new) >= MODES.index(present),
+        {"enum": list(MODES)},
+        "Whether personal data is left alone, counted, or counted and replaced.",
+        "redact",
+    ),
+    "categories": PolicyField(
+        "all",
+        _categories,
+        _covers,
+        {"anyOf": [{"const": "all"}, {"type": "array", "items": {"enum": sorted(ENTITY_TYPES)}}]},
+        "What is searched for: `all`, or entity types.",
+        ["EMAIL_ADDRESS", "PHONE_NUMBER"],
+    ),
+    "stages": PolicyField(
+        list(STAGES),
+        _stages,
+        _covers,
+        {"type": "array", "items": {"enum": list(STAGES)}},
+        "Where it is searched for.",
+        ["inputs", "outputs"],
+    ),
+    "min_confidence": PolicyField(
+        0.8,
+        _confidence,
+        lambda present, new: new <= present,
+        {"enum": [step / 20 for step in _CONFIDENCE_STEPS]},
+        "Least confidence of what counts as found.",
+        0.5,
+    ),
     # Another model may find less than the workflow's; a model where there was none only finds more.
-    "model": PolicyField(None, _model, lambda present, new: present in {None, new}),
-    "max_model_calls": PolicyField(200, _whole(0, 100_000), lambda present, new: new >= present),
-    "parquet_sample_rows": PolicyField(50_000, _whole(1, 50_000), lambda present, new: new >= present),
+    "model": PolicyField(
+        None,
+        _model,
+        lambda present, new: present in {None, new},
+        {"type": "string", "pattern": _MODEL_PATTERN, "patternErrorMessage": _MODEL_MUST_BE},
+        "Model that searches too; none without it.",
+        "openai:gpt-5",
+    ),
+    "max_model_calls": _whole_field(
+        0, 100_000, 200, lambda present, new: new >= present, "Most calls of that model in a run.", 1_000
+    ),
+    "parquet_sample_rows": _whole_field(
+        1, 50_000, 50_000, lambda present, new: new >= present, "Rows of a Parquet file that are searched.", 10_000
+    ),
 }

@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from backend.environments import sql as environments
 from backend.storage.database import Tx
-from backend.workflows import sql, versions_sql
+from backend.workflows import resources_sql, versions_sql
+from backend.workflows.locking import lock_digest
 from backend.workflows.readiness import Definition, Resource, ResourceKey, referred_resources
 from backend.workflows.versions_sql import Pin, PinnedRow, Pins
 
@@ -57,13 +59,15 @@ def changed_pins(before: Pins, after: Pins) -> list[ResourceKey]:
 
 def resources_of_version(tx: Tx, workflow_id: str, version: int, definition: Definition) -> dict[ResourceKey, Resource]:
     """Returns the resources that a version's definition names, by name, without those that do not exist."""
-    live = sql.resources_of(tx, (name for name in referred_resources(definition) if name[0] != "agent"))
+    live = resources_sql.resources_of(tx, (name for name in referred_resources(definition) if name[0] != "agent"))
     found = {name: resource for name, resource in live.items() if name[0] not in PINNED_KINDS}
     for row in versions_sql.pinned_resources(tx, workflow_id, version):
         resource = _pinned_resource(row)
         if row.kind == "environment":
             status = live[row.kind, row.name].definition["status"]
-            resource = replace(resource, definition={**resource.definition, "status": status})
+            digest = lock_digest(resource.definition)
+            packages = None if digest is None else environments.package_state(tx, digest)
+            resource = replace(resource, definition={**resource.definition, "status": status}, packages=packages)
         found[row.kind, row.name] = resource
     return found
 

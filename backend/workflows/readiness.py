@@ -1,10 +1,12 @@
 """Reasons why a workflow cannot run (contract 11.8)."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
+from backend.environments.sql import PackageState
 from backend.workflows.pii_policy import why_unusable
 
 Definition = Mapping[str, Any]
@@ -25,6 +27,7 @@ class Resource:
 
     `newest_passed` is the outcome of the last test of this version, None without a test; `ever_passed` says whether a
     test of any version passed; `size` is the number of characters of the definition as text.
+    `packages` is the state of an environment's packages, None if it has none.
     """
 
     resource_id: str
@@ -33,6 +36,7 @@ class Resource:
     newest_passed: bool | None = None
     ever_passed: bool = False
     size: int = 0
+    packages: PackageState | None = None
 
 
 Resources = Mapping[ResourceKey, Resource]
@@ -77,6 +81,22 @@ def environments(definition: Definition) -> list[str]:
     return list(dict.fromkeys(step["environment"] for step in definition["steps"] if step["environment"] is not None))
 
 
+def package_reasons(name: str, python: Definition, packages: PackageState) -> Iterator[str]:
+    """Yields why the packages of an environment cannot be used; `python` is that field of its definition."""
+    if packages.failure is not None:
+        yield f"Environment '{name}' cannot be built: {packages.failure}"
+    elif packages.modules is None:
+        yield f"Environment '{name}' is being built."
+    else:
+        for index, module in enumerate(python["preload"]):
+            if module.partition(".")[0] not in packages.modules | sys.stdlib_module_names:
+                known = ", ".join(sorted(packages.modules)) or "none"
+                yield (
+                    f"Environment '{name}' cannot preload '{module}' (python.preload[{index}]): "
+                    f"its packages have no such module, but {known}."
+                )
+
+
 def _step_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
     if not definition["steps"]:
         yield "The workflow has no steps."
@@ -107,6 +127,8 @@ def _environment_reasons(definition: Definition, resources: Resources) -> Iterat
             yield f"Environment '{name}' is not active: it did not exist {_AT_THAT_TIME}."
         elif environment.definition["status"] != "active":
             yield f"Environment '{name}' is not active."
+        elif environment.packages is not None:
+            yield from package_reasons(name, environment.definition["python"], environment.packages)
 
 
 def _policy_reasons(definition: Definition, providers: AbstractSet[str]) -> Iterator[str]:

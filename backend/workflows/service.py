@@ -1,4 +1,4 @@
-"""Applies manifests, all or none, with new versions only of what changed (contract 24.3, 24.4)."""
+"""Applies manifests, all or none, with new versions only of changed ones (contract 24.3, 24.4)."""
 
 import json
 from collections import Counter
@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from backend.audit import sql as audit
+from backend.environments import sql as environments
 from backend.storage.database import Tx
 from backend.storage.tables.workflows import WorkflowRow
-from backend.workflows import sql, versions_sql
+from backend.workflows import resources_sql, sources_sql, sql, versions_sql
+from backend.workflows.agent_source import archive_of
+from backend.workflows.locking import lock_digest
 from backend.workflows.manifests.kinds import MANIFEST_KINDS, MOST_OF_A_KIND, RESOURCE_KINDS
 from backend.workflows.manifests.loader import Manifest, refused
 from backend.workflows.pins import CurrentPins, changed_pins, pinned_names
@@ -19,6 +22,7 @@ class Applied(NamedTuple):
     """Outcome of one manifest or workflow; `outcome` is `created`, `updated` or `unchanged`.
 
     `changed_resources` are the agents and environments, each as `Agent counter`, whose change caused the new version.
+    `previous_version` and, of a workflow, `previous_status` are None where none of the name existed.
     """
 
     kind: str
@@ -27,6 +31,8 @@ class Applied(NamedTuple):
     version: int
     outcome: str
     changed_resources: tuple[str, ...] = ()
+    previous_version: int | None = None
+    previous_status: str | None = None
 
 
 def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: str) -> list[Applied]:
@@ -81,10 +87,18 @@ def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> App
     if redefined or pins != before:
         definition = manifest.definition if redefined else None
         return _add_version(tx, row, before, pins, now, status=status, definition=definition)
-    if status == row.status:
-        return Applied("Workflow", manifest.name, row.workflow_id, row.newest_version, "unchanged")
-    sql.change_workflow(tx, row, now, status=status)
-    return Applied("Workflow", manifest.name, row.workflow_id, row.newest_version, "updated")
+    outcome = "unchanged" if status == row.status else "updated"
+    if status != row.status:
+        sql.change_workflow(tx, row, now, status=status)
+    return Applied(
+        "Workflow",
+        manifest.name,
+        row.workflow_id,
+        row.newest_version,
+        outcome,
+        previous_version=row.newest_version,
+        previous_status=row.status,
+    )
 
 
 def _workflows_that_use(tx: Tx, manifests: list[Manifest], present: CurrentPins, now: int) -> Iterator[Applied]:
@@ -107,23 +121,48 @@ def _add_version(
     description = None if definition is None else json.loads(definition)["description"]
     sql.change_workflow(tx, row, now, status=status, newest_version=version, description=description)
     changed = tuple(f"{MANIFEST_KINDS[kind]} {name}" for kind, name in changed_pins(before, pins))
-    return Applied("Workflow", row.name, row.workflow_id, version, "updated", changed)
+    return Applied("Workflow", row.name, row.workflow_id, version, "updated", changed, row.newest_version, row.status)
 
 
 def _resource(tx: Tx, manifest: Manifest, now: int) -> Applied:
+    applied = _resource_row(tx, manifest, now)
+    if manifest.kind == "Environment" and applied.outcome != "unchanged":
+        if manifest.lock is not None:
+            environments.add_lock(tx, manifest.lock, now)
+        environments.set_packages(tx, applied.id, lock_digest(json.loads(manifest.definition)))
+    return applied
+
+
+def _resource_row(tx: Tx, manifest: Manifest, now: int) -> Applied:
     kind = RESOURCE_KINDS[manifest.kind]
-    row = sql.resource(tx, kind, manifest.name)
+    row = resources_sql.resource(tx, kind, manifest.name)
+    if row is not None and row.definition == manifest.definition:
+        same = row.version
+        return Applied(manifest.kind, manifest.name, row.resource_id, same, "unchanged", previous_version=same)
+    digest = _store_code(tx, manifest, now)
     if row is None:
-        made = sql.add_resource(tx, kind=kind, name=manifest.name, definition=manifest.definition, now=now)
+        made = resources_sql.add_resource(
+            tx, kind=kind, name=manifest.name, definition=manifest.definition, now=now, source_digest=digest
+        )
         return Applied(manifest.kind, manifest.name, made, 1, "created")
-    if row.definition == manifest.definition:
-        return Applied(manifest.kind, manifest.name, row.resource_id, row.version, "unchanged")
-    sql.change_resource(tx, row, manifest.definition, now)
-    return Applied(manifest.kind, manifest.name, row.resource_id, row.version + 1, "updated")
+    resources_sql.change_resource(tx, row, manifest.definition, now, source_digest=digest)
+    return Applied(
+        manifest.kind, manifest.name, row.resource_id, row.version + 1, "updated", previous_version=row.version
+    )
+
+
+def _store_code(tx: Tx, manifest: Manifest, now: int) -> str | None:
+    """Stores the folder of an agent unless it is there; returns its digest, None for an agent without one."""
+    if manifest.code is None:
+        return None
+    digest = manifest.code.digest
+    if not sources_sql.is_stored(tx, digest, now):
+        sources_sql.store(tx, digest, archive_of(manifest.code.files), now)
+    return digest
 
 
 def _refuse_too_many(tx: Tx, manifests: list[Manifest], applied: list[Applied]) -> None:
-    counts: Counter[str] = Counter(sql.resource_counts(tx))
+    counts: Counter[str] = Counter(resources_sql.resource_counts(tx))
     counts["workflow"] = len(sql.all_workflows(tx))
     problems = [
         (f"{manifest.file}:{manifest.line}: kind", f"must not become more than {MOST_OF_A_KIND} of {manifest.kind}")

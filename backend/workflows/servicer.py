@@ -7,95 +7,137 @@ from typing import Final
 import grpc
 
 from backend.audit import sql as audit
-from backend.clock import to_timestamp
 from backend.connectors.object_storage import try_connection
+from backend.environments.store import PackageStore
 from backend.errors import ApiError, invalid
 from backend.graphs.graphs import Graphs
+from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.tables.workflows import WorkflowRow
-from backend.workflows import sql, versions_sql
+from backend.workflows import resources_sql, sql, versions_sql
 from backend.workflows.access import access_of
+from backend.workflows.apply_report import Deployment, Report, reports
 from backend.workflows.graph_queries import answer, knowledge_graph_message
-from backend.workflows.manifests.loader import load_manifests
-from backend.workflows.messages import STATUSES, parameter_message, version_resource_message, workflow_message
+from backend.workflows.locking import lock_packages
+from backend.workflows.manifests.attachments import Attachments
+from backend.workflows.manifests.loader import ManifestText, load_manifests
+from backend.workflows.messages import (
+    STATUSES,
+    applied_message,
+    parameter_message,
+    version_resource_message,
+    workflow_message,
+)
+from backend.workflows.resource_reads import resource_definition, resource_page
 from backend.workflows.service import apply_manifests
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import load_terms
-from contract.defaults import given_or_default
+from contract.times import to_timestamp
 from workflow_api.v1 import errors_pb2, workflows_pb2, workflows_pb2_grpc
 
-_ROUTE: Final = "ListWorkflows"
 _SETTABLE: Final = {STATUSES[name]: name for name in ("active", "inactive")}
 
 
-class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
-    """Reads workflows within a caller's reach; applies manifests for administrators."""
+class _TakenBackError(Exception):
+    """Ends the transaction of a dry run, with what it would have done."""
 
-    def __init__(self, services: Services, graphs: Graphs) -> None:
+    def __init__(self, found: list[Report]) -> None:
+        super().__init__()
+        self.reports = found
+
+
+class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
+    """Reads workflows that a caller has access to; applies manifests for administrators."""
+
+    def __init__(self, services: Services, graphs: Graphs, packages: PackageStore) -> None:
         self._services = services
         self._graphs = graphs
+        self._packages = packages
 
     def ListWorkflows(
         self, request: workflows_pb2.ListWorkflowsRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ListWorkflowsResponse:
-        """Active workflows within reach whose name begins with `q`; all of them for an internal caller who asks so."""
+        """Returns active workflows of the caller by a prefix of the name; internal callers may ask for all."""
         caller = caller_of(context)
-        cursors = self._services.cursors
-        after = tuple(cursors.read(_ROUTE, caller.key_id, request.page_token)) if request.page_token else ()
-        limit = given_or_default(request, "page_size")
+        paging = Paging(self._services.cursors, request, caller.key_id)
         every_status = request.include_inactive and caller.key_id is None
         start = request.q.casefold()
 
-        def work(tx: Tx) -> tuple[list[workflows_pb2.Workflow], list[WorkflowRow]]:
-            reach = access_of(tx, caller.key_id)
+        def work(tx: Tx) -> workflows_pb2.ListWorkflowsResponse:
+            access = access_of(tx, caller.key_id)
             rows = [
                 row
                 for row in sql.all_workflows(tx)
                 if (every_status or row.status == "active")
                 and row.name_folded.startswith(start)
-                and reach.holds(row.workflow_id)
-                and (row.name, row.workflow_id) > after
+                and access.holds(row.workflow_id)
             ]
-            return [workflow_message(row, self._terms(tx, row)) for row in rows[:limit]], rows
+            shown, token = paging.page_of(rows, lambda row: (row.name, row.workflow_id))
+            items = [workflow_message(row, self._terms(tx, row)) for row in shown]
+            return workflows_pb2.ListWorkflowsResponse(items=items, next_page_token=token)
 
-        items, rows = self._services.database.snapshot(work)
-        response = workflows_pb2.ListWorkflowsResponse(items=items)
-        if len(rows) > limit:
-            last = rows[limit - 1]
-            response.next_page_token = cursors.issue(_ROUTE, caller.key_id, [last.name, last.workflow_id])
-        return response
+        return self._services.database.snapshot(work)
 
     def GetWorkflow(
         self, request: workflows_pb2.GetWorkflowRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.Workflow:
-        """One workflow within reach."""
+        """Returns one workflow that the caller has access to."""
         row, terms = self._read(request.workflow_id, context)
         return workflow_message(row, terms)
 
     def ListParameters(
         self, request: workflows_pb2.ListParametersRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ListParametersResponse:
-        """The declared run inputs of a workflow within reach."""
+        """Returns the declared parameters of a workflow that the caller has access to."""
+        paging = Paging(self._services.cursors, request, caller_of(context).key_id, of=request.workflow_id)
         row, terms = self._read(request.workflow_id, context)
+        version = terms.version or row.newest_version
+        if paging.after is not None and paging.after[0] != version:
+            raise paging.refusal(f"must be of a page of version {version}, which is active now")
+        declared = list(enumerate(terms.parameters))
+        shown, token = paging.page_of(declared, lambda parameter: (version, parameter[0]))
         return workflows_pb2.ListParametersResponse(
             workflow_id=row.workflow_id,
-            version=terms.version or row.newest_version,
-            parameters=[parameter_message(declaration) for declaration in terms.parameters],
+            version=version,
+            parameters=[parameter_message(declaration) for _, declaration in shown],
+            next_page_token=token,
         )
 
     def ApplyManifests(
         self, request: workflows_pb2.ApplyManifestsRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ApplyManifestsResponse:
-        """Applies all files, or nothing."""
-        files = ((file.name, file.content) for file in request.files)
+        """Applies all files, or nothing; a dry run applies them in a transaction that is taken back."""
+        files = [
+            ManifestText(
+                file.name, file.content, Attachments({each.path: each.content for each in file.attached_files})
+            )
+            for file in request.files
+        ]
         manifests = load_manifests(files, self._services.schemas.schema_check())
+        manifests = lock_packages(
+            self._services.database, self._packages, manifests, files, upgrade=request.upgrade_packages
+        )
         actor = caller_of(context).audit_name
         now = self._services.clock()
-        applied = self._services.database.write(lambda tx: apply_manifests(tx, manifests, now=now, actor=actor))
+        deployment = Deployment(self._services.model_providers, self._services.secrets.sources.keys())
+
+        def work(tx: Tx) -> list[Report]:
+            applied = apply_manifests(tx, manifests, now=now, actor=actor)
+            found = reports(tx, applied, deployment, definitions=request.dry_run)
+            if request.dry_run:
+                raise _TakenBackError(found)
+            return found
+
+        try:
+            done = self._services.database.write(work)
+        except _TakenBackError as taken_back:
+            done = taken_back.reports
+        if not request.dry_run:
+            self._packages.wake()
         return workflows_pb2.ApplyManifestsResponse(
-            items=[workflows_pb2.AppliedResource(**one._asdict()) for one in applied]
+            items=[applied_message(one, dry_run=request.dry_run) for one in done]
         )
 
     def UpdateWorkflowStatus(
@@ -143,11 +185,23 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
 
         return self._services.database.snapshot(work)
 
+    def ListResources(
+        self, request: workflows_pb2.ListResourcesRequest, context: grpc.ServicerContext
+    ) -> workflows_pb2.ListResourcesResponse:
+        """Returns resources of one kind by name."""
+        return resource_page(self._services, request)
+
+    def GetResource(
+        self, request: workflows_pb2.GetResourceRequest, context: grpc.ServicerContext
+    ) -> workflows_pb2.ResourceDefinition:
+        """Returns one version of a resource."""
+        return resource_definition(self._services, request)
+
     def TestConnector(
         self, request: workflows_pb2.TestConnectorRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ConnectorTest:
         """Lists with the connector's credentials, outside of any transaction, and records the outcome."""
-        row = self._services.database.read(lambda tx: sql.resource(tx, "connector", request.name))
+        row = self._services.database.read(lambda tx: resources_sql.resource(tx, "connector", request.name))
         if row is None:
             raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no connector named {request.name}.")
         passed, message = try_connection(json.loads(row.definition), self._services.secrets)
@@ -155,7 +209,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         actor = caller_of(context).audit_name
 
         def work(tx: Tx) -> None:
-            sql.record_test(
+            resources_sql.record_test(
                 tx, connector_id=row.resource_id, version=row.version, passed=passed, message=message, now=now
             )
             details = {"name": row.name, "version": row.version, "passed": passed}
@@ -174,28 +228,35 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
     def ListKnowledgeGraphs(
         self, request: workflows_pb2.ListKnowledgeGraphsRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ListKnowledgeGraphsResponse:
-        """Every knowledge graph by name."""
-        rows = self._services.database.read(sql.knowledge_graphs)
-        return workflows_pb2.ListKnowledgeGraphsResponse(items=[knowledge_graph_message(row) for row in rows])
+        """Knowledge graphs by name."""
+        paging = Paging(self._services.cursors, request)
+        (name,) = paging.after or ("",)
+        rows = self._services.database.read(
+            lambda tx: resources_sql.knowledge_graphs(tx, after=str(name), limit=paging.rows_to_read)
+        )
+        shown, token = paging.cut(rows, lambda row: (row.name,))
+        return workflows_pb2.ListKnowledgeGraphsResponse(
+            items=[knowledge_graph_message(row) for row in shown], next_page_token=token
+        )
 
     def QueryKnowledgeGraph(
         self, request: workflows_pb2.QueryKnowledgeGraphRequest, context: grpc.ServicerContext
     ) -> Iterator[workflows_pb2.KnowledgeGraphAnswer]:
         """The answer to a query, part by part."""
-        row = self._services.database.read(lambda tx: sql.resource(tx, "knowledge_graph", request.name))
+        row = self._services.database.read(lambda tx: resources_sql.resource(tx, "knowledge_graph", request.name))
         if row is None:
             raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no knowledge graph named {request.name}.")
         graph = self._graphs.get(row.resource_id, row.version, json.loads(row.definition))
         yield from answer(graph, request)
 
     def _read(self, workflow_id: str, context: grpc.ServicerContext) -> tuple[WorkflowRow, WorkflowTerms]:
-        """A workflow that the caller may read: 404 beyond reach, 409 for one not active that a key has no list for."""
+        """Returns a workflow that the caller may read: 404 without access, 409 if inactive for a key without a list."""
         key_id = caller_of(context).key_id
 
         def work(tx: Tx) -> tuple[WorkflowRow, WorkflowTerms]:
-            reach = access_of(tx, key_id)
-            row = _found(sql.get(tx, workflow_id) if reach.holds(workflow_id) else None)
-            if reach.active_only and row.status != "active":
+            access = access_of(tx, key_id)
+            row = _found(sql.get(tx, workflow_id) if access.holds(workflow_id) else None)
+            if access.active_only and row.status != "active":
                 raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_ACTIVE)
             return row, self._terms(tx, row)
 

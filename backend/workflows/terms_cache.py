@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 
 from backend.revisioned_cache import RevisionedCache
 from backend.storage.database import Tx
-from backend.workflows import sql
+from backend.workflows import revision_sql, sql
 from backend.workflows.pins import resources_of_version
 from backend.workflows.terms import WorkflowTerms, resolve
 from backend.workflows.versions_sql import definition_text
@@ -27,7 +27,7 @@ def load_terms(
     revision, or none if that is given. `WorkflowTerms.refusal()` says why the version cannot be started.
     """
     if revision is None:
-        revision = sql.revision(tx)
+        revision = revision_sql.revision(tx)
     terms: WorkflowTerms | None = cache.get((workflow_id, version), revision)
     if terms is not None:
         return terms

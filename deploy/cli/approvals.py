@@ -1,14 +1,20 @@
-"""`workflow-api approvals`: pending approvals and their decisions."""
+"""`workflow-api approvals`: pending approvals, what they are about, and their decisions."""
 
+import time
+from functools import partial
 from typing import Annotated, Final
 
 import typer
 
+from deploy.cli.following import status_after_decision
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.printing import Column, print_json, print_table
-from deploy.cli.records import record_of
+from deploy.cli.printing import Column, Form, Record, print_details, print_json, print_line, print_lines, print_table
+from deploy.cli.records import PAGE, items_of, record_of
 from deploy.client.backend import connected
-from workflow_api.v1 import runs_pb2
+from edge.console.formatting import duration
+from workflow_api.v1 import reviews_pb2, runs_pb2
+
+POLL_SECONDS: Final = 1.0
 
 command = typer.Typer()
 
@@ -18,19 +24,39 @@ Comment = Annotated[str | None, typer.Option("--comment", help="Why, at most 200
 
 @command.command("list")
 def list_approvals(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """List every approval that waits, oldest first."""
+    """List pending approvals, oldest first."""
     with connected(grpc) as backend:
-        answer = backend.call(backend.runs.ListPendingApprovals, runs_pb2.ListPendingApprovalsRequest())
-    items = record_of(answer)["items"]
+        request = runs_pb2.ListPendingApprovalsRequest(page_size=PAGE)
+        pages = backend.pages(backend.runs.ListPendingApprovals, request)
+        items = items_of(pages)
     if as_json:
         print_json({"items": items})
     else:
         print_table(items, APPROVAL_COLUMNS, none="No approval is pending.")
 
 
+@command.command("show")
+def show(approval_id: ApprovalId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """Show an approval and what it is about; of one that is decided, who decided it."""
+    with connected(grpc) as backend:
+        request = reviews_pb2.GetReviewRequest(approval_id=approval_id)
+        # What is large takes longer to sweep for personal data than a call may take.
+        while (review := backend.call(backend.reviews.GetReview, request)).preparing:
+            time.sleep(POLL_SECONDS)
+    record = record_of(review)
+    if as_json:
+        print_json(record)
+        return
+    print_details(record, APPROVAL_DETAILS)
+    if record["problem"]:
+        print_line(f"\n{record['problem']}")
+    if record["material"]:
+        print_material(record["material"])
+
+
 @command.command("approve")
 def approve(approval_id: ApprovalId, comment: Comment = None, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """Approve; the run goes on in a new segment."""
+    """Approve; the run continues in a new segment."""
     decide(approval_id, approve=True, comment=comment, grpc=grpc, as_json=as_json)
 
 
@@ -45,18 +71,86 @@ def decide(approval_id: str, *, approve: bool, comment: str | None, grpc: str, a
     with connected(grpc) as backend:
         request = runs_pb2.DecideApprovalRequest(approval_id=approval_id, approve=approve, comment=comment)
         record = record_of(backend.call(backend.runs.DecideApproval, request))
+        record["status"] = status_after_decision(backend, record["run_id"], approved=approve)
     if as_json:
         print_json(record)
     else:
         print(f"{approval_id} is {'approved' if approve else 'rejected'}; {record['run_id']} is {record['status']}.")
 
 
+def print_material(material: Record) -> None:
+    """Prints values and files of the steps that an approval needs, then the inputs of the run."""
+    if material["redacted"]:
+        print("\nPersonal data is replaced by its type in brackets, as the PII policy of the run asks.")
+    for step in material["steps"]:
+        print_text(f"Step {step['step']}: value", step["value"])
+        for file in step["files"]:
+            print_file(file)
+        if step["files_total"] > len(step["files"]):
+            print_line(f"\n{step['files_total'] - len(step['files'])} more files are not shown.")
+    print_text("Input text", material["input_text"])
+    print_text("Parameters", material["parameters"])
+    print_text("Copied inputs", material["inputs_manifest"])
+
+
+def print_text(title: str, text: Record | None) -> None:
+    """Prints a text below its title; nothing where there is none."""
+    if text is None or text["text"] in {"", "{}", "null"}:
+        return
+    print_lines(f"\n{title}\n{text['text'].rstrip()}")
+    if text["cut"]:
+        print("The rest is not shown.")
+
+
+def print_file(file: Record) -> None:
+    """Prints the beginning of a file below its path."""
+    title = f"{file['path']} ({file['media_type']}, {file['size_bytes']:,} bytes)"
+    if file["problem"]:
+        print_line("")
+        print_line(f"{title}: not shown. {file['problem']}")
+    elif file["text"]:
+        print_text(title, file["text"])
+    else:
+        print_line("")
+        print_line(title)
+        names = file["table"]["columns"]
+        columns = [Column(name, partial(cell_of, place), Form.TEXT) for place, name in enumerate(names)]
+        print_table(file["table"]["rows"], columns, none="No row.")
+        if file["table"]["cut"]:
+            print("The rest is not shown.")
+
+
+def cell_of(place: int, row: Record) -> str:
+    """Returns one cell of a row, which may be shorter than others."""
+    cells = row["cells"]
+    return str(cells[place]) if place < len(cells) else ""
+
+
 APPROVAL_COLUMNS: Final = (
-    Column("APPROVAL ID", "approval_id"),
-    Column("WORKFLOW", "workflow_name"),
-    Column("STEP", "step"),
-    Column("TITLE", "title"),
-    Column("INSTRUCTIONS", "instructions"),
-    Column("RUN ID", "run_id"),
-    Column("REQUESTED", "requested_at"),
+    Column("APPROVAL ID", "approval_id", rank=0),
+    Column("WORKFLOW", "workflow_name", Form.TEXT, rank=2),
+    Column("STEP", "step", rank=3),
+    Column("TITLE", "title", Form.TEXT, rank=1),
+    Column("REFERENCE", "client_reference", Form.TEXT, rank=5),
+    Column("WAITING", lambda record: duration(record["waiting_ms"]), rank=4),
+    Column("RUN ID", "run_id", rank=6),
+)
+
+APPROVAL_DETAILS: Final = (
+    Column("approval_id", "approval_id"),
+    Column("state", "state"),
+    Column("decided_by", "decided_by"),
+    Column("decided_at", "decided_at"),
+    Column("title", "title"),
+    Column("instructions", "instructions"),
+    Column("step", "step"),
+    Column("workflow", lambda record: f"{record['workflow_name']} ({record['workflow_id']})"),
+    Column("version", "version"),
+    Column("run_id", "run_id"),
+    Column("client_reference", "client_reference"),
+    Column("labels", "labels"),
+    Column("triggered_by", "triggered_by"),
+    Column("key", lambda record: record["key_id"] and f"{record['key_name'] or 'deleted'} ({record['key_id']})"),
+    Column("requested_at", "requested_at"),
+    Column("waiting", lambda record: duration(record["waiting_ms"]) if record["state"] == "pending" else None),
 )

@@ -11,7 +11,7 @@ from deploy.serve.metrics_server import serving_metrics
 
 
 def command(data: Data = None, grpc: GrpcListen = None, config: Config = None, as_json: Json = False) -> None:
-    """Serve the gRPC services and the runtime alone. SIGTERM and SIGINT end it in an orderly way."""
+    """Serve only the gRPC services and the runtime. SIGTERM and SIGINT stop it gracefully."""
     given = {"data": data and str(data), "backend.grpc": grpc}
     settings = read_settings(os.environ, config=config, given=given)
     prepare_process(settings)

@@ -5,17 +5,14 @@ from typing import Annotated, Final
 import typer
 
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.printing import Column, print_details, print_json
+from deploy.cli.printing import Column, Form, print_details, print_json
 from deploy.cli.records import record_of
+from deploy.cli.resources import add_reads
 from deploy.client.backend import connected
 from workflow_api.v1 import workflows_pb2
 
 command = typer.Typer()
-
-
-@command.callback()
-def connectors() -> None:
-    """Keep `test` a command of its own; alone, typer would leave its name out."""
+add_reads(command, workflows_pb2.RESOURCE_KIND_CONNECTOR, "connector")
 
 
 @command.command("test")
@@ -45,5 +42,5 @@ CONNECTOR_DETAILS: Final = (
     Column("version", "version"),
     Column("passed", "passed"),
     Column("message", "message"),
-    Column("tested_at", "tested_at"),
+    Column("tested_at", "tested_at", Form.TIME),
 )

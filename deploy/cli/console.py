@@ -24,13 +24,13 @@ def command(
             envvar=GRPC_VARIABLE,
             metavar="HOST:PORT|unix:/PATH",
             callback=backend_address,
-            help="Where the backend's gRPC services listen; of several, their addresses with commas between.",
+            help="Where the backend's gRPC services listen; several addresses are separated by commas.",
         ),
     ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Serve the web console alone, in front of a backend elsewhere. SIGTERM and SIGINT end it in an orderly way."""
+    """Serve only the web console, with a backend in another process. SIGTERM and SIGINT stop it gracefully."""
     settings = read_settings(os.environ, config=config, given={"console.listen": http, "console.backend": grpc})
     prepare_process(settings)
 

@@ -4,12 +4,15 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
 import typer
+from google.protobuf.duration_pb2 import Duration
 
+from contract.durations import duration_of
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.printing import Column, print_details, print_json
 from deploy.cli.records import record_of
 from deploy.client.backend import connected
 from workflow_api.v1 import deployment_pb2, runs_pb2
+from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS
 
 command = typer.Typer()
 
@@ -66,7 +69,7 @@ def read_assignments(assignments: list[str]) -> dict[str, Any]:
             raise typer.BadParameter(f"{assignment!r} is not NAME=VALUE with NAME one of {allowed}")
         field, read = SETTABLE[name]
         if field in fields:
-            raise typer.BadParameter(f"{name} is given twice")
+            raise typer.BadParameter(f"{name} was given twice")
         fields[field] = read(name, value)
     return fields
 
@@ -81,6 +84,10 @@ def _integer(name: str, value: str) -> int:
     if not (value.isascii() and value.isdecimal() and len(value) < 10):
         raise typer.BadParameter(f"{name} must be a whole number, not {value!r}")
     return int(value)
+
+
+def _days(name: str, value: str) -> Duration:
+    return duration_of(_integer(name, value), TIME_UNIT_DAYS)
 
 
 def _licence(name: str, value: str) -> str:
@@ -100,7 +107,7 @@ SETTABLE: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
     "licence_reason": ("licence_reason", _text),
     "licence_enforcement_status": ("licence_enforcement_status", _text),
     "license_id": ("license_id", _text),
-    "retention_days": ("retention_days", _integer),
+    "retention_days": ("retention", _days),
 }
 
 DEPLOYMENT_DETAILS: Final = (
@@ -123,5 +130,7 @@ UPKEEP_DETAILS: Final = (
     Column("audit records deleted", "audit_records"),
     Column("sessions deleted", "sessions"),
     Column("counts of failed sign-ins deleted", "sign_in_tries"),
+    Column("parts of step logs deleted", "step_log_parts"),
+    Column("code folders of agents deleted", "agent_sources"),
     Column("more to do", "more"),
 )

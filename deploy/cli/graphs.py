@@ -6,24 +6,30 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from contract.durations import duration_of
+from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.printing import Column, print_json, print_line, print_table
+from deploy.cli.printing import Column, Form, print_json, print_line, print_table
 from deploy.cli.raw_json import RawJson
-from deploy.cli.records import record_of
+from deploy.cli.records import PAGE, items_of
+from deploy.cli.resources import add_show
 from deploy.client.backend import connected
 from workflow_api.v1 import workflows_pb2
+from workflow_api.v1.options_pb2 import TIME_UNIT_SECONDS
 
 _EXTRA_SECONDS: Final = 10
 
 command = typer.Typer()
+add_show(command, workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH, "knowledge graph")
 
 
 @command.command("list")
 def list_graphs(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """List all knowledge graphs by name, with how many runs were published to each."""
     with connected(grpc) as backend:
-        answer = backend.call(backend.workflows.ListKnowledgeGraphs, workflows_pb2.ListKnowledgeGraphsRequest())
-    items = record_of(answer)["items"]
+        request = workflows_pb2.ListKnowledgeGraphsRequest(page_size=PAGE)
+        pages = backend.pages(backend.workflows.ListKnowledgeGraphs, request)
+        items = items_of(pages)
     if as_json:
         print_json({"items": items})
     else:
@@ -34,8 +40,8 @@ def list_graphs(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
 def query(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the knowledge graph.")],
     text: Annotated[str, typer.Argument(metavar="SPARQL", help="A SELECT, ASK, CONSTRUCT or DESCRIBE query.")],
-    limit: Annotated[int | None, typer.Option("--limit", help="Most rows or triples, 1,000 when not given.")] = None,
-    timeout: Annotated[int | None, typer.Option("--timeout", help="Most seconds, 30 when not given.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", help="Most rows or triples. Default: 1,000.")] = None,
+    timeout: Annotated[int | None, typer.Option("--timeout", help="Most seconds. Default: 30.")] = None,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
@@ -43,8 +49,13 @@ def query(
 
     Prints a table, with `--json` the SPARQL 1.1 query results in JSON; of triples N-Triples, with `--json` a list.
     """
-    request = workflows_pb2.QueryKnowledgeGraphRequest(name=name, query=text, limit=limit, timeout_seconds=timeout)
-    with connected(grpc) as backend:
+    request = workflows_pb2.QueryKnowledgeGraphRequest(
+        name=name,
+        query=text,
+        limit=limit,
+        timeout=None if timeout is None else duration_of(timeout, TIME_UNIT_SECONDS),
+    )
+    with option_names(LIST_OPTIONS), connected(grpc) as backend:
         seconds = None if timeout is None else timeout + _EXTRA_SECONDS
         parts = list(backend.stream(backend.workflows.QueryKnowledgeGraph, request, seconds))
     form = parts[0].form
@@ -58,7 +69,7 @@ def query(
         for line in (line for part in parts for line in part.triples):
             print_line(line)
     else:
-        columns = [Column(name, _cell(name)) for name in parts[0].variables]
+        columns = [Column(name, _cell(name), Form.TEXT) for name in parts[0].variables]
         print_table(list(_rows(parts)), columns, none="No row.")
     if truncated:
         typer.echo("There is more: raise --limit or narrow the query.", err=True)
@@ -90,10 +101,10 @@ def _cell(name: str) -> Any:
 
 
 GRAPH_COLUMNS: Final = (
-    Column("GRAPH ID", "graph_id"),
-    Column("NAME", "name"),
-    Column("STORE", "store"),
-    Column("VERSION", "version"),
-    Column("RUNS", "runs"),
-    Column("PENDING", "pending"),
+    Column("GRAPH ID", "graph_id", rank=5),
+    Column("NAME", "name", rank=0),
+    Column("STORE", "store", rank=3),
+    Column("VERSION", "version", Form.NUMBER, rank=4),
+    Column("RUNS", "runs", Form.NUMBER, rank=1),
+    Column("PENDING", "pending", Form.NUMBER, rank=2),
 )

@@ -19,15 +19,17 @@ _TIMEOUT_SECONDS = 5.0
 def command(
     http: Annotated[
         str | None,
-        typer.Option("--http", metavar="HOST:PORT", callback=listening_address, help="Ask the edge there instead."),
+        typer.Option(
+            "--http", metavar="HOST:PORT", callback=listening_address, help="Check the edge at this address instead."
+        ),
     ] = None,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """Ask a backend for its health, or an edge; exits with 1 where it does not serve."""
+    """Check the health of a backend or an edge; exits with 1 if it does not serve."""
     part = f"edge at {http}" if http else f"backend at {grpc}"
     if not (_edge_serves(address(http)) if http else _backend_serves(grpc)):
-        raise CommandFailed(f"The {part} does not serve now.", code="runtime_unreachable")
+        raise CommandFailed(f"The {part} does not serve.", code="runtime_unreachable")
     if as_json:
         print_json({"serving": True})
     else:

@@ -1,16 +1,32 @@
 """`workflow-api keys`: API keys of the deployment."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
+from google.protobuf.duration_pb2 import Duration
 
+from contract.durations import duration_of
 from contract.spellings import SCOPES
-from deploy.cli.options import ANY, DEFAULT_GRPC, Grpc, Json, KeyId, comma_separated, hours_window, overlap_in_hours
-from deploy.cli.printing import Column, Record, print_details, print_json, print_table
-from deploy.cli.records import record_of, with_nulls
+from deploy.cli.key_printing import HOUR_COLUMNS, KEY_COLUMNS, USAGE_COLUMNS, show_credentials, show_key
+from deploy.cli.option_names import KEY_OPTIONS, option_names
+from deploy.cli.options import (
+    ANY,
+    DEFAULT_GRPC,
+    Grpc,
+    Json,
+    KeyId,
+    Utc,
+    comma_separated,
+    hours_window,
+    overlap_in_hours,
+)
+from deploy.cli.printing import print_json, print_table
+from deploy.cli.records import PAGE, items_of, record_of, with_nulls
+from deploy.cli.usage_chart import print_usage_chart
 from deploy.client.backend import connected
 from workflow_api.v1 import keys_pb2, options_pb2, usage_pb2
+from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS, TIME_UNIT_HOURS
 
 SCOPES_HELP: Final = f"Comma-separated: {', '.join(SCOPES)}. runs:create brings workflows:read with it."
 
@@ -37,7 +53,7 @@ ExpiresDays = Annotated[
 Rpm = Annotated[int | None, typer.Option("--rpm", help="Requests a minute, 1 to 10000. New keys: 60.")]
 DailyQuota = Annotated[int | None, typer.Option("--daily-quota", help="Runs a UTC day, 1 to 100000. New keys: 100.")]
 MaxConcurrent = Annotated[int | None, typer.Option("--max-concurrent", help="Runs in flight, 1 to 100. New keys: 10.")]
-Deployment = Annotated[str | None, typer.Option("--deployment", help="The deployment; this one when not given.")]
+Deployment = Annotated[str | None, typer.Option("--deployment", help="The deployment. Default: this one.")]
 Overlap = Annotated[
     str, typer.Option("--overlap", metavar="24h", help="How long the old secret stays valid: 1h, 24h, 3d or 7d.")
 ]
@@ -67,31 +83,32 @@ def create(
         workflow_access=None if workflows is None else workflow_access(workflows),
         source_allow_list=source_ranges(cidr or []),
         allowed_hours=None if hours in {None, ANY} else allowed_hours(str(hours)),
-        expires_days=expires_days,
+        lifetime=lifetime_of(expires_days),
         rate_limit_rpm=rpm,
         daily_run_quota=daily_quota,
         max_concurrent_runs=max_concurrent,
         deployment_id=deployment,
     )
-    with connected(grpc) as backend:
+    with option_names(KEY_OPTIONS), connected(grpc) as backend:
         show_credentials(backend.call(backend.keys.CreateKey, request), as_json=as_json)
 
 
 @command.command("list")
-def list_keys(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+def list_keys(utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """List all keys of the deployment, newest first."""
-    with connected(grpc) as backend:
-        items = record_of(backend.call(backend.keys.ListKeys, keys_pb2.ListKeysRequest()))["items"]
+    with option_names(KEY_OPTIONS), connected(grpc) as backend:
+        pages = backend.pages(backend.keys.ListKeys, keys_pb2.ListKeysRequest(page_size=PAGE))
+        items = items_of(pages)
     if as_json:
         print_json({"items": items})
     else:
-        print_table(items, KEY_COLUMNS, none="No key yet: make one with `workflow-api keys create`.")
+        print_table(items, KEY_COLUMNS, none="No key yet: make one with `workflow-api keys create`.", utc=utc)
 
 
 @command.command("show")
 def show(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Show one key; never its secret."""
-    with connected(grpc) as backend:
+    with option_names(KEY_OPTIONS), connected(grpc) as backend:
         show_key(backend.call(backend.keys.GetKey, keys_pb2.GetKeyRequest(key_id=key_id)), as_json=as_json)
 
 
@@ -121,42 +138,42 @@ def edit(
         source_allow_list=None if cidr is None else keys_pb2.SourceAllowList(ranges=source_ranges(cidr)),
         allowed_hours=None if hours in {None, ANY} else allowed_hours(str(hours)),
         clear_allowed_hours=hours == ANY,
-        expires_days=expires_days,
+        lifetime=lifetime_of(expires_days),
         rate_limit_rpm=rpm,
         daily_run_quota=daily_quota,
         max_concurrent_runs=max_concurrent,
     )
-    with connected(grpc) as backend:
+    with option_names(KEY_OPTIONS), connected(grpc) as backend:
         show_key(backend.call(backend.keys.UpdateKey, request), as_json=as_json)
 
 
 @command.command("rotate")
 def rotate(key_id: KeyId, overlap: Overlap = "24h", grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Issue a new secret; the old one works for the overlap."""
-    request = keys_pb2.RotateKeyRequest(key_id=key_id, overlap_hours=overlap_in_hours(overlap))
-    with connected(grpc) as backend:
+    request = keys_pb2.RotateKeyRequest(key_id=key_id, overlap=duration_of(overlap_in_hours(overlap), TIME_UNIT_HOURS))
+    with option_names(KEY_OPTIONS), connected(grpc) as backend:
         show_credentials(backend.call(backend.keys.RotateKey, request), as_json=as_json)
 
 
 @command.command("new-external-id")
 def new_external_id(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """Issue a new external id; the old one stops at once."""
-    with connected(grpc) as backend:
+    """Issue a new external id; the old one stops working immediately."""
+    with option_names(KEY_OPTIONS), connected(grpc) as backend:
         request = keys_pb2.IssueExternalIdRequest(key_id=key_id)
         show_credentials(backend.call(backend.keys.IssueExternalId, request), as_json=as_json)
 
 
 @command.command("revoke")
 def revoke(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """End a key for good."""
-    with connected(grpc) as backend:
+    """Revoke a key permanently."""
+    with option_names(KEY_OPTIONS), connected(grpc) as backend:
         show_key(backend.call(backend.keys.RevokeKey, keys_pb2.RevokeKeyRequest(key_id=key_id)), as_json=as_json)
 
 
 @command.command("delete")
 def delete(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Remove a revoked key; its audit trail stays."""
-    with connected(grpc) as backend:
+    with option_names(KEY_OPTIONS), connected(grpc) as backend:
         backend.call(backend.keys.DeleteKey, keys_pb2.DeleteKeyRequest(key_id=key_id))
     if as_json:
         print_json({"key_id": key_id, "deleted": True})
@@ -171,11 +188,14 @@ def usage(
     limit: Annotated[
         int | None, typer.Option("--limit", help="Most records, 1 to 1000 (100), or counts, 1 to 10000 (1000).")
     ] = None,
+    utc: Utc = False,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
-    """List the latest calls with their outcome."""
-    with connected(grpc) as backend:
+    """List the latest calls with their outcome, below a chart of the last 24 hours."""
+    if not as_json:
+        print_usage_chart(grpc, key_id)
+    with option_names(KEY_OPTIONS), connected(grpc) as backend:
         if by_hour:
             hours = usage_pb2.ListUsageHoursRequest(key_id=key_id, page_size=limit)
             items = record_of(backend.call(backend.usage.ListUsageHours, hours))["items"]
@@ -186,7 +206,12 @@ def usage(
     if as_json:
         print_json({"items": items})
     else:
-        print_table(items, HOUR_COLUMNS if by_hour else USAGE_COLUMNS, none="No call yet.")
+        print_table(items, HOUR_COLUMNS if by_hour else USAGE_COLUMNS, none="No call yet.", utc=utc)
+
+
+def lifetime_of(days: int | None) -> Duration | None:
+    """Returns the time from the creation of a key to its expiry."""
+    return None if days is None else duration_of(days, TIME_UNIT_DAYS)
 
 
 def scope_values(text: str) -> list[options_pb2.Scope.ValueType]:
@@ -195,7 +220,7 @@ def scope_values(text: str) -> list[options_pb2.Scope.ValueType]:
     unknown = [name for name in names if name not in SCOPES]
     if unknown:
         allowed = ", ".join(SCOPES)
-        raise typer.BadParameter(f"{unknown[0]!r} is no scope; allowed are {allowed}", param_hint="--scopes")
+        raise typer.BadParameter(f"{unknown[0]!r} is not a scope; allowed are {allowed}", param_hint="--scopes")
     return [SCOPES[name] for name in names]
 
 
@@ -215,96 +240,3 @@ def allowed_hours(text: str) -> keys_pb2.AllowedHours:
     """Reads `8-18`."""
     start, end = hours_window(text)
     return keys_pb2.AllowedHours(start_hour=start, end_hour=end)
-
-
-def show_key(key: keys_pb2.KeyRecord, *, as_json: bool) -> None:
-    """Prints one key."""
-    record = record_of(key)
-    if as_json:
-        print_json(record)
-    else:
-        print_details(record, KEY_DETAILS)
-
-
-def show_credentials(credentials: keys_pb2.KeyCredentials, *, as_json: bool) -> None:
-    """Prints issued credentials and their key."""
-    record = credentials_record(credentials)
-    if as_json:
-        print_json(record)
-        return
-    print_details(record, [*(Column(name, name) for name in ISSUED if name in record), *KEY_DETAILS])
-    print("\nWrite down what was issued: it is not kept and cannot be shown again.")
-
-
-def credentials_record(credentials: keys_pb2.KeyCredentials) -> dict[str, Any]:
-    """Returns the key's record with the issued credentials as `key` and `external_id`."""
-    record = record_of(credentials)
-    issued = {"key": record.pop("key_value"), "external_id": record.pop("external_id")}
-    return {
-        "key_id": record.pop("key_id"),
-        **{name: value for name, value in issued.items() if value is not None},
-        **record,
-    }
-
-
-def _workflows(record: Record) -> object:
-    access = record["workflow_access"]
-    return access["workflow_ids"] if access["mode"] == "explicit" else "all active"
-
-
-def _hours(record: Record) -> object:
-    window = record["allowed_hours"]
-    return window and f"{window['start_hour']}-{window['end_hour']} UTC"
-
-
-ISSUED: Final = ("key", "external_id")
-
-KEY_COLUMNS: Final = (
-    Column("KEY ID", "key_id"),
-    Column("NAME", "name"),
-    Column("STATE", "state"),
-    Column("SCOPES", "scopes"),
-    Column("WORKFLOWS", _workflows),
-    Column("RUNS TODAY", lambda record: f"{record['quota_used_today']}/{record['daily_run_quota']}"),
-    Column("IN FLIGHT", lambda record: f"{record['active_runs']}/{record['max_concurrent_runs']}"),
-    Column("EXPIRES", "expires_at"),
-)
-
-KEY_DETAILS: Final = (
-    Column("key_id", "key_id"),
-    Column("name", "name"),
-    Column("description", "description"),
-    Column("state", "state"),
-    Column("deployment_id", "deployment_id"),
-    Column("scopes", "scopes"),
-    Column("workflows", _workflows),
-    Column("source_allow_list", lambda record: record["source_allow_list"] or "any address"),
-    Column("allowed_hours", lambda record: _hours(record) or "any hour"),
-    Column("rate_limit_rpm", "rate_limit_rpm"),
-    Column("runs today", lambda record: f"{record['quota_used_today']} of {record['daily_run_quota']}"),
-    Column("runs in flight", lambda record: f"{record['active_runs']} of {record['max_concurrent_runs']}"),
-    Column("created_at", "created_at"),
-    Column("expires_at", "expires_at"),
-    Column("rotating_until", "rotating_until"),
-    Column("revoked_at", "revoked_at"),
-)
-
-USAGE_COLUMNS: Final = (
-    Column("AT", "at"),
-    Column("KEY ID", "key_id"),
-    Column("METHOD", "method"),
-    Column("ROUTE", "route"),
-    Column("STATUS", "status"),
-    Column("REASON", "reason"),
-    Column("ADDRESS", "address"),
-    Column("REQUEST ID", "request_id"),
-)
-
-HOUR_COLUMNS: Final = (
-    Column("HOUR", "hour"),
-    Column("KEY ID", "key_id"),
-    Column("METHOD", "method"),
-    Column("ROUTE", "route"),
-    Column("STATUS", "status"),
-    Column("CALLS", "calls"),
-)

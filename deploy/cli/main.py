@@ -14,6 +14,8 @@ from deploy.failures import CommandFailed
 
 SUCCEEDED: Final = 0
 FAILED: Final = 1
+LINE_VARIABLE: Final = "_WORKFLOW_API_COMPLETE"
+"""Holds a command line up to the cursor; then what may come next is printed, a line each."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +32,27 @@ class CommandModule:
 
 
 COMMANDS: Final = (
-    CommandModule("serve", "Serve everything in one process; nothing else to install."),
-    CommandModule("edge", "Serve the HTTP API alone, in front of a backend elsewhere."),
-    CommandModule("console", "Serve the web console alone, in front of a backend elsewhere."),
-    CommandModule("backend", "Serve the gRPC services and the runtime alone."),
-    CommandModule("worker", "Execute runs that backends hand over."),
-    CommandModule("health", "Ask a backend or an edge whether it serves."),
-    CommandModule("apply", "Apply manifests: agents, connectors, environments, workflows."),
+    CommandModule("serve", "Serve everything in one process."),
+    CommandModule("run", "Run a workflow from a file here, without a server."),
+    CommandModule("edge", "Serve only the HTTP API, with a backend in another process."),
+    CommandModule("console", "Serve only the web console, with a backend in another process."),
+    CommandModule("backend", "Serve only the gRPC services and the runtime."),
+    CommandModule("worker", "Execute runs from the queue of the backends."),
+    CommandModule("health", "Check whether a backend or an edge serves."),
+    CommandModule("apply", "Apply manifests: agents, connectors, environments, knowledge graphs, workflows."),
+    CommandModule("validate", "Check manifests without a server."),
+    CommandModule("schema", "Print JSON Schemas for editors."),
     CommandModule("workflows", "List, show, activate and deactivate workflows."),
-    CommandModule("connectors", "Test connectors."),
-    CommandModule("graphs", "List and query knowledge graphs."),
+    CommandModule("agents", "List and show agents."),
+    CommandModule("environments", "List and show environments, and build their packages."),
+    CommandModule("connectors", "List, show and test connectors."),
+    CommandModule("graphs", "List, show and query knowledge graphs."),
     CommandModule("keys", "Create, list, change, rotate, revoke and delete API keys."),
-    CommandModule("approvals", "List, approve and reject what waits for a person."),
-    CommandModule("runs", "List and show runs, and follow their events."),
+    CommandModule("approvals", "List, show, approve and reject pending approvals."),
+    CommandModule("runs", "Start, list, show, follow, cancel and erase runs; fetch their outputs and logs."),
     CommandModule("users", "Add, list and disable people who sign in to the console, and reset passwords."),
+    CommandModule("audit", "List who changed what, and when."),
+    CommandModule("completion", "Print a script for completion in bash, zsh or fish."),
     CommandModule("deployment", "Show and change the deployment record."),
 )
 
@@ -55,7 +64,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A terminal's encoding may lack a character of the data.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # both are text streams here
-    sys.exit(run(sys.argv[1:]))
+    line = os.environ.get(LINE_VARIABLE)
+    sys.exit(run(sys.argv[1:]) if line is None else _complete(line))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -75,6 +85,15 @@ def run(arguments: Sequence[str]) -> int:
         return code if isinstance(code, int) else SUCCEEDED
     print(failure.to_json() if as_json else printable(failure.to_text(), lines=True), file=sys.stderr)
     return code
+
+
+def _complete(line: str) -> int:
+    """Prints what may come next on a command line, for the scripts of `workflow-api completion`."""
+    from deploy.cli.completing import completions
+
+    for value, text in completions(line, lambda name: command_line([name])):
+        print(f"{value}\t{text}" if text else value)
+    return SUCCEEDED
 
 
 def command_line(wanted: Sequence[str]) -> typer.Typer:

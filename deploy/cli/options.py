@@ -17,6 +17,8 @@ DEFAULT_GRPC: Final = str(addresses.DEFAULT_GRPC)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
+Utc = Annotated[bool, typer.Option("--utc", help="Show exact times in UTC instead of relative ones.")]
+
 KeyId = Annotated[str, typer.Argument(metavar="KEY_ID", help="The key id, ak_ and 12 hexadecimal digits.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN_ID", help="The run.")]
 Workflow = Annotated[str, typer.Argument(metavar="WORKFLOW", help="Id or name of the workflow.")]
@@ -77,13 +79,13 @@ GrpcListen = Annotated[
         "--grpc",
         metavar="HOST:PORT|unix:/PATH",
         callback=grpc_address,
-        help="Where gRPC listens; off this machine with a certificate only.",
+        help="Where gRPC listens; other than loopback only with a certificate.",
     ),
 ]
 
 
 def read_option(option: str, parse: Callable[[str], Value], text: str) -> Value | None:
-    """Read an option's text; None where it was not given. `parse` raises ValueError with what the text must be."""
+    """Parses an option's text; None if it was not given. `parse` raises ValueError with what the text must be."""
     try:
         return parse(text) if text else None
     except ValueError as error:

@@ -1,23 +1,31 @@
 """`workflow-api serve`: everything in one process."""
 
 import os
-from typing import TYPE_CHECKING, Annotated
+import socket
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from deploy.cli.options import Config, Data, GrpcListen, HttpListen, Json, listening_address
 from deploy.cli.printing import print_ready
+from deploy.config.addresses import Address
 from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
 from deploy.failures import CommandFailed
 from deploy.serve.lifecycle import default_data, prepare_process
+from edge.console.settings import ConsoleSettings
 
 if TYPE_CHECKING:
     from deploy.serve.embedded import Ready
 
+CALLS: Final = "demo-calls.sh"
+"""Name of the file with calls of the HTTP API, in the data folder of a demonstration."""
+
+_CONSOLE: Final = ConsoleSettings()
+
 
 def command(
-    demo: Annotated[bool, typer.Option("--demo", help="Load example workflows and print calls to paste.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Load example workflows; print how to use them.")] = False,
     data: Data = None,
     http: HttpListen = None,
     grpc: GrpcListen = None,
@@ -27,15 +35,18 @@ def command(
             "--console",
             metavar="HOST:PORT",
             callback=listening_address,
-            help="Where the web console listens; without it there is none.",
+            help="Where the web console listens; off by default, but with --demo.",
         ),
     ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Serve everything in one process; nothing else to install. SIGTERM and SIGINT end it in an orderly way."""
+    """Serve everything in one process. SIGTERM and SIGINT stop it gracefully."""
     given = {"data": data and str(data), "edge.http": http, "backend.grpc": grpc, "console.listen": console}
     settings = read_settings(os.environ, config=config, given=given)
+    if demo and settings.console.listen is None:
+        given["console.listen"] = str(_free_console_address())
+        settings = read_settings(os.environ, config=config, given=given)
     if settings.edge.processes > 1:
         raise CommandFailed(
             "`workflow-api serve` is one process: set edge.processes to 1, or serve the parts apart with "
@@ -69,20 +80,52 @@ def announce(ready: "Ready", demo: ClientTls | None, *, as_json: bool) -> None:
         record["console"] = ready.console
         lines.insert(1, f"Console: {ready.console}")
     if demo is not None:
-        credentials, script = demonstrate(ready, demo)
-        record |= credentials
-        lines += ["", "Paste any of this into another shell, from the top:", "", *script]
+        fields, block = demonstrate(ready, demo)
+        record |= fields
+        lines += ["", *block]
     print_ready(*lines, record=record, metrics=ready.metrics, as_json=as_json)
 
 
 def demonstrate(ready: "Ready", tls: ClientTls) -> tuple[dict[str, str], list[str]]:
-    """Loads the examples; returns the credentials where this start created them, and the calls to paste."""
+    """Loads the examples, and writes calls of the HTTP API to a file.
+
+    Returns what this start created, for the record, and a block for a person: a line to paste, the console, the file.
+    """
     from deploy.demo.examples import examples_folder
     from deploy.demo.paste import Script
-    from deploy.demo.setup import prepare_demonstration
+    from deploy.demo.setup import ADMINISTRATOR, prepare_demonstration
 
     examples, grpc = examples_folder(), str(ready.grpc)
     demonstration = prepare_demonstration(grpc, examples, tls)
-    issued = demonstration.credentials
-    credentials = {"key": issued.key_value, "external_id": issued.external_id} if issued else {}
-    return credentials, Script(ready.base_address, grpc, examples, demonstration).lines()
+    script = Script(ready.base_address, grpc, examples, demonstration)
+    calls = ready.data.absolute() / CALLS
+    # It may hold a key; the process's umask keeps it from other users.
+    calls.write_text("\n".join([*script.lines(), ""]), encoding="utf-8")
+    fields = {"calls": str(calls)}
+    if demonstration.credentials is not None:
+        issued = demonstration.credentials
+        fields |= {"key": issued.key_value, "external_id": issued.external_id}
+    if demonstration.password is not None:
+        fields |= {"user": ADMINISTRATOR, "password": demonstration.password}
+        sign_in = f"sign in as {ADMINISTRATOR} with the password {demonstration.password}, which is shown only now"
+    else:
+        sign_in = f"sign in as {ADMINISTRATOR}; `workflow-api users reset-password {ADMINISTRATOR}` makes a password"
+    block = [
+        "Start a run from another shell:",
+        f"  {script.first_line()}",
+        f"Or open {ready.console} and {sign_in}.",
+        f"The same by curl, with a key: {calls}",
+    ]
+    return fields, block
+
+
+def _free_console_address() -> Address:
+    """Returns where consoles listen by default, or another port where that one is in use."""
+    default = Address(_CONSOLE.host, _CONSOLE.port)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((default.host, default.port))
+        except OSError:
+            return Address(default.host, 0)
+    return default

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.printing import Column, print_details, print_json, print_table
-from deploy.cli.records import record_of, with_nulls
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
+from deploy.cli.printing import Column, Form, print_details, print_json, print_table
+from deploy.cli.records import PAGE, items_of, record_of, with_nulls
 from deploy.client.backend import connected
 from workflow_api.v1 import users_pb2
 
@@ -35,22 +35,22 @@ def add(
 ) -> None:
     """Add a user, or enable a disabled one; show the password once."""
     if role not in ROLES:
-        raise typer.BadParameter(f"{role!r} is no role; allowed are {', '.join(ROLES)}", param_hint="--role")
+        raise typer.BadParameter(f"{role!r} is not a role; allowed are {', '.join(ROLES)}", param_hint="--role")
     request = users_pb2.CreateUserRequest(name=name, role=ROLES[role])
     with connected(grpc) as backend:
         show_password(backend.call(backend.users.CreateUser, request), as_json=as_json)
 
 
 @command.command("list")
-def list_users(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+def list_users(utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """List all users by name, disabled ones included."""
     with connected(grpc) as backend:
-        answer = backend.call(backend.users.ListUsers, users_pb2.ListUsersRequest())
-    items = [user_record(user) for user in answer.items]
+        pages = backend.pages(backend.users.ListUsers, users_pb2.ListUsersRequest(page_size=PAGE))
+        items = [with_nulls(item) for item in items_of(pages)]
     if as_json:
         print_json({"items": items})
     else:
-        print_table(items, USER_COLUMNS, none="No user yet: add one with `workflow-api users add`.")
+        print_table(items, USER_COLUMNS, none="No user yet: add one with `workflow-api users add`.", utc=utc)
 
 
 @command.command("disable")
@@ -89,17 +89,17 @@ def show_password(made: users_pb2.UserPassword, *, as_json: bool) -> None:
 
 
 USER_COLUMNS: Final = (
-    Column("NAME", "name"),
-    Column("ROLE", "role"),
-    Column("DISABLED", "disabled"),
-    Column("TEMPORARY PASSWORD", "password_is_temporary"),
-    Column("ADDED", "created_at"),
-    Column("SIGNED IN", "signed_in_at"),
+    Column("NAME", "name", rank=0),
+    Column("ROLE", "role", rank=1),
+    Column("DISABLED", "disabled", rank=2),
+    Column("TEMPORARY PASSWORD", "password_is_temporary", rank=5),
+    Column("ADDED", "created_at", Form.TIME, rank=4),
+    Column("SIGNED IN", "signed_in_at", Form.TIME, rank=3),
 )
 
 USER_DETAILS: Final = (
     Column("name", "name"),
     Column("password", "password"),
     Column("role", "role"),
-    Column("created_at", "created_at"),
+    Column("created_at", "created_at", Form.TIME),
 )

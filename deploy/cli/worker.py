@@ -12,7 +12,7 @@ from deploy.serve.metrics_server import serving_metrics
 
 
 def command(data: Data = None, config: Config = None, as_json: Json = False) -> None:
-    """Execute runs that backends hand over. SIGTERM and SIGINT end it once its steps are done, or after the grace."""
+    """Execute runs from the queue of the backends. SIGTERM and SIGINT stop it after its steps, or after the grace."""
     settings = read_settings(os.environ, config=config, given={"data": data and str(data)})
     if settings.runtime.engine != "dbos":
         raise CommandFailed(

@@ -2,23 +2,30 @@
 
 import os
 import pwd
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from contract import metadata
+from deploy.client.in_process import Handler, HandlerChannel
 from deploy.client.rpc_failures import failure_of
 from deploy.config.addresses import grpc_address
 from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
+from deploy.failures import CommandFailed
 from deploy.transport.grpc_channels import calling_channel
 from edge.http.request_id import request_id_from
+from workflow_api.v1.audit_pb2_grpc import AuditServiceStub
 from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub
+from workflow_api.v1.environments_pb2_grpc import EnvironmentsServiceStub
 from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
+from workflow_api.v1.logs_pb2_grpc import LogsServiceStub
+from workflow_api.v1.outputs_pb2_grpc import OutputsServiceStub
+from workflow_api.v1.reviews_pb2_grpc import ReviewsServiceStub
 from workflow_api.v1.runs_pb2_grpc import RunsServiceStub
 from workflow_api.v1.usage_pb2_grpc import UsageServiceStub
 from workflow_api.v1.users_pb2_grpc import UsersServiceStub
@@ -42,17 +49,32 @@ Answer = TypeVar("Answer", bound=Message)
 
 
 class Backend:
-    """Stubs of the services at one address, called in the name of the user at the terminal."""
+    """Stubs of the services at one address, called in the name of the user at the terminal.
 
-    def __init__(self, channel: grpc.Channel, actor: str, request_id: str) -> None:
+    A call that fails raises CommandFailed, as `failure` makes it of gRPC's error.
+    """
+
+    def __init__(
+        self,
+        channel: grpc.Channel,
+        actor: str,
+        request_id: str,
+        failure: Callable[[grpc.RpcError], CommandFailed],
+    ) -> None:
+        self.audit = AuditServiceStub(channel)
         self.deployment = DeploymentServiceStub(channel)
+        self.environments = EnvironmentsServiceStub(channel)
         self.health = HealthStub(channel)
         self.keys = KeysServiceStub(channel)
+        self.logs = LogsServiceStub(channel)
+        self.reviews = ReviewsServiceStub(channel)
+        self.outputs = OutputsServiceStub(channel)
         self.runs = RunsServiceStub(channel)
         self.usage = UsageServiceStub(channel)
         self.users = UsersServiceStub(channel)
         self.workflows = WorkflowsServiceStub(channel)
         self._metadata = ((metadata.ACTOR, actor), (metadata.REQUEST_ID, request_id))
+        self._failure = failure
 
     def call(
         self,
@@ -61,7 +83,19 @@ class Backend:
         seconds: float | None = None,
     ) -> Answer:
         """Calls a unary method of a stub; changes are audited under the actor's name."""
-        return method(request, metadata=self._metadata, timeout=seconds or TIMEOUT_SECONDS)
+        try:
+            return method(request, metadata=self._metadata, timeout=seconds or TIMEOUT_SECONDS)
+        except grpc.RpcError as error:
+            raise self._failure(error) from None
+
+    def pages(self, method: "grpc.UnaryUnaryMultiCallable[Request, Answer]", request: Request) -> Iterator[Answer]:
+        """Calls a method that lists, for the page that the request asks for and every one that follows."""
+        while True:
+            page = self.call(method, request)
+            yield page
+            if not page.HasField("next_page_token"):
+                return
+            request = _following(request, page)
 
     def stream(
         self,
@@ -70,7 +104,28 @@ class Backend:
         seconds: float | None = None,
     ) -> Iterator[Answer]:
         """Calls a streaming method of a stub; `seconds` overrides the common timeout."""
-        yield from method(request, metadata=self._metadata, timeout=seconds or TIMEOUT_SECONDS)
+        try:
+            yield from method(request, metadata=self._metadata, timeout=seconds or TIMEOUT_SECONDS)
+        except grpc.RpcError as error:
+            raise self._failure(error) from None
+
+
+def in_process(handlers: Mapping[str, Handler]) -> Backend:
+    """Returns a client of services in this process, by the handlers of their RPCs."""
+
+    def impossible(error: grpc.RpcError) -> CommandFailed:
+        return CommandFailed(f"A call within the process failed: {error}", code="runtime_error")
+
+    # Stubs need no more of a channel than this one has.
+    channel = cast("grpc.Channel", HandlerChannel(handlers))
+    return Backend(channel, os_user(), request_id_from(()), impossible)
+
+
+def _following(request: Request, page: Any) -> Request:
+    following: Any = type(request)()
+    following.CopyFrom(request)
+    following.page_token = page.next_page_token
+    return following  # type: ignore[no-any-return]
 
 
 @contextmanager
@@ -83,10 +138,13 @@ def connected(address: str, actor: str | None = None, tls: ClientTls | None = No
     if tls is None:
         tls = read_settings(os.environ).admin.backend_tls
     with calling_channel(grpc_address(address), tls, _CHANNEL_OPTIONS) as channel:
-        try:
-            yield Backend(channel, actor or os_user(), request_id)
-        except grpc.RpcError as error:
-            raise failure_of(error, address, request_id, secure=tls.given) from None
+        secure = tls.given
+        yield Backend(
+            channel,
+            actor or os_user(),
+            request_id,
+            lambda error: failure_of(error, address, request_id, secure=secure),
+        )
 
 
 def os_user() -> str:

@@ -105,5 +105,5 @@ def backend_address(value: BackendAddress | str) -> BackendAddress:
     except ValueError:
         versions = set()
     if len(versions) != 1:
-        raise ValueError("must be, where there are several, all IPv4 or all IPv6: 10.0.0.1:9090,10.0.0.2:9090")
+        raise ValueError("must all be IPv4 or all IPv6: 10.0.0.1:9090,10.0.0.2:9090")
     return Addresses(each)

@@ -12,7 +12,7 @@ from edge.settings import viewer_header
 
 
 def client_address(value: str) -> str:
-    """Reads how the caller's address is determined. (contract 8.9)."""
+    """Reads how the caller's address is determined (contract 8.9)."""
     viewer_header(value)
     return value
 

@@ -14,6 +14,8 @@ _DATABASE: Final = re.compile(
     r"postgres(?:ql)?://(?:[^@/?#:]+(?P<password>:[^@/?#:]*)?@)?"
     rf"{_HOST}(?:,{_HOST})*/[^@?#/]+(?:\?(?P<query>[^@#]*))?"
 )
+_INDEX: Final = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+(?:/[^@\s?#]*)?")
+NO_INDEX: Final = "none"
 _SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword"})
 
 
@@ -59,6 +61,34 @@ def resolve_database_url(where: str | None, environment: Mapping[str, str]) -> s
             "what backend.database refers to must be an address such as postgresql://user:password@host/name, with the "
             "special characters of the password as %XX"
         )
+    return url
+
+
+def index_url(value: str) -> str | None:
+    """Reads the address of a package index without a password, a reference to an address, or `none`."""
+    if value == NO_INDEX:
+        return None
+    if value.startswith((ENVIRONMENT, FILE)):
+        return reference(value)
+    if not _INDEX.fullmatch(value):
+        raise ValueError(
+            "must be none, an http or https address without a user and password such as https://pypi.org/simple, or "
+            "env:VARIABLE or file:/path that holds it all"
+        )
+    return value
+
+
+def resolve_index_url(setting: str, where: str | None, environment: Mapping[str, str]) -> str | None:
+    """Returns the address of a package index, resolving a reference.
+
+    Raises:
+        SecretError: it cannot be read, or is no address; the text quotes nothing of it.
+    """
+    if where is None or not where.startswith((ENVIRONMENT, FILE)):
+        return where
+    url = resolve_reference(setting, where, environment)
+    if not re.fullmatch(r"https?://[!-~]+", url):
+        raise SecretError(f"what {setting} refers to must be an address such as https://user:password@host/simple")
     return url
 
 

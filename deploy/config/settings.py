@@ -14,6 +14,7 @@ from backend.settings import (
     ModelProvider,
     ObjectSettings,
     OutputLimits,
+    PackageSettings,
     RedactionLimits,
     StepDataLimits,
 )
@@ -41,7 +42,14 @@ from deploy.config.checks import (
     one_of,
 )
 from deploy.config.redis_address import redis_url
-from deploy.config.secret_references import database_url, reference, resolve_database_url, secret_source
+from deploy.config.secret_references import (
+    database_url,
+    index_url,
+    reference,
+    resolve_database_url,
+    resolve_index_url,
+    secret_source,
+)
 from edge.console.settings import ConsoleSettings
 from edge.settings import EdgeSettings
 
@@ -50,6 +58,7 @@ _EDGE: Final = EdgeSettings()
 _CONSOLE: Final = ConsoleSettings()
 _BACKEND: Final = BackendSettings(data=Path())
 _STEP_DATA: Final = StepDataLimits()
+_PACKAGES: Final = PackageSettings()
 
 CHECK: Final = "check"
 """Key of a field's metadata: a function that returns the value to keep, or raises ValueError with what is allowed."""
@@ -181,6 +190,20 @@ class Publishing:
 
 
 @dataclass(frozen=True, slots=True)
+class Packages:
+    """Python packages of environments."""
+
+    index_url: str | None = field(default=_PACKAGES.index_url, metadata={CHECK: index_url})
+    extra_index_url: str | None = field(default=_PACKAGES.extra_index_url, metadata={CHECK: index_url})
+    wheels: Path | None = field(default=_PACKAGES.wheels, metadata={CHECK: absolute_path})
+    folder: Path | None = field(default=_PACKAGES.folder, metadata={CHECK: absolute_path})
+    resolve_seconds: float = field(default=_PACKAGES.resolve_seconds, metadata={CHECK: between(1, 600)})
+    build_seconds: float = field(default=_PACKAGES.build_seconds, metadata={CHECK: between(1, 86400)})
+    unpacked_mb: int = field(default=_PACKAGES.unpacked_mb, metadata={CHECK: between(16, 1_048_576)})
+    keep_days: float = field(default=_PACKAGES.keep_days, metadata={CHECK: between(1, 3650)})
+
+
+@dataclass(frozen=True, slots=True)
 class Objects:
     """Storage of outputs, results and step logs."""
 
@@ -217,6 +240,7 @@ class Settings:
     runtime: Runtime = field(default_factory=Runtime)
     redaction: Redaction = field(default_factory=Redaction)
     publishing: Publishing = field(default_factory=Publishing)
+    packages: Packages = field(default_factory=Packages)
     objects: Objects = field(default_factory=Objects)
     metrics: Metrics = field(default_factory=Metrics)
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict, metadata={TABLE: identity})
@@ -272,4 +296,12 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         models=settings.models,
         redaction=RedactionLimits(**{name: getattr(settings.redaction, name) for name in Redaction.__slots__}),
         publishing=JobLimits(**{name: getattr(settings.publishing, name) for name in Publishing.__slots__}),
+        packages=_package_settings(settings.packages, environment),
     )
+
+
+def _package_settings(packages: Packages, environment: Mapping[str, str]) -> PackageSettings:
+    given = {name: getattr(packages, name) for name in Packages.__slots__}
+    for name in ("index_url", "extra_index_url"):
+        given[name] = resolve_index_url(f"packages.{name}", given[name], environment)
+    return PackageSettings(**given)

@@ -1,6 +1,6 @@
-"""The shell script that a demonstration prints, to be pasted into a shell.
+"""What a demonstration gives its user to paste: one line, and a script of calls of the HTTP API.
 
-Between two marker lines it has comments and blank lines, `export NAME=VALUE`, and calls that
+The script has comments and blank lines, `export NAME=VALUE`, and calls that
 begin with `curl`, `NAME=$(curl`, `until curl` (waits for a state of a run) or the path of `workflow-api`. Each call is
 one line that needs only the lines before it, and every curl fails on an HTTP error (`-sS --fail-with-body`). Run as a
 whole by `bash -e`, the script ends with code 0.
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from contract.spellings import SCOPES
+from deploy.config import addresses
 from deploy.demo.setup import KEY_NAME, Demonstration
 
-BEGIN: Final = "# --- paste from here ---"
-END: Final = "# --- to here ---"
+DEFAULT_GRPC: Final = str(addresses.DEFAULT_GRPC)
 
 _CREDENTIALS: Final = '-H "Authorization: Bearer $KEY" -H "X-Service-Key-External-Id: $EXTERNAL_ID"'
 _CURL: Final = "curl -sS --fail-with-body"
@@ -37,9 +37,9 @@ class Script:
     demonstration: Demonstration
 
     def lines(self) -> list[str]:
-        """Returns the whole script with its marker lines."""
+        """Returns the whole script."""
         return [
-            BEGIN,
+            "# Calls of the demonstration: paste any of this into a shell, from the top.",
             *self._variables(),
             "# The service, the calling key, and what it may run.",
             f"""{_CURL} -w '\\n' "$BASE/health\"""",
@@ -48,8 +48,14 @@ class Script:
             *self._text_digest(),
             *self._invoice_totals(),
             *self._reviewed_report(),
-            END,
         ]
+
+    def first_line(self) -> str:
+        """Returns a line that starts a run by the command and waits for it, without a key."""
+        text = shlex.quote(f"@{self.examples / 'files' / 'gettysburg-address.txt'}")
+        arguments = f"--param top=5 --input-text {text} --wait"
+        address = "" if self.grpc == DEFAULT_GRPC else f" --grpc {self.grpc}"
+        return f"{_command()} runs start 'Text digest' {arguments}{address}"
 
     def _variables(self) -> list[str]:
         lines = [f"export BASE={self.base}"]
@@ -63,7 +69,7 @@ class Script:
         )
         make = f"{_command()} keys create --name Another --scopes {scopes} --grpc {self.grpc} --json"
         lines += [
-            f"# The key named {KEY_NAME} was shown by the first start, which cannot be repeated. This makes another.",
+            f"# The key named {KEY_NAME} was given out by the first start alone. This makes another.",
             f"export $({make} | {read})",
         ]
         return lines

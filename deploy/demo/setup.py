@@ -1,4 +1,4 @@
-"""Sets up the demonstration: applies the example workflows and creates one key."""
+"""Sets up the demonstration: applies the example workflows, creates one key and the first administrator."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,33 +10,51 @@ from deploy.client.backend import Backend, connected
 from deploy.client.manifests import read_manifests
 from deploy.config.settings import ClientTls
 from deploy.demo.examples import MANIFESTS
-from workflow_api.v1 import keys_pb2, workflows_pb2
+from workflow_api.v1 import keys_pb2, users_pb2, workflows_pb2
 
 ACTOR: Final = "demo"
+ADMINISTRATOR: Final = "admin"
 KEY_NAME: Final = "Demo"
 REQUESTS_A_MINUTE: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """Workflow ids by name, and the credentials of the key where this start created it."""
+    """Workflow ids by name, and what this start created: the credentials of the key, the administrator's password."""
 
     workflows: Mapping[str, str]
     credentials: keys_pb2.KeyCredentials | None
+    password: str | None = None
 
 
 def prepare_demonstration(address: str, examples: Path, tls: ClientTls) -> Demonstration:
-    """Applies the examples through the backend at `address`, and creates a key unless an earlier start did."""
+    """Applies the examples through the backend at `address`; creates key and administrator unless an earlier start did.
+
+    Nobody is added where somebody was before: whoever deleted or renamed the administrator wanted that.
+    """
     with connected(address, ACTOR, tls) as backend:
         files = read_manifests([str(examples / name) for name in MANIFESTS])
         applied = backend.call(backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=files))
         workflows = {resource.name: resource.id for resource in applied.items if resource.kind == "Workflow"}
-        return Demonstration(workflows, None if _has_key(backend) else _create_key(backend))
+        return Demonstration(
+            workflows,
+            None if _has_key(backend) else _create_key(backend),
+            None if _has_users(backend) else _create_administrator(backend),
+        )
 
 
 def _has_key(backend: Backend) -> bool:
-    keys = backend.call(backend.keys.ListKeys, keys_pb2.ListKeysRequest())
-    return any(record.key.name == KEY_NAME for record in keys.items)
+    pages = backend.pages(backend.keys.ListKeys, keys_pb2.ListKeysRequest())
+    return any(record.key.name == KEY_NAME for page in pages for record in page.items)
+
+
+def _has_users(backend: Backend) -> bool:
+    return bool(backend.call(backend.users.ListUsers, users_pb2.ListUsersRequest(page_size=1)).items)
+
+
+def _create_administrator(backend: Backend) -> str:
+    request = users_pb2.CreateUserRequest(name=ADMINISTRATOR, role=users_pb2.ROLE_ADMINISTRATOR)
+    return backend.call(backend.users.CreateUser, request).password
 
 
 def _create_key(backend: Backend) -> keys_pb2.KeyCredentials:

@@ -10,7 +10,7 @@ from typing import Final
 from backend.bootstrap import Backend
 from backend.sandbox import SandboxUnavailableError
 from backend.secrets import SecretError
-from backend.storage.database import DatabaseAwayError
+from backend.storage.database import DatabaseUnavailableError
 from backend.storage.factory import DataFolderError
 from backend.storage.objects import ObjectStoreError
 from deploy.config.addresses import Address, GrpcAddress
@@ -22,7 +22,7 @@ from telemetry import MetricsRegistry
 _LOG = logging.getLogger(__name__)
 
 _STARTUP_ERRORS: Final = (
-    *(DataFolderError, ObjectStoreError, SandboxUnavailableError, SecretError, DatabaseAwayError),
+    *(DataFolderError, ObjectStoreError, SandboxUnavailableError, SecretError, DatabaseUnavailableError),
     ValueError,
 )
 

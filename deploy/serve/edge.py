@@ -74,7 +74,7 @@ async def _rate_limiter(settings: Settings) -> AsyncIterator[RateLimiter]:
     try:
         redis_address(redis_url, secrets)
     except SecretError as error:
-        raise CommandFailed(f"The address of Redis cannot be had: {error}.", code="invalid_settings") from None
+        raise CommandFailed(f"The address of Redis cannot be read: {error}.", code="invalid_settings") from None
     limiter = RedisRateLimiter(lambda: redis_address(redis_url, secrets))
     try:
         yield limiter

@@ -111,13 +111,11 @@ class _EdgeProcess:
             code, failure = await self._run()
             if not self.ready.done():
                 self.ready.set_exception(
-                    failure or CommandFailed(f"An edge process ended with {code} before it served.")
+                    failure or CommandFailed(f"An edge process ended with {code} before it was ready.")
                 )
                 return
             pause = _FIRST_PAUSE if loop.time() - began > _HEALTHY_SECONDS else min(2 * pause, _LONGEST_PAUSE)
-            _LOG.warning(
-                "an edge process ended (%s); another is started", failure.message if failure else f"code {code}"
-            )
+            _LOG.warning("An edge process ended (%s) and is replaced", failure.message if failure else f"code {code}")
             await asyncio.sleep(pause)
 
     async def stop(self) -> None:
@@ -130,7 +128,7 @@ class _EdgeProcess:
             async with asyncio.timeout(self._settings.edge.drain_seconds + _STOP_SECONDS):
                 await process.wait()
         except TimeoutError:
-            _LOG.warning("an edge process did not stop in time; killing it")
+            _LOG.warning("An edge process did not stop in time and is killed")
             process.kill()
             await process.wait()
 
@@ -140,7 +138,7 @@ class _EdgeProcess:
             async with asyncio.timeout(_METRICS_SECONDS), self._requesting:
                 return await self._request_metrics() if self._serves else []
         except (TimeoutError, OSError, ValueError):
-            _LOG.warning("an edge process did not send its metrics")
+            _LOG.warning("An edge process did not send its metrics")
             return []
 
     async def _request_metrics(self) -> list[Family]:

@@ -80,7 +80,7 @@ def raise_open_files_limit(connections: int) -> int:
         open_files = needed if maximum == resource.RLIM_INFINITY else min(needed, maximum)
         resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, maximum))
     if open_files < needed:
-        _LOG.warning("this process may open %d files, which is too few for %d connections", open_files, connections)
+        _LOG.warning("This process may open %d files, too few for %d connections", open_files, connections)
     return min(connections, max(open_files - _OTHER_FILES, _MIN_CONNECTIONS))
 
 

@@ -83,7 +83,7 @@ class MetricsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - either may come from a caller
         """Logs that a scrape failed, as when its client disconnects."""
-        _LOG.info("a request for metrics was not answered", exc_info=True)
+        _LOG.info("A request for metrics was not answered", exc_info=True)
 
 
 class _Handler(BaseHTTPRequestHandler):

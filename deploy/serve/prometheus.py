@@ -9,7 +9,7 @@ from telemetry import Family, Gauge, Sample
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-BUILD: Final = Gauge("build_info", "1; what runs here.", ("part", "version", "api_version"))
+BUILD: Final = Gauge("build_info", "Always 1; its labels name what runs here.", ("part", "version", "api_version"))
 
 _TOTAL: Final = "_total"
 

@@ -64,12 +64,12 @@ class CertificateFiles:
                 pem = self._load()
             except CertificateUnusable as error:
                 pem = None
-                _LOG.warning("the current certificate stays in use: %s", error)
+                _LOG.warning("The current certificate stays in use: %s", error)
             if self._file_states() != state:  # changed while they were read: the next call reads them again
                 return None
             self._state = state
         if pem is not None:
-            _LOG.info("certificate %s was reloaded", self._certificate)
+            _LOG.info("Certificate %s was reloaded", self._certificate)
         return pem
 
     def _file_states(self) -> object:

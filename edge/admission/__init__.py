@@ -1,1 +1,1 @@
-"""Decides which calls are let through, in the contract's order of checks."""
+"""Admission of calls: the contract's order of checks."""

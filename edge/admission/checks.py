@@ -1,4 +1,4 @@
-"""Order of checks that every call passes. (contract 5.1)."""
+"""Order of checks that every call passes (contract 5.1)."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ _LIGHT_BYTES: Final = 16_384
 
 
 class PreflightAnswered(Exception):  # noqa: N818 - ends the checks, and is no error
-    """Carries the answer to a browser's preflight."""
+    """Raised with the answer to a browser's preflight."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ def body_is_bounded(call: Call) -> Awaitable[None] | None:
 
 
 def is_no_preflight(call: Call) -> None:
-    """Answers a preflight on any path, before credentials. (contract 6.3)."""
+    """Answers a preflight on any path, before credentials (contract 6.3)."""
     request = call.request
     if request.method == "OPTIONS" and request.origin:
         asked = request.header("Access-Control-Request-Method"), request.header("Access-Control-Request-Headers")

@@ -1,4 +1,4 @@
-"""Updates a keyring: by a watch stream, and by polling while the stream is broken. (contract 9.10)."""
+"""Updates a keyring: by a watch stream, and by polling while the stream is broken (contract 9.10)."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ class KeyMirrorFollower:
             async with asyncio.timeout(self._settings.mirror_first_seconds):
                 await self._first.wait()
         except TimeoutError:
-            _LOG.warning("the keys cannot be read yet; calls with a key are answered 503")
+            _LOG.warning("The keys cannot be read yet; calls with a key are answered 503")
 
     async def stop(self) -> None:
         """Stops following."""
@@ -61,9 +61,9 @@ class KeyMirrorFollower:
                         await self._take(cast("KeyMirror", mirror), self._keyring.now())
                         if monotonic() >= until:
                             break
-                _LOG.info("the watch of the keys ended")
+                _LOG.info("The stream of keys ended")
             except Exception as error:  # noqa: BLE001 - a failure of any kind is retried
-                _LOG.warning("the watch of the keys failed: %s", error, exc_info=not isinstance(error, Refusal))
+                _LOG.warning("The stream of keys failed: %s", error, exc_info=not isinstance(error, Refusal))
             await asyncio.sleep(delay)
             delay = min(2 * delay, self._settings.mirror_retry_seconds)
 
@@ -74,7 +74,7 @@ class KeyMirrorFollower:
                 try:
                     await self._read()
                 except Exception as error:  # noqa: BLE001 - as above
-                    _LOG.warning("the keys could not be read: %s", error, exc_info=not isinstance(error, Refusal))
+                    _LOG.warning("The keys could not be read: %s", error, exc_info=not isinstance(error, Refusal))
 
     async def _read(self) -> None:
         # The copy may be as old as the request for it.

@@ -1,4 +1,4 @@
-"""Copy of the deployment's keys, prepared for checks without I/O. (contract 8)."""
+"""Copy of the deployment's keys, precomputed for checks without I/O (contract 8)."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -8,18 +8,13 @@ from secrets import token_bytes
 from time import monotonic
 from typing import Final
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
+from contract.times import milliseconds_of
 from edge.admission.source_address import AddressRanges
 from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
 
 _BEARER: Final = re.compile(r"(?i:bearer) +(ak_[A-Za-z0-9]{6,64})\.([A-Za-z0-9_-]{16,256})", re.ASCII)
 _EXTERNAL_ID: Final = re.compile(r"[A-Za-z0-9_-]{8,256}")
 _HOUR_MS: Final = 3_600_000
-
-
-def _milliseconds(time: Timestamp) -> int:
-    return time.seconds * 1000 + time.nanos // 1_000_000
 
 
 class Key:
@@ -44,9 +39,9 @@ class Key:
         self.secret = mirrored.secret_sha256
         # A hash that no secret has stands in for a missing one, so that every key costs the same comparisons.
         self.previous = mirrored.previous_secret_sha256 or _NO_HASH
-        self.previous_until_ms = _milliseconds(mirrored.previous_secret_expires_at)
+        self.previous_until_ms = milliseconds_of(mirrored.previous_secret_expires_at)
         self.external = mirrored.external_id_sha256
-        self.expires_ms = _milliseconds(mirrored.expires_at)
+        self.expires_ms = milliseconds_of(mirrored.expires_at)
         self.usable = not mirrored.revoked and mirrored.deployment_id == deployment_id
         self.scopes = frozenset(mirrored.scopes)
         self.rate_limit = mirrored.rate_limit_rpm

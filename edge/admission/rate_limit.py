@@ -1,4 +1,4 @@
-"""Requests per minute of each key, in fixed minutes of UTC. (contract 22.1, 22.2)."""
+"""Requests per minute of each key, in fixed minutes of UTC (contract 22.1, 22.2)."""
 
 from typing import Final, NamedTuple, Protocol
 

@@ -1,4 +1,4 @@
-"""Source addresses of calls, and the address ranges that a key allows. (contract 8.9)."""
+"""Source addresses of calls, and the address ranges that a key allows (contract 8.9)."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -65,7 +65,7 @@ def _range(cidr: str) -> tuple[int, int, int] | None:
     try:
         network: IPv4Network | IPv6Network = ip_network(cidr, strict=False)
     except ValueError:
-        _LOG.error("an allow-list holds %r, which is not a CIDR range and allows nobody", cidr)
+        _LOG.error("An allow-list holds %r, which is not a CIDR range and matches no address", cidr)
         return None
     first, last = int(network.network_address), int(network.broadcast_address)
     if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):

@@ -70,7 +70,7 @@ class InProcessContext(grpc.ServicerContext):
         return max(0.0, self._seconds - (monotonic() - self._began))
 
     def cancel(self) -> bool:
-        """Ends the call and run the servicer's callbacks, once."""
+        """Ends the call and runs the servicer's callbacks, once."""
         with self._lock:
             was_active, self._active = self._active, False
             callbacks, self._callbacks = self._callbacks, []
@@ -79,7 +79,7 @@ class InProcessContext(grpc.ServicerContext):
         return was_active
 
     def add_callback(self, callback: Callable[[], None]) -> bool:
-        """Registers a callback for the end of the call; return False when it has ended already."""
+        """Registers a callback for the end of the call; returns False if it has ended already."""
         with self._lock:
             if self._active:
                 self._callbacks.append(callback)
@@ -96,7 +96,7 @@ class InProcessContext(grpc.ServicerContext):
         self.abort(status.code, status.details)
 
     def peer(self) -> str:
-        """Name the caller's transport."""
+        """Returns a name for the caller's transport."""
         return "in-process"
 
     def peer_identities(self) -> Any:

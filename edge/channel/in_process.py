@@ -23,7 +23,7 @@ class Handler(Protocol):
 
     @property
     def call(self) -> Callable[[Any, Any], Any]:
-        """Takes a request and a grpc.ServicerContext; return a message, or an iterator of them when streaming."""
+        """Takes a request and a grpc.ServicerContext; returns a message, or an iterator of them when streaming."""
         ...
 
     @property
@@ -62,7 +62,7 @@ class InProcessChannel:
             raise Refusal("runtime_unreachable") from None
         except Exception as error:
             # The wrapper lets nothing through: what comes here is no answer of a service.
-            _LOG.exception("%s broke", rpc)
+            _LOG.exception("%s raised an unexpected error", rpc)
             raise Refusal("runtime_error") from error
         refusal = context.refusal()
         if refusal is not None:
@@ -89,7 +89,7 @@ class InProcessChannel:
         except TimeoutError:
             raise Refusal("runtime_unreachable") from None
         except Exception as error:
-            _LOG.exception("%s broke", rpc)
+            _LOG.exception("%s raised an unexpected error", rpc)
             raise Refusal("runtime_error") from error
         finally:
             self._streams.discard(context)
@@ -107,7 +107,7 @@ class InProcessChannel:
             self._stream_threads.submit(step, messages.close)
 
     async def close(self) -> None:
-        """Ends every stream and shut the threads down."""
+        """Ends every stream and shuts the threads down."""
         for context in tuple(self._streams):
             context.cancel()
         self._threads.shutdown(wait=False)

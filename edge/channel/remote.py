@@ -81,7 +81,7 @@ class _Connection:
         self._close_when_done()
 
     async def found(self) -> bool:
-        """Waits a moment for a backend where none can be reached; return whether one may be."""
+        """Waits briefly for a reachable backend if there is none; returns whether a call may be tried."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_FOUND_SECONDS):
                 while self.channel.get_state() is _NONE_REACHED:
@@ -94,7 +94,7 @@ class _Connection:
         return self._closing is not None and self._closing.done()
 
     def retire(self) -> None:
-        """Takes no new call."""
+        """Stops taking calls."""
         self._retired = True
         self._close_when_done()
 
@@ -198,8 +198,8 @@ def _stopped(error: grpc.aio.AioRpcError) -> bool:
 def _refusal(error: grpc.aio.AioRpcError) -> Refusal:
     trailer = error.trailing_metadata().get(STATUS_TRAILER)
     if trailer is None and error.code() in _UNANSWERED | _STOPPED:
-        _LOG.info("no answer: %s", error.details())
+        _LOG.info("No answer from the backend: %s", error.details())
         return Refusal("runtime_unreachable")
     if trailer is None:
-        _LOG.warning("the backend answered %s", error.code().name)
+        _LOG.warning("The backend answered %s", error.code().name)
     return refusal_from_trailer(trailer)

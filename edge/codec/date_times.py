@@ -1,4 +1,4 @@
-"""ISO 8601 date-times of requests, read into Timestamps."""
+"""Parses ISO 8601 date-times of requests to Timestamps."""
 
 import re
 from datetime import datetime, timedelta

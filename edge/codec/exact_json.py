@@ -1,4 +1,4 @@
-"""JSON that orjson does not carry: integers beyond 64 bits, and values nested deeper than it writes."""
+"""Reads and writes JSON that orjson cannot: integers beyond 64 bits, and values nested deeper than it allows."""
 
 import json
 import sys

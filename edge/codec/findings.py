@@ -4,14 +4,14 @@ from typing import Final
 
 from edge.errors import Refusal
 
-MOST_PROBLEMS: Final = 100
+MAX_PROBLEMS: Final = 100
 """Most problems in one answer, so that it stays smaller than the request."""
 
 _ORDER: Final = ("invalid_filter", "invalid_cursor")
 
 
 class Findings:
-    """Problems by error code. (contract 5.12, 5.14).
+    """Problems by error code (contract 5.12, 5.14).
 
     `invalid_request` comes first and lists all its problems, then `invalid_filter`, then `invalid_cursor`.
     """
@@ -24,7 +24,7 @@ class Findings:
         """Records that the field, parameter or header `name` is not valid; `reason` says what is allowed."""
         if code in _ORDER:
             self._others.setdefault(code, f"The parameter {name} {reason}.")
-        elif len(self._problems) < MOST_PROBLEMS:
+        elif len(self._problems) < MAX_PROBLEMS:
             self._problems.append({"name": name, "reason": reason})
 
     def refuse(self) -> None:

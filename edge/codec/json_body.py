@@ -1,4 +1,4 @@
-"""Request bodies as strict JSON, decided on the body alone. (contract 4.8, 4.9)."""
+"""Request bodies as strict JSON, decided on the body alone (contract 4.8, 4.9)."""
 
 import re
 from typing import Any, Final, NoReturn

@@ -1,4 +1,4 @@
-"""Finds by byte offset what a JSON parser accepts and this API refuses: too deep nesting, and members named twice.
+"""Finds what this API refuses in valid JSON, by byte offset: too deep nesting, and duplicate members.
 
 Both walk the text once, one match of a regular expression per run of brackets or per name; everything else is skipped
 inside of the expression, which never goes back and matches the end too, so that no text is walked twice.

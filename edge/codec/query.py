@@ -1,4 +1,4 @@
-"""The query of a request, taken apart on its raw form."""
+"""Parses the raw query of a request."""
 
 from typing import Final
 from urllib.parse import unquote_to_bytes

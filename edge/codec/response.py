@@ -16,12 +16,26 @@ from google.protobuf.message_factory import GetMessageClass
 
 from contract.fields import DURATION, TIMESTAMP, enum_of, is_links, is_map, json_name, message_of, public_fields
 from contract.spellings import spellings
+from contract.times import milliseconds_of
 from edge.codec.templates import names_in, path_segment
-from edge.codec.timestamps import timestamp_text, to_milliseconds
-from workflow_api.v1.options_pb2 import FieldRules
+from edge.codec.timestamps import timestamp_text
+from workflow_api.v1.options_pb2 import (
+    TIME_UNIT_DAYS,
+    TIME_UNIT_HOURS,
+    TIME_UNIT_MILLISECONDS,
+    TIME_UNIT_SECONDS,
+    FieldRules,
+)
 
 _INDENT: Final = "    "
 _REMEMBERED: Final = 512
+_DURATIONS: Final = {
+    TIME_UNIT_MILLISECONDS: "milliseconds({})",
+    TIME_UNIT_SECONDS: "{}.seconds",
+    TIME_UNIT_HOURS: "{}.seconds / 3600",
+    TIME_UNIT_DAYS: "{}.seconds // 86400",
+}
+"""How a length of time is counted in each unit, as source."""
 
 
 class ResponseCodec:
@@ -39,7 +53,7 @@ class ResponseCodec:
         self._to_object: Callable[[Message], dict[str, Any]] = writer.compiled(message)
         self._read: Callable[[bytes], Message] = GetMessageClass(message).FromString
         self._remembered = lru_cache(maxsize=_REMEMBERED)(self._encode_wire) if remembered else None
-        self.fragment = lru_cache(maxsize=_REMEMBERED)(lambda wire: orjson.Fragment(self._encode_wire(wire)))
+        self.fragment = lru_cache(maxsize=_REMEMBERED)(self._fragment)
         """The JSON of a serialised message, remembered, as a part of an enclosing object."""
 
     def encode(self, message: Message) -> bytes:
@@ -51,6 +65,10 @@ class ResponseCodec:
 
     def _encode_wire(self, wire: bytes) -> bytes:
         return self._write(self._read(wire))
+
+    def _fragment(self, wire: bytes) -> orjson.Fragment:
+        # PII policies have always had their members in alphabetical order.
+        return orjson.Fragment(orjson.dumps(self._to_object(self._read(wire)), option=orjson.OPT_SORT_KEYS))
 
     def _write(self, message: Message) -> bytes:
         return orjson.dumps(self._to_object(message))
@@ -77,7 +95,7 @@ class _Writer:
             "raw": raw,
             "links": links,
             "time": timestamp_text,
-            "milliseconds": to_milliseconds,
+            "milliseconds": milliseconds_of,
             "quote": path_segment,
         }
 
@@ -89,7 +107,7 @@ class _Writer:
         return function
 
     def add(self, message: Descriptor) -> tuple[str, ...]:
-        """Writes the functions of a type and of all it holds; return the link names that others must fill."""
+        """Writes the functions of a type and of all it holds; returns the link names that others must fill."""
         known = self._open_names.get(message.full_name)
         if known is not None:
             return known
@@ -154,7 +172,7 @@ class _Writer:
             if message.full_name == TIMESTAMP:
                 return f"time({value})"
             if message.full_name == DURATION:
-                return f"milliseconds({value})"
+                return self._duration(field, rules, value)
             if is_links(message):
                 return self._links(message, body)
             if rules.remembered and self._names["raw"] is orjson.Fragment:
@@ -165,6 +183,12 @@ class _Writer:
         if field.type == FieldDescriptor.TYPE_BYTES:
             raise ValueError(f"{field.full_name}: bytes have no form in the JSON API")
         return value
+
+    @staticmethod
+    def _duration(field: FieldDescriptor, rules: FieldRules, value: str) -> str:
+        if rules.unit not in _DURATIONS:
+            raise ValueError(f"{field.full_name}: no unit says how the JSON API counts it")
+        return _DURATIONS[rules.unit].format(value)
 
     def _remembered(self, message: Descriptor, value: str) -> str:
         function = f"remembered_{message.full_name.replace('.', '_')}"

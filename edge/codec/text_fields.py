@@ -29,7 +29,7 @@ Parser = Callable[[str], Any]
 ONCE: Final = "must be given only once"
 
 EMPTY_IS_ABSENT: Final = frozenset({"cursor", "q"})
-"""Parameters whose empty value counts as none. (contract 4.16)."""
+"""Parameters whose empty value counts as none (contract 4.16)."""
 
 UNUSED_ID: Final = "\ufffd"
 """Replaces an id that nothing can have, as one with U+0000: the backend finds nothing by it, in its own order."""

@@ -1,1 +1,1 @@
-"""The web console: what administrators and approvers see, on its own port, a caller of the services like any other."""
+"""The web console for administrators and approvers: an HTTP application on its own port that calls the services."""

@@ -118,7 +118,7 @@ class Console:
         return handle
 
     def _signed_in(self, handler: _VisitorHandler) -> _Handler:
-        """Returns a handler for visitors who have signed in; others are state to sign in first."""
+        """Returns a handler for visitors who have signed in; others are asked to sign in first."""
 
         async def handle_signed_in(request: web.Request, visitor: Visitor, services: NewServices) -> web.StreamResponse:
             if visitor.user is None:
@@ -189,7 +189,7 @@ class Console:
         except ConnectionError:
             raise
         except Exception:  # noqa: BLE001 - no error is shown to a browser
-            _LOG.exception("request %s failed", state.request_id)
+            _LOG.exception("Request %s failed", state.request_id)
             return self._responses.failure(request, state.visitor, web.HTTPInternalServerError(), state.request_id)
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:

@@ -66,7 +66,7 @@ class ConsoleServer:
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Stops listening, let requests under way end, and close."""
+        """Stops listening, lets requests under way end, and closes."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
@@ -156,7 +156,7 @@ class ConsoleConnection(BoundedConnection, web.RequestHandler):
         message: str | None = None,  # noqa: ARG002 - aiohttp names it
     ) -> web.StreamResponse:
         """Answers what never became a request of the application; aiohttp's own words would quote it."""
-        _LOG.info("a malformed request, or a defect: %s", type(exc).__name__)
+        _LOG.info("Malformed request, or a defect: %s", type(exc).__name__)
         if self.transport is None:
             raise ConnectionError("the browser has disconnected")
         if request.writer.output_size > 0:

@@ -57,9 +57,9 @@ class EventStreams:
                     await self._write(response, _FIRST_LINES)
                     await self._send(request, response, pending, session_lasts)
                 except (ConnectionError, TimeoutError):
-                    _LOG.debug("a browser closed its live updates")
+                    _LOG.debug("A browser closed its live updates")
                 except Exception:  # noqa: BLE001 - the response has begun: no error page can follow
-                    _LOG.exception("live updates of %s failed", request.path)
+                    _LOG.exception("Live updates of %s failed", request.path)
                 return response
         finally:
             self._open[session] -= 1

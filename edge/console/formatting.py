@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from contract.spellings import spellings
+from workflow_api.v1.reviews_pb2 import ApprovalState
 from workflow_api.v1.runs_pb2 import (
     TRIGGERED_BY_API_KEY,
     TRIGGERED_BY_CONSOLE,
@@ -20,6 +21,7 @@ ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 RUN_STATUSES: Final[Mapping[int, str | None]] = spellings(RunStatus.DESCRIPTOR)
 """The API's spelling of each status, as filters take it."""
 
+_APPROVAL_STATES: Final = spellings(ApprovalState.DESCRIPTOR)
 _STEP_STATUSES: Final = spellings(StepStatus.DESCRIPTOR)
 _STEP_KINDS: Final = spellings(StepKind.DESCRIPTOR)
 _TRIGGERS: Final = {TRIGGERED_BY_API_KEY: "API key", TRIGGERED_BY_CONSOLE: "console", TRIGGERED_BY_SCHEDULE: "schedule"}
@@ -33,6 +35,8 @@ _BADGE_KINDS: Final[Mapping[str, str]] = {
     "blocked": "bad",
     "active": "good",
     "draft": "warn",
+    "approved": "good",
+    "rejected": "bad",
 }
 _JSON_PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 _INDENT: Final = "  "
@@ -55,6 +59,11 @@ def run_badge(status: int) -> Badge:
 def step_badge(status: int) -> Badge:
     """Returns the badge of a step's status."""
     return _badge(_STEP_STATUSES.get(status))
+
+
+def approval_badge(state: int) -> Badge:
+    """Returns the badge of an approval's state."""
+    return _badge(_APPROVAL_STATES.get(state))
 
 
 def workflow_badge(status: int) -> Badge:

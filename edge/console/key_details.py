@@ -1,10 +1,10 @@
-"""Details of keys as text, for administrators. (contract 9.1, 9.6)."""
+"""Details of keys as text, for administrators (contract 9.1, 9.6)."""
 
 from typing import Final, NamedTuple
 
 from contract.spellings import SCOPE_SPELLINGS
-from edge.codec.timestamps import to_milliseconds
-from edge.console.times import moment
+from contract.times import milliseconds_of
+from edge.console.times import utc_text
 from workflow_api.v1.keys_pb2 import KeyRecord, WorkflowAccess
 
 PICKED_UP_MS: Final = 60_000
@@ -61,9 +61,9 @@ def key_details(record: KeyRecord, now_ms: int, used_ms: int | None = None) -> K
         rate_limit=f"{key.rate_limit_rpm:,} requests a minute",
         runs_today=f"{key.quota_used_today:,} of {key.daily_run_quota:,}",
         runs_in_flight=f"{key.active_runs:,} of {key.max_concurrent_runs:,}",
-        created_ms=to_milliseconds(record.created_at),
-        expires_ms=to_milliseconds(key.expires_at),
-        revoked_ms=to_milliseconds(record.revoked_at) if record.HasField("revoked_at") else None,
+        created_ms=milliseconds_of(record.created_at),
+        expires_ms=milliseconds_of(key.expires_at),
+        revoked_ms=milliseconds_of(record.revoked_at) if record.HasField("revoked_at") else None,
         used_ms=used_ms,
     )
 
@@ -71,8 +71,8 @@ def key_details(record: KeyRecord, now_ms: int, used_ms: int | None = None) -> K
 def state_of(record: KeyRecord, now_ms: int) -> State:
     """Returns the state of a key."""
     if record.state == "rotating":
-        return State(f"Rotating until {moment(to_milliseconds(record.rotating_until))}", "busy")
-    if record.state == "active" and now_ms - to_milliseconds(record.created_at) < PICKED_UP_MS:
+        return State(f"Rotating until {utc_text(milliseconds_of(record.rotating_until))}", "busy")
+    if record.state == "active" and now_ms - milliseconds_of(record.created_at) < PICKED_UP_MS:
         return State("Not yet active", "warn")
     text, kind = _STATES.get(record.state, (record.state, ""))
     return State(text, kind)

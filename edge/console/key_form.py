@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from google.protobuf.duration_pb2 import Duration
+
 from contract.defaults import default_value
+from contract.durations import duration_of
 from contract.spellings import SCOPE_SPELLINGS, SCOPES
-from edge.codec.timestamps import to_milliseconds
+from contract.times import milliseconds_of
 from edge.console.problems import invalid, whole_number
 from edge.console.times import DAY_MS
 from edge.console.visit import Visit
@@ -18,12 +21,14 @@ from workflow_api.v1.keys_pb2 import (
     UpdateKeyRequest,
     WorkflowAccess,
 )
-from workflow_api.v1.options_pb2 import Scope
+from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS, Scope
 
 ALL: Final = "all"
 LISTED: Final = "listed"
 
 _NUMBERS: Final = ("expires_days", "rate_limit_rpm", "daily_run_quota", "max_concurrent_runs")
+_FIELDS: Final = {"expires_days": "lifetime"}
+"""Fields of the requests that have another name in the form."""
 
 
 class KeyForm(NamedTuple):
@@ -52,7 +57,7 @@ class Properties(NamedTuple):
     workflow_access: WorkflowAccess
     source_allow_list: Sequence[str]
     allowed_hours: AllowedHours | None
-    expires_days: int
+    lifetime: Duration
     rate_limit_rpm: int
     daily_run_quota: int
     max_concurrent_runs: int
@@ -61,7 +66,7 @@ class Properties(NamedTuple):
 def blank_form() -> KeyForm:
     """Returns the form of a new key, with the defaults of the contract."""
     fields = CreateKeyRequest.DESCRIPTOR.fields_by_name
-    defaults = {name: str(default_value(fields[name])) for name in _NUMBERS}
+    defaults = {name: str(default_value(fields[_FIELDS.get(name, name)])) for name in _NUMBERS}
     return KeyForm("", "", (), ALL, (), "", "", "", **defaults)
 
 
@@ -127,8 +132,9 @@ def read(form: KeyForm) -> Properties:
     Raises:
         Refusal: As `create_request`.
     """
-    numbers = {name: whole_number(getattr(form, name)) for name in _NUMBERS}
-    problems = {name: "must be a whole number" for name, number in numbers.items() if number is None}
+    typed = {name: whole_number(getattr(form, name)) for name in _NUMBERS}
+    numbers = {name: number for name, number in typed.items() if number is not None}
+    problems = {name: "must be a whole number" for name in _NUMBERS if name not in numbers}
     unknown = [text for text in form.scopes if text not in SCOPES]
     if unknown:
         problems["scopes"] = f"must be among: {', '.join(SCOPES)}"
@@ -137,6 +143,7 @@ def read(form: KeyForm) -> Properties:
     hours = _hours(form, problems)
     if problems:
         raise invalid(problems)
+    days = numbers.pop("expires_days")
     listed = form.workflows == LISTED
     mode = WorkflowAccess.MODE_EXPLICIT if listed else WorkflowAccess.MODE_ALL_ACTIVE
     return Properties(
@@ -147,7 +154,8 @@ def read(form: KeyForm) -> Properties:
         workflow_access=WorkflowAccess(mode=mode, workflow_ids=form.workflow_ids if listed else ()),
         source_allow_list=[line.strip() for line in form.source_allow_list.splitlines() if line.strip()],
         allowed_hours=hours,
-        **{name: number for name, number in numbers.items() if number is not None},
+        lifetime=duration_of(days, TIME_UNIT_DAYS),
+        **numbers,
     )
 
 
@@ -162,4 +170,4 @@ def _hours(form: KeyForm, problems: dict[str, str]) -> AllowedHours | None:
 
 
 def _days(record: KeyRecord) -> int:
-    return (to_milliseconds(record.key.expires_at) - to_milliseconds(record.created_at)) // DAY_MS
+    return (milliseconds_of(record.key.expires_at) - milliseconds_of(record.created_at)) // DAY_MS

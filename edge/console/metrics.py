@@ -11,7 +11,7 @@ REQUESTS: Final = Counter(
     "console_requests_total", "Requests that the console answered.", ("route", "method", "status")
 )
 CONNECTIONS: Final = Gauge("console_connections", "Browsers' connections to the console.")
-LIVE_UPDATES: Final = Gauge("console_live_updates", "Pages that are followed live.")
+LIVE_UPDATES: Final = Gauge("console_live_updates", "Open streams of live updates.")
 
 
 def count(request: web.Request, status: int) -> None:

@@ -39,16 +39,16 @@ def whole_number(text: str) -> int | None:
     return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
 
 
-def mark_of(form: NamedTuple) -> str:
+def form_hash(form: NamedTuple) -> str:
     """Returns a hash of a form's values, which is submitted with the form to detect concurrent changes."""
     return sha256(repr(tuple(form)).encode()).hexdigest()[:16]
 
 
-def check_mark(form: NamedTuple, mark: str) -> None:
+def check_unchanged(form: NamedTuple, shown: str) -> None:
     """Compares the current values with the hash of the values that a submitted form showed.
 
     Raises:
         Refusal: `invalid_request` where they differ: the form would undo another user's change.
     """
-    if mark_of(form) != mark:
+    if form_hash(form) != shown:
         raise invalid({"form": "Somebody else changed this meanwhile. It is shown as it is now: change it again."})

@@ -8,7 +8,7 @@ import jinja2
 from google.protobuf.timestamp_pb2 import Timestamp
 from markupsafe import Markup
 
-from edge.codec.timestamps import to_milliseconds
+from contract.times import milliseconds_of
 from edge.console.static_files import StaticFiles
 
 _NOTHING: Final = "\N{EN DASH}"
@@ -41,7 +41,7 @@ def time_of(time: int | Timestamp | datetime | None) -> Markup | str:
     None and 0 mean no time, and give a dash.
     """
     if isinstance(time, Timestamp):
-        time = to_milliseconds(time)
+        time = milliseconds_of(time)
     if not time:
         return _NOTHING
     at = _EPOCH + timedelta(milliseconds=time) if isinstance(time, int) else time.astimezone(UTC)

@@ -1,4 +1,4 @@
-"""Determines a browser's address, for limits and the audit. (contract 8.9)."""
+"""Determines a browser's address, for limits and the audit (contract 8.9)."""
 
 from aiohttp import web
 

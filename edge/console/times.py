@@ -15,7 +15,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def moment(milliseconds: int) -> str:
+def utc_text(milliseconds: int) -> str:
     """Returns a time in milliseconds since the epoch as `2026-09-24 10:15:30 UTC`."""
     return _at(milliseconds).strftime("%Y-%m-%d %H:%M:%S UTC")
 

@@ -1,10 +1,10 @@
-"""Counts of calls by hour or day, and by route. (contract 27.3)."""
+"""Counts of calls by hour or day, and by route (contract 27.3)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from edge.codec.timestamps import to_milliseconds
+from contract.times import milliseconds_of
 from edge.console.charts import Bar
 from edge.console.times import DAY_MS, HOUR_MS, day, hour
 from workflow_api.v1.usage_pb2 import UsageHour
@@ -67,7 +67,7 @@ def spans(counts: Iterable[UsageHour], window: Window, now: int) -> list[Span]:
     """Returns every span of a window, oldest first, including those without calls."""
     found: Counter[tuple[int, str]] = Counter()
     for count in counts:
-        hour_ms = to_milliseconds(count.hour)
+        hour_ms = milliseconds_of(count.hour)
         found[hour_ms - hour_ms % window.span_ms, _kind(count.status)] += count.calls
     label = hour if window.span_ms == HOUR_MS else day
     return [Span(at, label(at), *(found[at, kind] for kind in KINDS)) for at in window.starts(now)]

@@ -48,7 +48,7 @@ class RequestBody:
         self._wake()
 
     def fail(self, failure: BodyFailure) -> None:
-        """Drops the body and wake whoever waits for it."""
+        """Drops the body and wakes the task that waits for it."""
         self.failure = self.failure or failure
         self._chunks.clear()
         self._wake()
@@ -68,7 +68,7 @@ class RequestBody:
                 self._waiter = None
 
     def take(self) -> bytes:
-        """Returns all collected bytes and forget them."""
+        """Removes and returns all collected bytes."""
         chunks, self._chunks = self._chunks, []
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 

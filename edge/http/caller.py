@@ -1,4 +1,4 @@
-"""The connection of a request's caller, as far as requests and answers use it."""
+"""Interface of a caller's connection, as requests and answers use it."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -8,7 +8,7 @@ from edge.http.bounded_connection import Awaited
 
 
 class Caller(Protocol):
-    """Where an answer goes."""
+    """Connection that an answer is sent to."""
 
     peername: object
     """Address of the other end, as `socket` gives it."""

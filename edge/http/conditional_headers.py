@@ -1,4 +1,4 @@
-"""Range and conditional headers of a download, as fields of its gRPC request. (contract 18.11, 18.13)."""
+"""Range and conditional headers of a download, as fields of its gRPC request (contract 18.11, 18.13)."""
 
 import re
 from collections.abc import Sequence

@@ -157,7 +157,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
                     # A caller that pipelines waits as long for each answer as others do for one.
                     await asyncio.sleep(0)
         except ConnectionError:
-            _LOG.debug("the caller %s has disconnected", self.peername)
+            _LOG.debug("The caller %s has disconnected", self.peername)
         finally:
             self.wait_for(Awaited.READER)
             self.close()
@@ -205,7 +205,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
     def _malformed(self, request: HttpRequest, reason: str) -> Answer:
         metrics.MALFORMED.add()
         # The reason quotes nothing of the request: a credential may be among its headers.
-        _LOG.info("malformed request from %s, request %s: %s", self.peername, request.request_id, reason)
+        _LOG.info("Malformed request from %s, request %s: %s", self.peername, request.request_id, reason)
         try:
             request.check_length()
         except Refusal as too_large:

@@ -41,7 +41,7 @@ class ConnectionLimiter(Generic[C]):
         """How many were evicted or refused so far."""
 
     def admit(self, newcomer: C) -> bool:
-        """Admits a connection and evict others for it; where all others are being served, evict it instead.
+        """Admits a connection and evicts others for it; if all others are being served, evicts it instead.
 
         Returns whether it was admitted.
         """

@@ -1,4 +1,4 @@
-"""Periodic look at all connections of a server."""
+"""Periodic check of all connections of a server."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ _LOG = logging.getLogger(__name__)
 async def watch_connections(
     connections: Callable[[], Iterable[BoundedConnection]], timeouts: Timeouts, evicted: Callable[[], int]
 ) -> None:
-    """Evicts overdue connections and log how many were evicted, until cancelled.
+    """Evicts overdue connections and logs how many were evicted, until cancelled.
 
     `evicted` returns how many the limits of the server have evicted so far; a line is logged when it has doubled.
     """
@@ -28,7 +28,7 @@ async def watch_connections(
             for connection in tuple(connections()):
                 connection.evict_if_overdue(now, timeouts)
         except Exception:  # noqa: BLE001 - one failure does not end the watch
-            _LOG.exception("connections could not be checked for timeouts")
+            _LOG.exception("Connections could not be checked for timeouts")
         if evicted() > 2 * logged:
             logged = evicted()
             _LOG.warning("%d connections that kept the server waiting were evicted so far", logged)

@@ -1,4 +1,4 @@
-"""CORS headers: any origin may call. (contract 6.2)."""
+"""CORS headers: any origin may call (contract 6.2)."""
 
 from typing import Final
 

@@ -73,7 +73,7 @@ class Listener:
                 return False
             except OSError as error:
                 # Most likely the process has as many files open as it may.
-                _LOG.error("no connection can be accepted: %s", error)
+                _LOG.error("No connection can be accepted: %s", error)
                 self._loop.remove_reader(listening)
                 self._loop.call_later(_PAUSE_SECONDS, self._watch, listening)
                 return False

@@ -18,7 +18,7 @@ from edge.http.body import BodyFailure, RequestBody
 from edge.http.message import RequestMessage, malformed_head, malformed_request
 
 MAX_LINE_BYTES: Final = 32_768
-"""Longest request target, and longest single header. (contract 4.19)."""
+"""Longest request target, and longest single header (contract 4.19)."""
 
 MAX_HEAD_BYTES: Final = 2 * MAX_LINE_BYTES
 """Most bytes of a request line and all headers together."""
@@ -106,15 +106,15 @@ class RequestParser:
         return self._position < len(self._rest)
 
     def feed(self, data: bytes) -> None:
-        """Parses input as far as no parsed request waits to be taken, and keep the rest."""
-        if len(data) <= _PIECE_BYTES and not self.messages and not self.has_rest:
+        """Parses input until a parsed request waits to be taken, and keeps the rest."""
+        if len(data) <= _PIECE_BYTES and not self.messages and not self._rest:
             self._parse(data)
         else:
             self._rest, self._position = self._rest[self._position :] + data, 0
             self.feed_rest()
 
     def feed_rest(self) -> None:
-        """Gos on with the input that waits."""
+        """Continues with the input that waits."""
         while self.has_rest and not self.messages and not self.broken:
             start, self._position = self._position, self._position + _PIECE_BYTES
             self._parse(self._rest[start : self._position])
@@ -122,7 +122,7 @@ class RequestParser:
             self._rest, self._position = b"", 0
 
     def close(self) -> None:
-        """Stops parsing and drop all input."""
+        """Stops parsing and drops all input."""
         self.broken = True
         self._llhttp = None
         self._rest, self._position = b"", 0
@@ -142,7 +142,8 @@ class RequestParser:
                 return
             self._break_off(_reason(error), data, alone=alone)
         else:
-            self._check_size(data, alone=known == len(self.messages) and not in_body)
+            if self._in_head or self._head or self._body is not None or known == len(self.messages):
+                self._check_size(data, alone=known == len(self.messages) and not in_body)
 
     def _check_size(self, data: bytes, *, alone: bool) -> None:
         """Keeps the bytes of an unfinished head for its refusal; `alone` says that `data` holds nothing else."""

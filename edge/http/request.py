@@ -14,7 +14,7 @@ from edge.http.message import RequestMessage
 from edge.http.request_id import request_id_from
 
 MAX_BODY_BYTES: Final = 1_048_576
-"""Longest body of a request, every route. (contract 4.3)."""
+"""Longest body of a request, every route (contract 4.3)."""
 
 _LENGTH: Final = re.compile(r"0*([0-9]+)")
 _ABSOLUTE_FORM: Final = re.compile(r"https?://[^/?]*", re.IGNORECASE)

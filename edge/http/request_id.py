@@ -1,4 +1,4 @@
-"""Ids of requests. (contract 4.1)."""
+"""Ids of requests (contract 4.1)."""
 
 import re
 from collections.abc import Sequence

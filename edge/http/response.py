@@ -93,5 +93,5 @@ class Answer:
 
 
 def refused(refusal: Refusal, request: HttpRequest) -> Answer:
-    """Returns the answer with the error envelope. (contract 7.1)."""
+    """Returns the answer with the error envelope (contract 7.1)."""
     return Answer(refusal.status, envelope(refusal, request.request_id), headers=refusal.headers.items())

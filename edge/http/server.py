@@ -57,7 +57,7 @@ class HttpServer:
         try:
             return await self._handler(request)
         except Exception:  # noqa: BLE001 - the caller learns nothing of a defect
-            _LOG.exception("request %s failed", request.request_id)
+            _LOG.exception("Request %s failed", request.request_id)
             return refused(Refusal("internal"), request)
 
     def measured(self) -> list[Family]:
@@ -76,14 +76,14 @@ class HttpServer:
         return self.limiter.evicted + self.buffers.evicted
 
     async def stop(self, listener: Listener, drain_seconds: float) -> None:
-        """Stops listening and answer what was asked; requests that take longer than `drain_seconds` are cut off."""
+        """Stops listening and answers open requests; those that take longer than `drain_seconds` are cut off."""
         self.stopping = True
         await listener.close()
         try:
             async with asyncio.timeout(drain_seconds):
                 await self._drain()
         except TimeoutError:
-            _LOG.warning("requests still under way after %s s are cut off", drain_seconds)
+            _LOG.warning("Requests still under way after %s s are cut off", drain_seconds)
         self._watch.cancel()
         await asyncio.gather(self._watch, return_exceptions=True)
         await self._cancel()

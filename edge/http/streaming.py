@@ -1,4 +1,4 @@
-"""Downloads: bytes of a server-streaming RPC, forwarded message by message. (contract 18.16)."""
+"""Downloads: bytes of a server-streaming RPC, forwarded message by message (contract 18.16)."""
 
 import asyncio
 import re

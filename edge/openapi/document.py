@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of the API, from the descriptors. (contract 23.2)."""
+"""The OpenAPI 3.1 description of the API, from the descriptors (contract 23.2)."""
 
 from functools import cache
 from typing import Any, Final

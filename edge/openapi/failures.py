@@ -1,4 +1,4 @@
-"""The answers that refuse a call: the envelope, and the codes by status. (contract 7.1, 7.2)."""
+"""The answers that refuse a call: the envelope, and the codes by status (contract 7.1, 7.2)."""
 
 import re
 from collections.abc import Sequence

@@ -21,7 +21,7 @@ from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE, FieldRules,
 
 _SCOPES: Final = spellings(Scope.DESCRIPTOR)
 _SENTENCE: Final = re.compile(r"[.;] ")
-_MOST_DIGITS: Final = 10**18 - 1  # a query integer has up to 18 digits
+_MAX_DIGITS: Final = 10**18 - 1  # a query integer has up to 18 digits
 
 _CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -112,7 +112,7 @@ def _parameter(route: Route, field: FieldDescriptor, rules: FieldRules) -> dict[
     else:
         place = "query"
         if field.cpp_type in INTEGERS:
-            schema.setdefault("maximum", _MOST_DIGITS)
+            schema.setdefault("maximum", _MAX_DIGITS)
         elif json_name(field, rules) not in EMPTY_IS_ABSENT:
             schema["minLength"] = 1
         if is_timestamp(field):

@@ -1,4 +1,4 @@
-"""What the edge shows outside the base: the machine-readable description, and the reference page made from it."""
+"""Pages outside of the API's base path: the OpenAPI description, and the reference page made from it."""
 
 from functools import cached_property
 from typing import Final

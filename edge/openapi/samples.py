@@ -138,7 +138,8 @@ def _filled(message: Descriptor) -> Message:
                 at.FromMilliseconds(_AT_MS + (_DURATION_MS if field.name == "finished_at" else 0))
                 getattr(filled, field.name).CopyFrom(at)
         elif message_of(field).full_name == DURATION:
-            getattr(filled, field.name).FromMilliseconds(_DURATION_MS)
+            if field.name == "duration":
+                getattr(filled, field.name).FromMilliseconds(_DURATION_MS)
         elif field.is_repeated:
             getattr(filled, field.name).append(_filled(message_of(field)))
         else:

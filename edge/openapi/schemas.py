@@ -20,7 +20,7 @@ from contract.fields import (
 from contract.spellings import spellings
 from edge.openapi.comments import comments
 from workflow_api.v1.event_data_pb2 import EventData
-from workflow_api.v1.options_pb2 import FieldRules
+from workflow_api.v1.options_pb2 import TIME_UNIT_HOURS, FieldRules
 from workflow_api.v1.outputs_pb2 import PiiRedaction
 from workflow_api.v1.pii_policy_pb2 import PiiPolicy
 from workflow_api.v1.runs_pb2 import InputsManifestEntry
@@ -127,7 +127,8 @@ class ResponseSchemas:
             if message.full_name == TIMESTAMP:
                 return {"type": "string", "format": "date-time"}
             if message.full_name == DURATION:
-                return PLAIN[FieldDescriptor.CPPTYPE_INT64]
+                whole = rules.unit != TIME_UNIT_HOURS
+                return PLAIN[FieldDescriptor.CPPTYPE_INT64 if whole else FieldDescriptor.CPPTYPE_DOUBLE]
             return self.reference(message)
         return PLAIN[field.cpp_type]
 

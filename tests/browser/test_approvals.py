@@ -50,7 +50,7 @@ def test_an_approver_decides_and_sees_the_run_continue(
     screen.page.get_by_role("button", name="Approve").click()
 
     screen.page.wait_for_url(f"**/runs/{run_id}")
-    expect(screen.page.get_by_role("status")).to_have_text("Approved: the run goes on.")
+    expect(screen.page.get_by_role("status")).to_have_text("Approved: the run continues.")
     expect(screen.page.locator("#summary")).to_contain_text("completed")
     expect(screen.page.locator("#log")).to_contain_text("run.completed")
     expect(screen.page.locator("#approvals")).to_be_empty()

@@ -70,9 +70,9 @@ def resident(service: Service) -> Iterator[Caller]:
 
 
 @pytest.fixture(scope="session")
-def stranger(service: Service) -> Caller:
+def other_caller(service: Service) -> Caller:
     """Another caller, who started nothing."""
-    return service.new_caller(name="stranger")
+    return service.new_caller(name="other_caller")
 
 
 @pytest.fixture(scope="session")

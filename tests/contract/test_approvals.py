@@ -56,10 +56,10 @@ def test_an_approval_starts_a_new_segment_and_the_run_completes(
     again = caller.events(run_id, segment=first["segment_id"])
     assert again["segment_id"] == first["segment_id"]
     assert again["events"][: len(first["events"])] == first["events"]
-    told = [event["type"] for event in again["events"] + latest["events"]]
-    assert told.count("approval.requested") == told.count("approval.decided") == 1
-    assert told.count("segment.started") == told.count("segment.ended") == 2
-    assert told.count("run.started") == told.count("run.completed") == 1
+    types = [event["type"] for event in again["events"] + latest["events"]]
+    assert types.count("approval.requested") == types.count("approval.decided") == 1
+    assert types.count("segment.started") == types.count("segment.ended") == 2
+    assert types.count("run.started") == types.count("run.completed") == 1
     steps = {step["step"]: step["segment_id"] for step in caller.get(f"/runs/{run_id}/steps").json()["items"]}
     assert steps["before"] == first["segment_id"]
     assert steps["after"] == latest["segment_id"]

@@ -115,7 +115,7 @@ FORGED = [
 
 
 @pytest.mark.parametrize("place", ["balancer", "front_door"])
-def test_the_address_that_the_proxy_saw_is_judged(nginx: Nginx, key: Credentials, place: str) -> None:
+def test_the_address_that_the_proxy_saw_is_checked(nginx: Nginx, key: Credentials, place: str) -> None:
     at: Address = getattr(nginx, place)
     assert me(at, key, ALLOWED).status == 200
     refused(me(at, key, OTHER), 403, "forbidden")
@@ -123,7 +123,7 @@ def test_the_address_that_the_proxy_saw_is_judged(nginx: Nginx, key: Credentials
 
 @pytest.mark.parametrize("place", ["balancer", "front_door"])
 @pytest.mark.parametrize("forged", FORGED, ids=repr)
-def test_what_a_caller_says_of_its_address_changes_nothing(
+def test_an_address_claimed_by_the_caller_is_ignored(
     nginx: Nginx, key: Credentials, place: str, forged: list[tuple[str, str]]
 ) -> None:
     at: Address = getattr(nginx, place)
@@ -133,7 +133,7 @@ def test_what_a_caller_says_of_its_address_changes_nothing(
 
 
 @pytest.mark.parametrize("place", ["balancer", "front_door"])
-def test_callers_that_share_a_connection_of_the_proxy_keep_their_addresses(
+def test_callers_that_share_a_proxy_connection_keep_their_addresses(
     nginx: Nginx, key: Credentials, edges: tuple[Address, Address], place: str
 ) -> None:
     at: Address = getattr(nginx, place)
@@ -144,20 +144,20 @@ def test_callers_that_share_a_connection_of_the_proxy_keep_their_addresses(
     assert connections_to(behind) == before
 
 
-def test_a_front_door_may_name_an_ipv6_address_with_its_port(nginx: Nginx, new_key: Keys) -> None:
+def test_a_proxy_may_name_an_ipv6_address_with_its_port(nginx: Nginx, new_key: Keys) -> None:
     key = new_key(source_allow_list=["2001:db8::/64"])
     assert me(nginx.front_door, key, OVER_IPV6).status == 200
     refused(me(nginx.front_door, key, ALLOWED), 403, "forbidden")
 
 
-def test_an_address_that_cannot_be_told_is_refused_where_there_is_an_allow_list(nginx: Nginx, new_key: Keys) -> None:
+def test_an_unknown_address_is_refused_where_there_is_an_allow_list(nginx: Nginx, new_key: Keys) -> None:
     everywhere = new_key(source_allow_list=["0.0.0.0/0", "::/0"])
     refused(me(nginx.front_door, everywhere, UNTOLD), 403, "forbidden")
     assert me(nginx.front_door, everywhere, OTHER).status == 200
     assert me(nginx.front_door, new_key(), UNTOLD).status == 200
 
 
-def test_a_call_that_comes_around_the_proxy_has_no_address(edges: tuple[Address, Address], key: Credentials) -> None:
+def test_a_call_that_bypasses_the_proxy_has_no_address(edges: tuple[Address, Address], key: Credentials) -> None:
     for edge in edges:
         refused(me(edge, key, ALLOWED), 403, "forbidden")
 

@@ -21,10 +21,10 @@ def test_a_run_is_cancelled_in_mid_step_within_two_seconds(caller: Caller, flows
     run_id = asleep(caller, flows)
     answer = caller.post(f"/runs/{run_id}/cancel", {"reason": "r" * 500})
     assert answer.status == 202, answer
-    told = answer.json()
-    assert set(told) == {"run_id", "status", "cancel_requested_at"}
-    assert told["run_id"] == run_id
-    assert is_timestamp(told["cancel_requested_at"])
+    shown = answer.json()
+    assert set(shown) == {"run_id", "status", "cancel_requested_at"}
+    assert shown["run_id"] == run_id
+    assert is_timestamp(shown["cancel_requested_at"])
     run = caller.wait(run_id, "cancelled")
     assert "error" not in run
     assert is_timestamp(run["finished_at"])
@@ -70,7 +70,7 @@ def test_a_run_is_cancelled_however_early(caller: Caller, flows: dict[str, str])
             assert run["duration_ms"] is None
 
 
-def test_asking_twice_before_it_took_effect_is_accepted_again(caller: Caller, flows: dict[str, str]) -> None:
+def test_a_second_cancel_before_the_first_took_effect_is_accepted(caller: Caller, flows: dict[str, str]) -> None:
     run_id = asleep(caller, flows)
 
     def cancel(_: int) -> Answer:

@@ -20,6 +20,53 @@ from workflow_api.v1 import audit_pb2
 
 pytestmark = pytest.mark.long
 
+BUGGY = """
+kind: Environment
+name: standard
+---
+kind: Agent
+name: loads
+type: python
+code: |
+  def run(context):
+      print("loaded \\x1b[31m2\\x1b[0m rows")
+      return [{"amount": 1}, {"amount": 2}]
+---
+kind: Agent
+name: adds
+type: python
+code: |
+  def run(context):
+      return sum(row["amuont"] for row in context.needs["load"])
+---
+kind: Workflow
+name: Buggy
+status: active
+steps:
+  - {step: load, agent: loads, environment: standard}
+  - {step: add, agent: adds, environment: standard, needs: [load]}
+"""
+REVIEWED = """
+kind: Environment
+name: standard
+---
+kind: Agent
+name: tabulates
+type: python
+code: |
+  def run(context):
+      (context.outputs / "t.csv").write_text("mail,n\\njane.roe@example.com,1\\n")
+      return {"rows": 1}
+---
+kind: Workflow
+name: Reviewed
+status: active
+pii_policy: {mode: redact}
+steps:
+  - {step: count, agent: tabulates, environment: standard}
+  - {step: review, approval: {title: Check the table}, needs: [count]}
+"""
+
 
 class CommandLine:
     """Runs commands against one service, with no terminal and nothing on standard input."""
@@ -115,7 +162,7 @@ def test_a_secret_is_shown_once_only(command: CommandLine) -> None:
     assert made["external_id"] not in later
 
 
-def test_bounds_of_a_key_are_told_all_at_once(command: CommandLine) -> None:
+def test_all_violated_bounds_of_a_key_are_reported_together(command: CommandLine) -> None:
     error = command.error(
         *("keys", "create", "--name", "n" * 101, "--scopes", "runs:read", "--rpm", "10001", "--daily-quota", "0")
     )
@@ -167,10 +214,10 @@ def test_usage_is_counted_by_the_hour(command: CommandLine, new_caller: NewCalle
     until(counted, "the counts of the hour", every=0.2)
 
 
-def test_upkeep_by_hand_says_what_was_past_its_time(command: CommandLine) -> None:
+def test_upkeep_by_hand_prints_what_it_deleted(command: CommandLine) -> None:
     done = command.json("deployment", "upkeep")
     records = {"idempotency_records", "usage_records", "usage_hours", "audit_records", "sessions", "sign_in_tries"}
-    assert set(done) == {"runs_erased", *records, "more"}
+    assert set(done) == {"runs_erased", *records, "step_log_parts", "agent_sources", "more"}
 
 
 def test_changes_are_audited_under_the_users_name(service: Service, command: CommandLine) -> None:
@@ -192,7 +239,7 @@ def test_apply_creates_then_changes_nothing_then_updates(command: CommandLine, t
     assert outcomes == [("created", 1), ("unchanged", 1), ("updated", 2)]
 
 
-def test_apply_tells_every_problem_with_file_line_and_field(command: CommandLine, tmp_path: Path) -> None:
+def test_apply_prints_every_problem_with_file_line_and_field(command: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "broken.yaml"
     file.write_text(
         "kind: Environment\nname: cli-broken\nmemory_mb: 1\n---\nkind: Agent\nname: cli-broken\ntype: python\n"
@@ -200,12 +247,12 @@ def test_apply_tells_every_problem_with_file_line_and_field(command: CommandLine
 
     ended = command("apply", str(file), code=1)
 
-    told = ended.stderr.splitlines()
-    assert len(told) == 2
-    assert "broken.yaml" in told[0]
-    assert "3" in told[0]
-    assert "memory_mb" in told[0]
-    assert "code" in told[1]
+    lines = ended.stderr.splitlines()
+    assert len(lines) == 2
+    assert "broken.yaml" in lines[0]
+    assert "3" in lines[0]
+    assert "memory_mb" in lines[0]
+    assert "code" in lines[1]
 
 
 def test_apply_reads_standard_input(service: Service, command: CommandLine) -> None:
@@ -216,7 +263,7 @@ def test_apply_reads_standard_input(service: Service, command: CommandLine) -> N
     assert json.loads(ended.stdout)["items"][0]["name"] == "cli-piped"
 
 
-def test_a_workflow_is_switched_off_and_on(command: CommandLine, tmp_path: Path) -> None:
+def test_a_workflow_is_set_inactive_and_active(command: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "flow.yaml"
     file.write_text("kind: Workflow\nname: CLI switch\nstatus: active\nsteps: []\n")
     (item,) = command.json("apply", str(file))["items"]
@@ -265,7 +312,51 @@ def test_an_approval_starts_a_segment_that_follow_sees(
     assert again["code"] in {"not_found", "invalid_request"}
 
 
-def test_people_are_added_listed_and_put_out(command: CommandLine) -> None:
+def test_a_bug_is_found_in_the_log_of_the_step_that_failed(
+    service: Service, command: CommandLine, caller: Caller
+) -> None:
+    (workflow_id,) = service.admin.apply(BUGGY).values()
+    run_id = caller.started(workflow_id)
+    followed = command("runs", "logs", run_id, "--follow").stdout
+    assert followed.startswith("==> load, attempt 1 <==\nloaded \\x1b[31m2\\x1b[0m rows\n\n==> add, attempt 1 <==\n")
+    log = command("runs", "logs", run_id, "--step", "add", "--attempt", "1").stdout
+    assert log.startswith("Traceback (most recent call last):\n")
+    assert log.endswith("KeyError: 'amuont'\n")
+    lines = command("runs", "logs", run_id, "--step", "add", "--json").stdout.splitlines()
+    assert "".join(json.loads(line)["text"] for line in lines) == log
+    wrong = command.error("runs", "logs", run_id, "--step", "ad")
+    assert wrong["details"] == [{"name": "step", "reason": "must be one of the steps that agents carry out: load, add"}]
+    assert "--step: must be one of" in command("runs", "logs", run_id, "--step", "ad", code=1).stderr
+    assert command.error("runs", "logs", "run_none")["code"] == "run_not_found"
+    assert "name it with --step" in command("runs", "logs", run_id, "--attempt", "1", code=2).stderr
+
+
+def test_an_approval_is_shown_with_what_it_is_about_and_who_decided_it(
+    service: Service, command: CommandLine, caller: Caller
+) -> None:
+    (workflow_id,) = service.admin.apply(REVIEWED).values()
+    run_id = caller.parked(workflow_id, input_text="to jane.roe@example.com", client_reference="order-7")["run_id"]
+    (item,) = [each for each in command.json("approvals", "list")["items"] if each["run_id"] == run_id]
+    assert (item["client_reference"], item["triggered_by"], item["waiting_ms"] >= 0) == ("order-7", "api_key", True)
+
+    sheet = command("approvals", "show", item["approval_id"]).stdout
+
+    assert "order-7" in sheet
+    assert "mail             n\n[EMAIL_ADDRESS]  1\n" in sheet
+    assert "to [EMAIL_ADDRESS]" in sheet
+    assert "jane.roe" not in sheet
+    shown = command.json("approvals", "show", item["approval_id"])
+    assert shown["material"]["steps"][0]["value"] == {"text": '{"rows":1}', "cut": False}
+    command("approvals", "approve", item["approval_id"])
+    shown = command.json("approvals", "show", item["approval_id"])
+    assert (shown["state"], shown["decided_by"]) == ("approved", pwd.getpwuid(os.geteuid()).pw_name)
+    assert shown["material"] is None
+    caller.wait(run_id)
+    assert shown["decided_by"] not in json.dumps(caller.events(run_id)["events"])
+    assert command.error("approvals", "show", "apr_none")["code"] == "not_found"
+
+
+def test_people_are_added_listed_and_disabled(command: CommandLine) -> None:
     added = command.json("users", "add", "cli-ana", "--role", "approver")
     assert added["name"] == "cli-ana"
     assert added["role"] == "approver"

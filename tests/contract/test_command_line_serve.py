@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from deploy.demo.paste import BEGIN, END
+from tests.support.browsing import Browser
 from tests.support.client import call
 from tests.support.part import COMMAND, address_of, refused
 from tests.support.planted import leaks, watch
@@ -72,7 +73,7 @@ def test_serve_prints_json_for_machines(tmp_path: Path) -> None:
     assert ready["data"] == str(folder)
 
 
-def test_the_parts_serve_apart(tmp_path: Path) -> None:
+def test_the_parts_serve_as_separate_processes(tmp_path: Path) -> None:
     backend = ("backend", "--data", str(tmp_path / "data"), "--grpc", "127.0.0.1:0", "--json")
     with served(*backend) as (backend_process, line):
         grpc = json.loads(line)["grpc"]
@@ -84,7 +85,7 @@ def test_the_parts_serve_apart(tmp_path: Path) -> None:
         assert backend_process.wait(timeout=60) == 0
 
 
-def test_the_parts_meet_on_a_socket_that_is_their_users_alone(tmp_path: Path) -> None:
+def test_the_socket_between_the_parts_is_accessible_to_its_user_only(tmp_path: Path) -> None:
     path = tmp_path / "run" / "grpc.sock"
     backend = ("backend", "--data", str(tmp_path / "data"), "--grpc", f"unix:{path}", "--json")
     for sign in (signal.SIGKILL, signal.SIGTERM):
@@ -113,14 +114,14 @@ def test_an_edge_starts_before_its_backend() -> None:
     assert (answer.status, answer.json()["error"]["details"]) == (503, {"reason": "keys_table_unreachable"})
 
 
-def test_an_http_address_in_use_is_one_sentence(tmp_path: Path) -> None:
+def test_an_http_address_in_use_fails_with_one_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         line = refused("serve", "--data", str(tmp_path), "--http", address, "--grpc", "127.0.0.1:0")
     assert line == f"The HTTP address {address} is in use by another process."
 
 
-def test_a_grpc_address_in_use_is_one_sentence(tmp_path: Path) -> None:
+def test_a_grpc_address_in_use_fails_with_one_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         line = refused("serve", "--data", str(tmp_path), "--http", "127.0.0.1:0", "--grpc", address)
@@ -140,24 +141,24 @@ def test_a_plain_channel_off_loopback_is_refused() -> None:
     assert line.startswith("The backend's address 192.0.2.1:9090 must be on this machine")
 
 
-def test_a_data_folder_that_is_a_file_is_one_sentence(tmp_path: Path) -> None:
+def test_a_data_folder_that_is_a_file_fails_with_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     assert str(file) in refused("serve", "--data", str(file), *FREE)
 
 
-def test_a_data_folder_in_use_is_one_sentence(tmp_path: Path) -> None:
+def test_a_data_folder_in_use_fails_with_one_sentence(tmp_path: Path) -> None:
     with served("serve", "--data", str(tmp_path), *FREE):
         assert "in use" in refused("serve", "--data", str(tmp_path), *FREE)
 
 
-def test_a_machine_that_cannot_isolate_steps_is_told_what_to_do(tmp_path: Path) -> None:
+def test_where_steps_cannot_be_isolated_the_start_says_what_to_do(tmp_path: Path) -> None:
     arguments = ("serve", "--data", str(tmp_path / "data"), *FREE)
     line = refused(*arguments, variables={"PATH": str(tmp_path), "WORKFLOW_API_RUNTIME_SANDBOX": "bwrap"})
     assert "bubblewrap" in line
 
 
-def test_steps_may_go_without_isolation_on_the_operators_word(tmp_path: Path) -> None:
+def test_steps_run_without_isolation_where_it_is_configured(tmp_path: Path) -> None:
     config = tmp_path / "settings.toml"
     config.write_text('[runtime]\nsandbox = "none"\n')
     arguments = ("serve", "--config", str(config), "--data", str(tmp_path / "data"), *FREE)
@@ -176,50 +177,75 @@ def test_a_setting_that_is_none_stops_the_start(tmp_path: Path) -> None:
     assert refused("serve", "--config", str(config)).startswith("edge.colour: is no setting")
 
 
-def test_a_redis_whose_address_cannot_be_had_stops_the_start(tmp_path: Path) -> None:
+def test_a_redis_secret_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
     config = tmp_path / "settings.toml"
     config.write_text('[edge]\nredis_url = "secret:redis"\n[secrets]\nredis = "env:PLANT_REDIS"\n')
     line = refused(
         "edge", "--config", str(config), "--http", "127.0.0.1:0", variables={"PLANT_REDIS": "10.0.0.7:open-sesame"}
     )
-    assert line == "The address of Redis cannot be had: the secret 'redis' is no redis:// or rediss:// address."
+    assert line == "The address of Redis cannot be read: the secret 'redis' is no redis:// or rediss:// address."
 
 
-def test_a_demonstration_shows_its_key_at_the_first_start_only(tmp_path: Path) -> None:
-    scripts = []
-    for _ in range(2):
-        with served("serve", "--demo", "--data", str(tmp_path), *FREE) as (process, _):
-            assert process.stdout
-            lines: list[str] = []
-            while not lines or lines[-1] != END:
-                lines.append(process.stdout.readline().rstrip("\n"))
-            scripts.append(lines[lines.index(BEGIN) :])
-            process.terminate()
-            assert process.wait(timeout=60) == 0
-    first, later = scripts
-    assert any(line.startswith("export KEY=ak_") for line in first)
-    assert not any(line.startswith("export KEY=") for line in later)
+def record_of_a_start(data: Path) -> dict[str, Any]:
+    """Starts a demonstration, stops it, and returns the object that it printed."""
+    with subprocess.Popen(
+        [COMMAND, "serve", "--demo", "--data", str(data), *FREE, "--json"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        assert process.stdout
+        record: dict[str, Any] = json.loads(process.stdout.readline())
+        process.terminate()
+    assert process.returncode == 0
+    return record
+
+
+def test_a_demonstration_gives_its_key_and_its_password_out_at_the_first_start_only(tmp_path: Path) -> None:
+    first = record_of_a_start(tmp_path / "data")
+    calls = Path(first["calls"])
+    assert f"export KEY={first['key']}" in calls.read_text().splitlines()
+    assert stat.S_IMODE(calls.stat().st_mode) == 0o600
+    assert (first["user"], len(first["password"]) > 10) == ("admin", True)
+    later = record_of_a_start(tmp_path / "data")
+    assert not {"key", "external_id", "user", "password"} & later.keys()
+    assert "export KEY=" not in calls.read_text()
+
+
+def block(process: subprocess.Popen[str]) -> list[str]:
+    """The last lines that a demonstration prints: a line to paste, the console, and a file with calls."""
+    assert process.stdout
+    lines = [process.stdout.readline().rstrip("\n")]
+    while not lines[-1].startswith("The same by curl"):
+        lines.append(process.stdout.readline().rstrip("\n"))
+    return lines[-4:]
+
+
+def pasted(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-eo", "pipefail"],
+        input=script,
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_what_a_demonstration_prints_works_when_pasted(tmp_path: Path) -> None:
+def test_the_calls_that_a_demonstration_gives_work(tmp_path: Path) -> None:
     with served("serve", "--demo", "--data", str(tmp_path / "data"), *FREE) as (process, _):
-        assert process.stdout
-        lines = [process.stdout.readline().rstrip("\n")]
-        while lines[-1] != END:
-            lines.append(process.stdout.readline().rstrip("\n"))
+        _, line, console, file = block(process)
+        started = pasted(line, tmp_path)
         # The script polls as seldom as callers should; the test need not.
-        script = "\n".join(lines[lines.index(BEGIN) :]).replace("sleep 5", "sleep 0.2")
-        pasted = subprocess.run(
-            ["bash", "-eo", "pipefail"],
-            input=script,
-            cwd=tmp_path,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=120,
-            check=False,
-        )
-    assert pasted.returncode == 0, pasted
-    assert pasted.stdout.count('"status":"completed"') >= 3
-    assert '"completed_with_warnings":true' in pasted.stdout
+        called = pasted(Path(file.rpartition(": ")[2]).read_text().replace("sleep 5", "sleep 0.2"), tmp_path)
+        words = console.split()
+        url = urlsplit(words[2])
+        signed_in = Browser((str(url.hostname), int(url.port or 0))).sign_in(words[7], words[11].rstrip(","))
+    assert (started.returncode, "status        completed" in started.stdout) == (0, True), started
+    assert called.returncode == 0, called
+    assert called.stdout.count('"status":"completed"') >= 3
+    assert '"completed_with_warnings":true' in called.stdout
     assert (tmp_path / "text-digest.zip").stat().st_size > 0
+    assert signed_in.status == 303

@@ -65,7 +65,7 @@ def browser_of(console: str) -> Browser:
     return Browser(("127.0.0.1", url.port))
 
 
-def test_without_the_option_there_is_no_console(service: Service) -> None:
+def test_the_console_is_off_by_default(service: Service) -> None:
     assert "console" not in service.ready
 
 
@@ -97,7 +97,7 @@ def test_a_disabled_person_is_signed_out_at_once(console: Service, person: NewPe
     assert max_.get("/password").status == 303
 
 
-def test_ten_wrong_passwords_make_a_name_wait_at_their_address(console: Service, person: NewPerson) -> None:
+def test_ten_wrong_passwords_lock_a_name_at_their_address(console: Service, person: NewPerson) -> None:
     person("joe", APPROVER)
     wrong = browser_of(console.ready["console"])
     wrong.source = "127.0.0.2"
@@ -110,7 +110,7 @@ def test_ten_wrong_passwords_make_a_name_wait_at_their_address(console: Service,
 
 
 @pytest.mark.long
-def test_failures_of_others_refuse_nobody(console: Service, person: NewPerson) -> None:
+def test_failures_of_other_callers_refuse_nobody(console: Service, person: NewPerson) -> None:
     person("sue", APPROVER)
 
     def fail(number: int) -> int:
@@ -143,7 +143,7 @@ def test_a_page_needs_a_session_and_a_role(console: Service, bob: Browser) -> No
     assert bob.get("/nowhere").status == 404
 
 
-def test_what_a_browser_sends_is_shown_escaped(console: Service) -> None:
+def test_input_from_a_browser_is_shown_escaped(console: Service) -> None:
     answer = browser_of(console.ready["console"]).sign_in(HOSTILE, "wrong", next=HOSTILE)
 
     assert answer.status == 401
@@ -158,7 +158,7 @@ def test_a_change_is_audited_under_the_name_of_the_person(console: Service, ann:
     assert "user:ann" in {record.actor for record in trail.items}
 
 
-def test_a_console_of_its_own_serves_the_same_sessions(console: Service, ann: Browser, tmp_path: Path) -> None:
+def test_a_separate_console_serves_the_same_sessions(console: Service, ann: Browser, tmp_path: Path) -> None:
     with Part.started(tmp_path / "apart", "console", "--http", "127.0.0.1:0", "--grpc", console.ready["grpc"]) as apart:
         elsewhere = browser_of(apart.ready["console"])
         elsewhere.cookies = dict(ann.cookies)

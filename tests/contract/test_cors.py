@@ -86,7 +86,7 @@ def test_refusals_before_the_key_carry_them_too(service: Service) -> None:
         carries_cors(answer)
 
 
-def test_what_the_parser_refuses_carries_them_too(service: Service) -> None:
+def test_refusals_of_the_parser_carry_the_common_headers(service: Service) -> None:
     head = (
         b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nX-Request-Id: mine\r\nOrigin: "
         + ORIGIN.encode()

@@ -1,4 +1,4 @@
-"""Credentials: two of them, and one 401 for whatever is wrong. (contract 8)"""
+"""Credentials: both are needed, and every wrong one gets the same 401. (contract 8)"""
 
 import base64
 import json
@@ -57,9 +57,9 @@ def wrong_credentials(caller: Caller, other: Caller, revoked: Caller) -> dict[st
 
 def without_request_id(answer: Answer) -> tuple[int, list[tuple[str, str]], Any]:
     """What an answer says, its request id and its clock left out."""
-    told = [(name, value) for name, value in answer.headers.items() if name.lower() not in {"x-request-id", "date"}]
+    shown = [(name, value) for name, value in answer.headers.items() if name.lower() not in {"x-request-id", "date"}]
     request_id = answer.headers["X-Request-Id"].encode()
-    return answer.status, told, answer.body.replace(request_id, b"-")
+    return answer.status, shown, answer.body.replace(request_id, b"-")
 
 
 def test_every_wrong_credential_gets_one_and_the_same_401(new_caller: NewCaller, service: Service) -> None:
@@ -107,6 +107,6 @@ def test_credentials_are_issued_in_their_form(resident: Caller) -> None:
 
 def test_a_401_names_no_part(service: Service, resident: Caller) -> None:
     answer = service.call("GET", "/me", {**resident.credentials, "X-Service-Key-External-Id": "ake_" + "0" * 32})
-    told = json.dumps(answer.error).replace(answer.error["request_id"], "")
-    assert resident.key_id not in told
-    assert "external" not in told.lower()
+    shown = json.dumps(answer.error).replace(answer.error["request_id"], "")
+    assert resident.key_id not in shown
+    assert "external" not in shown.lower()

@@ -43,7 +43,7 @@ result: {step: take}
 
 
 @pytest.mark.parametrize("layer", ["bwrap", "landlock"])
-def test_everything_below_the_data_folder_is_closed_to_others(tmp_path: Path, layer: str) -> None:
+def test_files_below_the_data_folder_are_readable_by_their_owner_only(tmp_path: Path, layer: str) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
     data.chmod(0o755)

@@ -20,7 +20,7 @@ def change(service: Service, **flags: Any) -> None:
 
 @pytest.fixture(scope="module", params=[("governed", "not_governed"), ("api_enabled", "not_enabled")], ids=str)
 def closed(request: pytest.FixtureRequest, changing_service: Service) -> Iterator[tuple[Service, Caller, str]]:
-    """A service with one flag off, a caller with a good key, and the reason it hears."""
+    """A service with one flag off, a caller with a valid key, and the reason of its refusal."""
     flag, reason = request.param
     caller = changing_service.new_caller()
     change(changing_service, **{flag: False})
@@ -64,7 +64,7 @@ def test_order_0_comes_before_503(closed: tuple[Service, Caller, str]) -> None:
     assert service.call("OPTIONS", "/me", {"Origin": "https://a.test"}).status == 204
 
 
-def test_health_is_disabled_and_tells_the_same_fields(closed: tuple[Service, Caller, str]) -> None:
+def test_health_is_disabled_and_has_the_same_fields(closed: tuple[Service, Caller, str]) -> None:
     service, _, _ = closed
     until(lambda: service.call("GET", "/health").json()["status"] == "disabled", "health")
     answer = service.call("GET", "/health")

@@ -94,7 +94,7 @@ def test_connections_are_spread_over_the_processes(shared: Part) -> None:
     assert all(number > 0 for number in added.values()), added
 
 
-def test_the_processes_hold_one_limit(shared: Part, admin: Admin) -> None:
+def test_the_processes_share_one_limit(shared: Part, admin: Admin) -> None:
     limit = 8
 
     def attempt() -> list[int]:
@@ -115,19 +115,22 @@ def requests_by_process(seen: Scrape) -> dict[str, float]:
     return {place: seen.value("http_requests_total", process=place) for place in ("0", "1")}
 
 
-def test_each_process_has_series_of_its_own(own: Part) -> None:
+def test_each_process_has_its_own_series(own: Part) -> None:
     url = own.ready["metrics"]
     assert all(healthy(address(own)) for _ in range(64))
     before = scrape(url)
-    told = requests_by_process(before)
-    assert sum(told.values()) == before.value("http_requests_total") == 64
-    assert all(number > 0 for number in told.values())
-    assert {before.value("build_info", part="edge", process=place) for place in told} == {1}
+    requests = requests_by_process(before)
+    assert sum(requests.values()) == before.value("http_requests_total") == 64
+    assert all(number > 0 for number in requests.values())
+    assert {before.value("build_info", part="edge", process=place) for place in requests} == {1}
     assert before.value("rate_limit_shared") == PROCESSES
     assert before.value("process_resident_memory_bytes", process="0") > 0
     os.kill(min(workers(own)), signal.SIGKILL)
     until(lambda: min(requests_by_process(scrape(url)).values()) == 0, "its successor, which begins at 0")
-    until(lambda: max(requests_by_process(scrape(url)).values()) in told.values(), "the other, which goes on")
+    until(
+        lambda: max(requests_by_process(scrape(url)).values()) in requests.values(),
+        "the counts of the process that still runs",
+    )
 
 
 def test_a_process_that_does_not_answer_is_left_out(own: Part) -> None:
@@ -147,7 +150,7 @@ def test_a_process_that_died_is_replaced(own: Part) -> None:
     until(lambda: first not in workers(own), "the end of the process")
     assert all(healthy(address(own)) for _ in range(32))
     until(lambda: len(workers(own)) == PROCESSES, "another process")
-    assert "another is started" in own.log()
+    assert "and is replaced" in own.log()
     os.kill(second, signal.SIGTERM)
     until(lambda: second not in workers(own), "the end of the process")
     until(lambda: answers(address(own)[1]), "the new process to serve")
@@ -180,7 +183,7 @@ def test_processes_end_with_their_parent(own: Part) -> None:
     assert not answers(address(own)[1])
 
 
-def test_an_address_that_others_share_is_in_use(shared: Part, backend: Part) -> None:
+def test_an_address_shared_by_edge_processes_is_in_use(shared: Part, backend: Part) -> None:
     """Two services at one address would answer in turn."""
     http = "{}:{}".format(*address(shared))
     several = {"WORKFLOW_API_EDGE_PROCESSES": "2", "WORKFLOW_API_EDGE_REDIS_URL": "redis://127.0.0.1:1"}
@@ -193,7 +196,7 @@ def test_a_process_that_cannot_start_says_why(tmp_path: Path) -> None:
     config = tmp_path / "settings.toml"
     config.write_text('[edge]\nprocesses = 2\nredis_url = "secret:redis"\n[secrets]\nredis = "env:PLANT_REDIS"\n')
     line = refused("edge", "--config", str(config), "--http", "127.0.0.1:0")
-    assert line == "The address of Redis cannot be had: the secret 'redis' is not set."
+    assert line == "The address of Redis cannot be read: the secret 'redis' is not set."
 
 
 def test_several_processes_need_redis() -> None:

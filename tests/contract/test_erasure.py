@@ -41,14 +41,14 @@ STAYS = (
 def erase(caller: Caller, run_id: str) -> dict[str, Any]:
     answer = caller.delete(f"/runs/{run_id}/data", {"reason": "asked by the person"})
     assert answer.status == 202, answer
-    told: dict[str, Any] = answer.json()
-    assert set(told) == {"run_id", "data_purged_at"}
-    assert told["run_id"] == run_id
-    assert is_timestamp(told["data_purged_at"])
-    return told
+    answered: dict[str, Any] = answer.json()
+    assert set(answered) == {"run_id", "data_purged_at"}
+    assert answered["run_id"] == run_id
+    assert is_timestamp(answered["data_purged_at"])
+    return answered
 
 
-def test_erasure_takes_every_value_and_leaves_the_frame(caller: Caller, flows: dict[str, str]) -> None:
+def test_erasure_removes_every_value_and_leaves_ids_times_and_counts(caller: Caller, flows: dict[str, str]) -> None:
     secret = f"secret {uuid.uuid4().hex}"
     before = caller.finished(
         flows["Typed"],
@@ -58,9 +58,9 @@ def test_erasure_takes_every_value_and_leaves_the_frame(caller: Caller, flows: d
         labels={"kept": "yes"},
     )
     output = caller.outputs(before["run_id"])["echo/echo.txt"]
-    told = erase(caller, before["run_id"])
+    answered = erase(caller, before["run_id"])
     after = caller.run(before["run_id"])
-    assert after["data_purged_at"] == told["data_purged_at"]
+    assert after["data_purged_at"] == answered["data_purged_at"]
     assert {field: after[field] for field in STAYS} == {field: before[field] for field in STAYS}
     for field in ("parameters", "input_text", "inputs_manifest", "summary_markdown", "result", "result_json"):
         assert not after[field], field
@@ -138,10 +138,10 @@ def test_a_cancelled_run_can_be_erased(caller: Caller, flows: dict[str, str]) ->
     assert caller.run(run_id)["status"] == "cancelled"
 
 
-def test_a_run_that_goes_on_cannot_be_erased(caller: Caller, flows: dict[str, str]) -> None:
+def test_an_unfinished_run_cannot_be_erased(caller: Caller, flows: dict[str, str]) -> None:
     parked = caller.parked(flows["Park"])["run_id"]
-    told = {"status": "waiting_for_approval"}
-    refused(caller.delete(f"/runs/{parked}/data"), 409, "run_not_terminal", told)
+    answered = {"status": "waiting_for_approval"}
+    refused(caller.delete(f"/runs/{parked}/data"), 409, "run_not_terminal", answered)
     running = caller.started(flows["Sleep"])
     caller.wait_for_event(running, "step.progress")
     refused(caller.delete(f"/runs/{running}/data"), 409, "run_not_terminal", {"status": "running"})
@@ -149,10 +149,10 @@ def test_a_run_that_goes_on_cannot_be_erased(caller: Caller, flows: dict[str, st
 
 def test_an_erased_run_is_already_purged(caller: Caller, flows: dict[str, str]) -> None:
     run_id = caller.finished(flows["Silence"])["run_id"]
-    told = erase(caller, run_id)
+    answered = erase(caller, run_id)
     for body in (None, {"reason": "again"}):
         answer = caller.delete(f"/runs/{run_id}/data", body)
-        refused(answer, 409, "already_purged", {"data_purged_at": told["data_purged_at"]})
+        refused(answer, 409, "already_purged", {"data_purged_at": answered["data_purged_at"]})
     invalid(caller.delete(f"/runs/{run_id}/data", {"reason": 1}), "reason")
 
 

@@ -55,7 +55,7 @@ def test_events_are_numbered_from_one_without_gaps(resident: Caller, echo_run: d
     assert times == sorted(times)
 
 
-def test_the_events_of_a_run_tell_its_story(resident: Caller, echo_run: dict[str, Any]) -> None:
+def test_the_events_of_a_run_are_complete_and_in_order(resident: Caller, echo_run: dict[str, Any]) -> None:
     story = kinds(resident.events(echo_run["run_id"]))
     for earlier, later in (
         ("segment.started", "step.started"),
@@ -69,7 +69,7 @@ def test_the_events_of_a_run_tell_its_story(resident: Caller, echo_run: dict[str
     assert story.count("segment.ended") == 1
 
 
-def test_segments_tell_where_they_begin_and_end(resident: Caller, echo_run: dict[str, Any]) -> None:
+def test_segments_have_start_and_end_times(resident: Caller, echo_run: dict[str, Any]) -> None:
     page = resident.events(echo_run["run_id"])
     [segment] = page["segments"]
     assert set(segment) == {"segment_id", "ordinal", "started_at", "ended_at", "last_seq"}
@@ -109,7 +109,7 @@ def test_a_replay_from_zero_returns_the_events_again(resident: Caller, talk_run:
     assert first.body == second.body
 
 
-def test_next_after_seq_is_the_asked_one_when_nothing_follows(resident: Caller, echo_run: dict[str, Any]) -> None:
+def test_next_after_seq_equals_after_seq_when_nothing_follows(resident: Caller, echo_run: dict[str, Any]) -> None:
     for after in (10_000, 10**17):
         page = resident.events(echo_run["run_id"], after_seq=after)
         assert (page["events"], page["next_after_seq"]) == ([], after)
@@ -131,7 +131,7 @@ def test_an_unknown_segment_is_not_found(resident: Caller, echo_run: dict[str, A
 
 
 def test_an_event_never_changes_and_is_never_late(resident: Caller, flows: dict[str, str]) -> None:
-    """Whoever polls while the run goes on sees a prefix of what stands there in the end."""
+    """A caller that polls during the run sees a prefix of the final events."""
     run_id = resident.started(flows["Talk"], parameters={"count": 200})
     seen: list[list[Any]] = []
     while resident.run(run_id)["status"] != "completed":

@@ -1,4 +1,4 @@
-"""The examples on real files: the commands of their README against a started service, and what comes out of them."""
+"""The examples on real files: the commands of their README against a started service, and their outputs."""
 
 import json
 import os
@@ -135,8 +135,8 @@ def reader(served: Service, s3_server: S3Server, tmp_path: Path) -> Reader:
     return reader
 
 
-def everything_told(caller: Caller, run: dict[str, Any]) -> str:
-    """All that callers are told of a run, its outputs apart."""
+def everything_shown(caller: Caller, run: dict[str, Any]) -> str:
+    """Everything that the API shows of a run, except its outputs."""
     paths = ("", "/events?limit=500", "/steps", "/approvals", "/outputs", "/pii-redaction")
     segments = caller.events(run["run_id"])["segments"]
     pages = [caller.events(run["run_id"], segment=segment["segment_id"], limit=500) for segment in segments]
@@ -164,10 +164,10 @@ def test_tickets_are_released_redacted_and_counted_after_an_approval(reader: Rea
             assert ticket["customer"] == {"name": "[PERSON]", "email": "[EMAIL_ADDRESS]", "phone": "[PHONE_NUMBER]"}
             assert ticket["message"].endswith("\nRegards, [PERSON]")
 
-    told = said + everything_told(reader.caller, run)
-    told += "".join(path.read_text(encoding="utf-8") for path in released.rglob("*") if path.is_file())
+    shown = said + everything_shown(reader.caller, run)
+    shown += "".join(path.read_text(encoding="utf-8") for path in released.rglob("*") if path.is_file())
     assert len(expected["personal"]) > 700
-    assert [value for value in expected["personal"] if value in told] == []
+    assert [value for value in expected["personal"] if value in shown] == []
     manifest = reader.caller.get(f"/runs/{run['run_id']}/pii-redaction").json()
     assert {stage["stage"]: stage["status"] for stage in manifest["stages"]} == dict.fromkeys(
         ("inputs", "steps", "outputs"), "completed"
@@ -204,7 +204,7 @@ def pixels(png: bytes) -> list[list[bytes]]:
     return [[row[1 + 3 * x : 4 + 3 * x] for x in range(width)] for row in rows]
 
 
-def test_a_folder_of_200_invoices_is_added_up_to_the_cent_and_drawn(reader: Reader) -> None:
+def test_a_folder_of_200_invoices_is_summed_to_the_cent_and_charted(reader: Reader) -> None:
     said = reader.follow("Invoices")
     run, expected = reader.json("totals/run.json"), reader.json("expected-invoices.json")
     assert (run["status"], run["warnings"]) == ("completed", [])
@@ -237,7 +237,7 @@ def test_a_folder_of_200_invoices_is_added_up_to_the_cent_and_drawn(reader: Read
     assert reader.caller.get(f"/runs/{run['run_id']}/pii-redaction").code == "pii_redaction_not_applied"
 
 
-def test_notes_of_a_model_are_published_and_asked_for(reader: Reader, provider: OpenAIServer) -> None:
+def test_notes_of_a_model_are_published_and_queried(reader: Reader, provider: OpenAIServer) -> None:
     reader.does("python examples/research/generate.py $FOLDER")
     expected = reader.json("expected-research.json")
     provider.will(
@@ -255,7 +255,7 @@ def test_notes_of_a_model_are_published_and_asked_for(reader: Reader, provider: 
     text = (reader.folder / "reading-list.md").read_text(encoding="utf-8")
     assert f"<input_text>\n{text.strip()}" in "".join(map(str, contents(provider.requests[0].body)))
     assert {request.headers["authorization"] for request in provider.requests} == {f"Bearer {MODEL_KEY}"}
-    assert MODEL_KEY not in said + everything_told(reader.caller, run)
+    assert MODEL_KEY not in said + everything_shown(reader.caller, run)
 
     counted = [line.split() for line in said.splitlines() if "/topic/" in line]
     counts = Counter(note["topic"] for note in expected["notes"])

@@ -60,7 +60,7 @@ def started(session: Session, workflow_id: str, **fields: Any) -> Any:
     return session("runs", "start_run", workflow_id, body=body, idempotency_key=uuid.uuid4().hex)
 
 
-def test_the_generator_has_no_complaint(client: GeneratedClient) -> None:
+def test_the_client_generator_reports_no_warning(client: GeneratedClient) -> None:
     assert client.complaints == ""
 
 

@@ -1,4 +1,4 @@
-"""What every answer has in common, whatever it answers: headers, envelope, request ids. (contract 6, 7)"""
+"""Properties of every answer: headers, envelope, request ids. (contract 6, 7)"""
 
 import re
 from collections.abc import Callable
@@ -115,7 +115,7 @@ REFUSED_BY_THE_PARSER = {
 
 
 @pytest.mark.parametrize("what", REFUSED_BY_THE_PARSER)
-def test_what_the_parser_refuses_is_answered_with_the_envelope(service: Service, what: str) -> None:
+def test_refusals_of_the_parser_are_envelopes(service: Service, what: str) -> None:
     answer = exchange(service.address, REFUSED_BY_THE_PARSER[what])
     assert 400 <= answer.status < 500, answer
     assert answer.code == "invalid_request", answer
@@ -123,7 +123,7 @@ def test_what_the_parser_refuses_is_answered_with_the_envelope(service: Service,
     assert answer.headers["Cache-Control"] == "no-store"
 
 
-def test_the_service_goes_on_after_what_the_parser_refused(service: Service) -> None:
+def test_the_service_keeps_serving_after_the_parser_refused(service: Service) -> None:
     for data in REFUSED_BY_THE_PARSER.values():
         with Wire(service.address) as wire:
             wire.send(data[:200])
@@ -151,7 +151,7 @@ def test_http_1_0_is_answered(resident: Caller) -> None:
     assert exchange(resident.address, data).status == 200
 
 
-def test_headers_with_bytes_beyond_ascii_do_no_harm(resident: Caller) -> None:
+def test_headers_with_bytes_beyond_ascii_are_handled(resident: Caller) -> None:
     odd = ("X-Odd", b"\xff\xfe\xe9")
     for name in ("X-Odd", "User-Agent", "Cookie", "Accept", "If-None-Match", "Range", "Content-Type"):
         data = request("GET", "/me", *resident.credential_headers, (name, odd[1]), CLOSE)

@@ -32,9 +32,7 @@ def test_a_replay_costs_no_quota(new_caller: NewCaller, flows: dict[str, str]) -
     assert caller.get("/me").json()["quota_used_today"] == 1
 
 
-def test_equal_bodies_are_told_by_what_they_hold_not_how_they_are_written(
-    caller: Caller, flows: dict[str, str]
-) -> None:
+def test_bodies_are_compared_by_value_and_not_by_spelling(caller: Caller, flows: dict[str, str]) -> None:
     path, headers = f"/workflows/{flows['Echo']}/runs", {"Idempotency-Key": fresh()}
     first = b'{"input_text": "\xc3\xa9", "labels": {"a": "1", "b": "2"}}'
     same = rb' { "labels":{"b":"2","a":"1"},"input_text":"\u00e9" } '
@@ -117,7 +115,9 @@ def test_sixteen_equal_starts_at_once_make_exactly_one_run(caller: Caller, flows
     assert (me["quota_used_today"], me["active_runs"]) == (1, 1)
 
 
-def test_sixteen_different_bodies_under_one_key_make_exactly_one_run(caller: Caller, flows: dict[str, str]) -> None:
+def test_sixteen_different_bodies_under_one_idempotency_key_make_exactly_one_run(
+    caller: Caller, flows: dict[str, str]
+) -> None:
     key = fresh()
 
     def start(number: int) -> Answer:
@@ -129,7 +129,7 @@ def test_sixteen_different_bodies_under_one_key_make_exactly_one_run(caller: Cal
     assert {answer.code for answer in answers} == {None, "idempotency_conflict"}
 
 
-def test_a_conflict_tells_nothing_of_the_first_body(caller: Caller, flows: dict[str, str]) -> None:
+def test_a_conflict_shows_nothing_of_the_first_body(caller: Caller, flows: dict[str, str]) -> None:
     key = fresh()
     caller.start(flows["Silence"], key, input_text="private words")
     assert "private" not in json.dumps(caller.start(flows["Silence"], key).json())

@@ -180,8 +180,8 @@ def test_an_edge_does_not_administer(parts: CertifiedParts) -> None:
         "WORKFLOW_API_ADMIN_BACKEND_TLS_CERTIFICATE": f"{parts.folder}/edge/certificate.pem",
         "WORKFLOW_API_ADMIN_BACKEND_TLS_KEY": f"{parts.folder}/edge/key.pem",
     }
-    told = parts.refusal("keys", "create", "--name", "a", "--scopes", "runs:read", **edges)
-    assert "PERMISSION_DENIED" in told["message"]
+    refusal = parts.refusal("keys", "create", "--name", "a", "--scopes", "runs:read", **edges)
+    assert "PERMISSION_DENIED" in refusal["message"]
 
 
 def test_a_refusal_is_logged_with_who_and_what_and_no_more(parts: CertifiedParts) -> None:
@@ -194,7 +194,7 @@ def test_a_refusal_is_logged_with_who_and_what_and_no_more(parts: CertifiedParts
     assert IN_NAME_OF_A_KEY[0][1] not in lines[0]
 
 
-def test_what_does_not_exist_cannot_be_given(parts: CertifiedParts) -> None:
+def test_an_identity_cannot_be_given_an_unknown_rpc(parts: CertifiedParts) -> None:
     wrong = parts.folder / "wrong.toml"
     text = parts.config.read_text().replace(f'data = "{parts.folder}/data"', f'data = "{parts.folder}/wrong"')
     wrong.write_text(f'{text}"dns:typo.test" = ["/workflow_api.v1.RunsService/GetRuns"]\n')

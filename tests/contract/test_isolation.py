@@ -1,4 +1,4 @@
-"""Two keys see nothing of each other's runs, and cannot tell a foreign run from none. (contract 3.7)"""
+"""Two keys see nothing of each other's runs, and cannot tell a run of the other from an absent one. (contract 3.7)"""
 
 from typing import Any
 
@@ -13,30 +13,35 @@ from tests.support.wire import Answer
 ABSENT = "run_" + "0" * 26
 
 
-def told(answer: Answer) -> tuple[int, set[str], dict[str, Any]]:
+def comparable(answer: Answer) -> tuple[int, set[str], dict[str, Any]]:
     error = {**answer.error, "request_id": None}
     return answer.status, {name.lower() for name in answer.headers}, error
 
 
 @pytest.mark.parametrize("route", RUN_ROUTES, ids=str)
 @pytest.mark.parametrize("kind", ["finished", "parked"])
-def test_a_foreign_run_and_an_absent_one_are_indistinguishable(
-    resident: Caller, stranger: Caller, tree_run: dict[str, Any], parked_run: dict[str, Any], route: Route, kind: str
+def test_a_run_of_another_key_and_an_absent_one_are_indistinguishable(
+    resident: Caller,
+    other_caller: Caller,
+    tree_run: dict[str, Any],
+    parked_run: dict[str, Any],
+    route: Route,
+    kind: str,
 ) -> None:
     foreign = tree_run if kind == "finished" else parked_run
     output_id = resident.outputs(tree_run["run_id"])["grow/table.csv"]["output_id"]
     answers = [
-        stranger.call(route.method, route.path(run_id=run_id, output_id=output_id))
+        other_caller.call(route.method, route.path(run_id=run_id, output_id=output_id))
         for run_id in (foreign["run_id"], ABSENT)
     ]
     for answer in answers:
         refused(answer, 404, "run_not_found")
-    assert told(answers[0]) == told(answers[1])
+    assert comparable(answers[0]) == comparable(answers[1])
     assert resident.run(foreign["run_id"]) == foreign
 
 
-def test_a_list_holds_no_foreign_runs_whatever_the_filter(
-    stranger: Caller, echo_run: dict[str, Any], flows: dict[str, str]
+def test_a_list_holds_no_runs_of_other_keys_whatever_the_filter(
+    other_caller: Caller, echo_run: dict[str, Any], flows: dict[str, str]
 ) -> None:
     for query in (
         {},
@@ -44,7 +49,7 @@ def test_a_list_holds_no_foreign_runs_whatever_the_filter(
         {"client_reference": echo_run["client_reference"]},
         {"status": "completed"},
     ):
-        assert stranger.get("/runs", **query).json() == {"items": [], "next_cursor": None}
+        assert other_caller.get("/runs", **query).json() == {"items": [], "next_cursor": None}
 
 
 def test_an_output_of_another_run_is_not_found_under_this_one(

@@ -1,4 +1,4 @@
-"""Reading a body: malformed JSON is told before the key, with its byte offset. (contract 4.8, 4.9)"""
+"""Reading a body: malformed JSON is refused before the key is checked, with its byte offset. (contract 4.8, 4.9)"""
 
 import gzip
 import re
@@ -157,5 +157,5 @@ def test_an_integer_is_no_boolean_fraction_or_string(resident: Caller, version: 
 
 
 @pytest.mark.parametrize("reason", [1, True, ["x"], {"a": "b"}])
-def test_a_string_is_nothing_else(resident: Caller, reason: object) -> None:
+def test_a_string_field_accepts_only_strings(resident: Caller, reason: object) -> None:
     invalid(resident.post("/runs/run_none/cancel", {"reason": reason}), "reason")

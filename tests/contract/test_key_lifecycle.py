@@ -1,10 +1,11 @@
-"""Moves of a key and what calls see of them. (contract 9.6)"""
+"""The life cycle of a key as calls see it. (contract 9.6)"""
 
 import dataclasses
 from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from tests.contract.conftest import NewCaller
 from tests.support.admin import Admin, workflow_access
@@ -20,7 +21,7 @@ def answers(caller: Caller, status: int) -> None:
 
 
 def rotate(admin: Admin, caller: Caller) -> Caller:
-    made = admin.keys.RotateKey(keys_pb2.RotateKeyRequest(key_id=caller.key_id, overlap_hours=1))
+    made = admin.keys.RotateKey(keys_pb2.RotateKeyRequest(key_id=caller.key_id, overlap=Duration(seconds=3_600)))
     assert made.record.state == "rotating"
     assert made.record.key.key_id == caller.key_id
     assert made.external_id == ""
@@ -76,7 +77,9 @@ def test_a_revoked_key_can_be_deleted_and_an_active_one_cannot(
     assert caller.key_id not in {record.key.key_id for record in listed}
 
 
-def test_an_edit_shows_on_me_with_the_same_credentials(caller: Caller, admin: Admin, flows: dict[str, str]) -> None:
+def test_an_edit_is_visible_in_me_with_the_same_credentials(
+    caller: Caller, admin: Admin, flows: dict[str, str]
+) -> None:
     edit: dict[str, Any] = {
         "name": "edited",
         "rate_limit_rpm": 9_999,
@@ -91,7 +94,7 @@ def test_an_edit_shows_on_me_with_the_same_credentials(caller: Caller, admin: Ad
     assert me["workflow_access"] == {"mode": "explicit", "workflow_ids": [flows["Echo"]]}
 
 
-def test_an_edited_allow_list_is_heard(caller: Caller, admin: Admin) -> None:
+def test_an_edited_allow_list_applies(caller: Caller, admin: Admin) -> None:
     closed = keys_pb2.SourceAllowList(ranges=["10.0.0.0/8"])
     admin.keys.UpdateKey(keys_pb2.UpdateKeyRequest(key_id=caller.key_id, source_allow_list=closed))
     answers(caller, 403)

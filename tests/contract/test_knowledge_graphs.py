@@ -73,7 +73,7 @@ def graphs(service: Service, *arguments: str) -> Any:
     return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
 
 
-def test_what_a_run_publishes_can_be_asked_for_until_it_is_erased(own_service: Service, flows: dict[str, str]) -> None:
+def test_published_triples_can_be_queried_until_the_run_is_erased(own_service: Service, flows: dict[str, str]) -> None:
     caller = own_service.new_caller()
     run = caller.finished(flows["Publishes"], input_text="<alpha> <knows> <beta> .")
     assert (run["status"], run["warnings"], run["completed_with_warnings"]) == ("completed", [], False)
@@ -103,7 +103,7 @@ def test_what_a_run_publishes_can_be_asked_for_until_it_is_erased(own_service: S
     until(lambda: not graphs(own_service, "query", "contracts", anything)["boolean"], "an empty graph")
 
 
-def test_a_publish_that_fails_leaves_the_run_completed_with_a_warning(
+def test_a_publication_that_fails_leaves_the_run_completed_with_a_warning(
     own_service: Service, flows: dict[str, str]
 ) -> None:
     caller = own_service.new_caller()
@@ -112,11 +112,11 @@ def test_a_publish_that_fails_leaves_the_run_completed_with_a_warning(
     assert "error" not in run
     [warning] = run["warnings"]
     assert warning.startswith("Publishing to knowledge graph 'contracts' failed: 'write/facts.ttl': ")
-    [told] = [event for event in caller.events(run["run_id"])["events"] if event["type"] == "warning"]
-    assert told["data"] == {"message": warning, "knowledge_graph": "contracts"}
+    [found] = [event for event in caller.events(run["run_id"])["events"] if event["type"] == "warning"]
+    assert found["data"] == {"message": warning, "knowledge_graph": "contracts"}
 
 
-def test_a_late_publish_is_a_warning_and_lands_once_also_after_a_crash(
+def test_a_late_publication_is_a_warning_and_is_written_once_even_after_a_crash(
     own_service: Service, flows: dict[str, str], server: SparqlServer
 ) -> None:
     caller = own_service.new_caller()

@@ -1,4 +1,4 @@
-"""What is large comes through whole, in one process and with the parts apart."""
+"""Large records arrive complete, in one process and between separate processes."""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def large(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         admin.close()
 
 
-def test_a_run_started_with_a_mebibyte_is_told_in_full(large: tuple[Admin, Caller]) -> None:
+def test_a_run_started_with_a_mebibyte_is_shown_in_full(large: tuple[Admin, Caller]) -> None:
     admin, caller = large
     flows = admin.apply_test_workflows()
     parameters = {"word": "abc", "extra": "x" * BYTES}

@@ -55,7 +55,7 @@ def test_a_start_under_a_hold_is_refused_with_the_licence(held: Any, licensee: C
     assert (me["quota_used_today"], me["active_runs"]) == (0, 0)
 
 
-def test_reading_goes_on_under_a_hold(held: Any, licensee: Caller, flow: dict[str, str]) -> None:
+def test_reads_are_allowed_under_a_hold(held: Any, licensee: Caller, flow: dict[str, str]) -> None:
     run = licensee.finished(flow["Echo"])
     held()
     assert licensee.run(run["run_id"]) == run

@@ -1,4 +1,4 @@
-"""A typical life with planted secrets, and none of them in any log, at the level that logs most."""
+"""Secrets planted in typical calls and runs appear in no log, at the most verbose level."""
 
 import json
 from collections.abc import Iterator
@@ -144,7 +144,7 @@ def step(name: str, agent: str, *needs: str) -> dict[str, Any]:
     return {"step": name, "agent": agent, "environment": "standard", "needs": list(needs)}
 
 
-def test_a_typical_life_leaves_nothing_sensitive_in_the_log(scene: Scene, s3_server: S3Server) -> None:
+def test_typical_calls_and_runs_leave_nothing_sensitive_in_the_log(scene: Scene, s3_server: S3Server) -> None:
     service, admin = scene.service, scene.service.admin
     flows = admin.apply(manifests(s3_server.url))
     assert admin.workflows.TestConnector(workflows_pb2.TestConnectorRequest(name="inbox")).passed
@@ -183,13 +183,13 @@ def test_a_typical_life_leaves_nothing_sensitive_in_the_log(scene: Scene, s3_ser
     cancelled = caller.parked(flows["Parks"], **given)
     assert caller.post(f"/runs/{cancelled['run_id']}/cancel", {"reason": REASON}).status == 202
 
-    misfortunes(caller, flows["Writes"], given)
+    failing_calls(caller, flows["Writes"], given)
     left = caller.finished(flows["Writes"], **given)["run_id"]
     (output, *_) = caller.outputs(left).values()
     s3_server.forbid("worker")
     assert caller.get(output["download"]["path"].removeprefix("/api/v1")).status == 502
     assert caller.delete(f"/runs/{left}/data", {"reason": REASON}).status == 202
-    until(lambda: f"The removal of what run {left} left failed" in service.log(), "the failed removal")
+    until(lambda: f"The removal of objects of run {left} failed" in service.log(), "the failed removal")
     admin.runs.RunUpkeep(runs_pb2.RunUpkeepRequest())
     service.kill()
     s3_server.enforce(enforced=False)
@@ -201,14 +201,14 @@ def test_a_typical_life_leaves_nothing_sensitive_in_the_log(scene: Scene, s3_ser
     assert list(leaks_in(service.log(), (*scene.planted, caller.key.partition(".")[2], caller.external_id))) == []
 
 
-def misfortunes(caller: Caller, workflow_id: str, given: dict[str, Any]) -> None:
+def failing_calls(caller: Caller, workflow_id: str, given: dict[str, Any]) -> None:
     """What callers get wrong, each with something of theirs in it."""
-    strangers = {"Authorization": f"Bearer {STRANGERS}", "X-Service-Key-External-Id": STRANGERS_ID}
+    unknown_credentials = {"Authorization": f"Bearer {STRANGERS}", "X-Service-Key-External-Id": STRANGERS_ID}
     start = f"/workflows/{workflow_id}/runs"
     idempotent = {"Idempotency-Key": "planted-idempotency-key"}
     broken = json.dumps({"input_text": BODY}).encode()[:-3]
     statuses = [
-        caller.get("/me", headers=strangers).status,
+        caller.get("/me", headers=unknown_credentials).status,
         caller.get("/me", headers={"X-Service-Key-External-Id": STRANGERS_ID}).status,
         caller.call("POST", start, headers=idempotent, body=broken).status,
         caller.call("POST", start, headers=idempotent, body=b'"' + BODY.encode() + b'"').status,

@@ -8,7 +8,7 @@ from tests.support.service import Service
 from workflow_api.v1 import keys_pb2, options_pb2
 
 
-def test_health_tells_status_deployment_and_contract_date_and_no_more(service: Service, resident: Caller) -> None:
+def test_health_has_status_deployment_and_contract_date_and_no_more(service: Service, resident: Caller) -> None:
     record = service.call("GET", "/health").json()
     assert record == {
         "status": "ok",

@@ -1,4 +1,4 @@
-"""A started service tells what it did, all that docs/metrics.md lists, and nothing of anybody."""
+"""Metrics of a started service: exactly those that docs/metrics.md lists, without data of callers."""
 
 import re
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def documented() -> dict[str, Documented]:
     return {name: Documented(kind, frozenset(re.findall(r"`([a-z_]+)`", labels))) for name, kind, labels in rows}
 
 
-class Told(NamedTuple):
+class MeteredService(NamedTuple):
     """A service with metrics, and a caller of it."""
 
     service: Service
@@ -48,21 +48,21 @@ class Told(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase) -> Iterator[Told]:
+def metered(tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase) -> Iterator[MeteredService]:
     folder = tmp_path_factory.mktemp("metrics")
     service = Service(folder, "--console", "127.0.0.1:0", database=new_database(), variables=LISTEN)
     service.start()
     try:
         with urlopen(service.ready["console"] + "sign-in", timeout=30) as page:
             assert page.status == 200
-        yield Told(service, service.new_caller(), service.admin.apply_test_workflows())
+        yield MeteredService(service, service.new_caller(), service.admin.apply_test_workflows())
     finally:
         service.stop()
 
 
-def test_the_document_lists_what_a_service_tells_and_nothing_else(told: Told) -> None:
-    told.caller.finished(told.flows["Echo"])
-    seen = told.scrape()
+def test_the_document_lists_exactly_the_metrics_that_a_service_reports(metered: MeteredService) -> None:
+    metered.caller.finished(metered.flows["Echo"])
+    seen = metered.scrape()
     rows = documented()
     assert {name: row.kind for name, row in rows.items()} == seen.kinds
     # Where there is no series yet, its labels are not to be seen.
@@ -77,16 +77,16 @@ def test_the_document_lists_what_a_service_tells_and_nothing_else(told: Told) ->
     }
 
 
-def test_requests_are_counted_by_route_and_status(told: Told) -> None:
+def test_requests_are_counted_by_route_and_status(metered: MeteredService) -> None:
     route = f"{BASE}/runs/{{run_id}}"
-    before = told.scrape()
+    before = metered.scrape()
     for _ in range(3):
-        assert told.caller.get("/me").status == 200
+        assert metered.caller.get("/me").status == 200
     for _ in range(2):
-        assert told.caller.get("/runs/run_none").code == "run_not_found"
-    assert told.service.call("GET", "/me").code == "unauthorized"
-    assert told.service.call("BREW", "/coffee").code == "not_found"
-    after = told.scrape()
+        assert metered.caller.get("/runs/run_none").code == "run_not_found"
+    assert metered.service.call("GET", "/me").code == "unauthorized"
+    assert metered.service.call("BREW", "/coffee").code == "not_found"
+    after = metered.scrape()
 
     def more(name: str, **labels: str) -> float:
         return after.value(name, **labels) - before.value(name, **labels)
@@ -105,31 +105,31 @@ def test_requests_are_counted_by_route_and_status(told: Told) -> None:
     assert more("grpc_call_seconds_count", method="RunsService/GetRun") == 2
 
 
-def test_malformed_requests_are_counted_apart(told: Told) -> None:
-    before = told.scrape()
-    with Wire(told.service.address) as wire:
+def test_malformed_requests_are_counted_apart(metered: MeteredService) -> None:
+    before = metered.scrape()
+    with Wire(metered.service.address) as wire:
         wire.send(b"nonsense\r\n\r\n")
         assert wire.answer().status == 400
-    after = told.scrape()
+    after = metered.scrape()
     assert after.value("http_malformed_requests_total") - before.value("http_malformed_requests_total") == 1
     assert after.value("http_requests_total") == before.value("http_requests_total")
 
 
-def test_full_minutes_are_counted(told: Told) -> None:
-    before = told.scrape().value("http_refusals_total", code="rate_limited")
-    caller = told.service.new_caller(rate_limit_rpm=1)
+def test_full_minutes_are_counted(metered: MeteredService) -> None:
+    before = metered.scrape().value("http_refusals_total", code="rate_limited")
+    caller = metered.service.new_caller(rate_limit_rpm=1)
     until(lambda: caller.get("/me").status == 429, "a full minute")
-    assert told.scrape().value("http_refusals_total", code="rate_limited") - before == 1
+    assert metered.scrape().value("http_refusals_total", code="rate_limited") - before == 1
 
 
-def test_runs_and_their_steps_are_counted(told: Told) -> None:
-    before = told.scrape()
-    run = told.caller.finished(told.flows["Echo"], input_text="hello")
-    failed = told.caller.finished(told.flows["Failure"])
+def test_runs_and_their_steps_are_counted(metered: MeteredService) -> None:
+    before = metered.scrape()
+    run = metered.caller.finished(metered.flows["Echo"], input_text="hello")
+    failed = metered.caller.finished(metered.flows["Failure"])
     assert (run["status"], failed["status"]) == ("completed", "failed")
     # Counted once it is committed, when it can be read already.
-    until(lambda: told.scrape().value("runs_ended_total") == before.value("runs_ended_total") + 2, "the ends")
-    after = told.scrape()
+    until(lambda: metered.scrape().value("runs_ended_total") == before.value("runs_ended_total") + 2, "the ends")
+    after = metered.scrape()
 
     def more(name: str, **labels: str) -> float:
         return after.value(name, **labels) - before.value(name, **labels)
@@ -145,20 +145,20 @@ def test_runs_and_their_steps_are_counted(told: Told) -> None:
     assert more("database_write_seconds_count") > 0
 
 
-def test_a_download_is_counted_in_bytes(told: Told) -> None:
-    run = told.caller.finished(told.flows["Tree"])
-    path = told.caller.outputs(run["run_id"])["grow/bytes.bin"]["download"]["path"]
-    before = told.scrape().value("http_download_bytes_total")
-    assert len(told.caller.get(path.removeprefix(BASE)).body) == 1024
-    assert told.scrape().value("http_download_bytes_total") - before == 1024
+def test_a_download_is_counted_in_bytes(metered: MeteredService) -> None:
+    run = metered.caller.finished(metered.flows["Tree"])
+    path = metered.caller.outputs(run["run_id"])["grow/bytes.bin"]["download"]["path"]
+    before = metered.scrape().value("http_download_bytes_total")
+    assert len(metered.caller.get(path.removeprefix(BASE)).body) == 1024
+    assert metered.scrape().value("http_download_bytes_total") - before == 1024
 
 
-def test_what_there_is_to_do_is_told(told: Told) -> None:
-    before = told.scrape()
-    parked = told.caller.parked(told.flows["Park"])["run_id"]
-    asleep = told.caller.started(told.flows["Sleep"], parameters={"seconds": 60})
-    told.caller.wait_for_event(asleep, "step.progress")
-    during = told.scrape()
+def test_pending_work_is_reported(metered: MeteredService) -> None:
+    before = metered.scrape()
+    parked = metered.caller.parked(metered.flows["Park"])["run_id"]
+    asleep = metered.caller.started(metered.flows["Sleep"], parameters={"seconds": 60})
+    metered.caller.wait_for_event(asleep, "step.progress")
+    during = metered.scrape()
     assert during.value("database_up") == 1
     assert during.value("approvals_pending") - before.value("approvals_pending") == 1
     assert (
@@ -169,63 +169,63 @@ def test_what_there_is_to_do_is_told(told: Told) -> None:
     assert (during.value("step_slots"), during.value("step_slots_in_use")) == (8, 1)
     assert during.value("oldest_queued_segment_seconds") == 0
     for run_id in (parked, asleep):
-        told.caller.post(f"/runs/{run_id}/cancel")
-        told.caller.wait(run_id)
+        metered.caller.post(f"/runs/{run_id}/cancel")
+        metered.caller.wait(run_id)
     cancelled = before.value("runs_ended_total", status="cancelled") + 2
-    until(lambda: told.scrape().value("runs_ended_total", status="cancelled") == cancelled, "the ends")
-    assert told.scrape().value("runs") == before.value("runs")
+    until(lambda: metered.scrape().value("runs_ended_total", status="cancelled") == cancelled, "the ends")
+    assert metered.scrape().value("runs") == before.value("runs")
 
 
-def test_an_erasure_is_counted_and_done(told: Told) -> None:
-    run = told.caller.finished(told.flows["Echo"])
-    before = told.scrape().value("runs_erased_total")
-    assert told.caller.delete(f"/runs/{run['run_id']}/data").status == 202
-    assert told.scrape().value("runs_erased_total") - before == 1
-    until(lambda: told.scrape().value("removals_pending") == 0, "the removal of its objects")
+def test_an_erasure_is_counted_and_done(metered: MeteredService) -> None:
+    run = metered.caller.finished(metered.flows["Echo"])
+    before = metered.scrape().value("runs_erased_total")
+    assert metered.caller.delete(f"/runs/{run['run_id']}/data").status == 202
+    assert metered.scrape().value("runs_erased_total") - before == 1
+    until(lambda: metered.scrape().value("removals_pending") == 0, "the removal of its objects")
 
 
-def test_nothing_of_anybody_is_told(told: Told) -> None:
-    caller, word = told.caller, "supercalifragilistic"
-    run: dict[str, Any] = caller.finished(told.flows["Echo"], input_text=word, client_reference=word)
-    told.service.call("GET", f"/{word}")
-    told.service.call(word.upper(), "/me")
-    text = fetch(told.url).body.decode()
+def test_metrics_identify_no_caller_run_or_content(metered: MeteredService) -> None:
+    caller, word = metered.caller, "supercalifragilistic"
+    run: dict[str, Any] = caller.finished(metered.flows["Echo"], input_text=word, client_reference=word)
+    metered.service.call("GET", f"/{word}")
+    metered.service.call(word.upper(), "/me")
+    text = fetch(metered.url).body.decode()
     private = (word, run["run_id"], run["workflow_id"], caller.key_id, caller.key, caller.external_id, "127.0.0.1")
     assert [secret for secret in private if secret.lower() in text.lower()] == []
 
 
-def test_only_metrics_are_served_there(told: Told) -> None:
-    assert fetch(told.url).headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-    assert fetch(told.url, "/").status == 404
-    assert fetch(told.url, f"{BASE}/health").status == 404
-    assert fetch(told.url, method="POST").status == 501
+def test_the_metrics_port_serves_only_metrics(metered: MeteredService) -> None:
+    assert fetch(metered.url).headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert fetch(metered.url, "/").status == 404
+    assert fetch(metered.url, f"{BASE}/health").status == 404
+    assert fetch(metered.url, method="POST").status == 501
 
 
-def test_who_asks_and_does_not_read_on_holds_nobody_up(told: Told) -> None:
-    host, _, port = told.url.removeprefix("http://").removesuffix("/metrics").partition(":")
+def test_a_caller_that_stops_reading_delays_no_other(metered: MeteredService) -> None:
+    host, _, port = metered.url.removeprefix("http://").removesuffix("/metrics").partition(":")
     with Wire((host, int(port))) as silent:
         silent.send(b"GET /metrics HT")
-        assert told.scrape().value("build_info", part="serve") == 1
+        assert metered.scrape().value("build_info", part="serve") == 1
 
 
 def test_metrics_are_off_by_default(service: Service) -> None:
     assert "metrics" not in service.ready
 
 
-def test_an_address_in_use_ends_the_start(told: Told, tmp_path: Path) -> None:
-    taken = told.url.removeprefix("http://").removesuffix("/metrics")
+def test_an_address_in_use_fails_the_start(metered: MeteredService, tmp_path: Path) -> None:
+    taken = metered.url.removeprefix("http://").removesuffix("/metrics")
     line = refused("serve", "--data", str(tmp_path), variables={"WORKFLOW_API_METRICS_LISTEN": taken})
     assert line == f"The metrics address {taken} is in use by another process."
 
 
-def console_tells(folder: Path, grpc: str) -> Scrape:
+def scrape_of_console(folder: Path, grpc: str) -> Scrape:
     with Part.started(folder, "console", "--http", "127.0.0.1:0", "--grpc", grpc, variables=LISTEN) as console:
-        told = scrape(console.ready["metrics"])
-        assert told.value("build_info", part="console") == 1
-        return told
+        scraped = scrape(console.ready["metrics"])
+        assert scraped.value("build_info", part="console") == 1
+        return scraped
 
 
-def test_a_backend_and_an_edge_tell_of_themselves(tmp_path: Path) -> None:
+def test_a_backend_and_an_edge_report_metrics(tmp_path: Path) -> None:
     command = ("backend", "--data", str(tmp_path / "data"), "--grpc", "127.0.0.1:0")
     with Part.started(tmp_path / "backend", *command, variables=LISTEN) as backend:
         front = ("edge", "--http", "127.0.0.1:0", "--grpc", backend.ready["grpc"])
@@ -236,5 +236,5 @@ def test_a_backend_and_an_edge_tell_of_themselves(tmp_path: Path) -> None:
             assert 0 <= at_edge.value("keys_age_seconds") < 60
             common = {name for name in at_backend.kinds if name in at_edge.kinds}
             assert all(name.startswith("process_") or name == "workflow_api_build_info" for name in common)
-            at_console = console_tells(tmp_path / "console", backend.ready["grpc"])
+            at_console = scrape_of_console(tmp_path / "console", backend.ready["grpc"])
             assert {*at_backend.kinds, *at_edge.kinds, *at_console.kinds} == set(documented())

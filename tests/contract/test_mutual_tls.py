@@ -29,11 +29,11 @@ def test_edge_and_administrator_reach_the_backend_with_their_certificates(parts:
     assert parts.caller().get("/runs").json()["items"] == []
 
 
-def test_whoever_has_no_certificate_of_the_authority_is_not_heard(parts: CertifiedParts) -> None:
+def test_a_client_without_a_certificate_of_the_authority_is_refused(parts: CertifiedParts) -> None:
     assert parts.done("keys", "list") == {"items": []}
 
-    stranger = Authority("second")
-    parts.certify("admin", stranger.issue(ADMIN), parts.trusted.pem)
+    other_authority = Authority("second")
+    parts.certify("admin", other_authority.issue(ADMIN), parts.trusted.pem)
     assert parts.refusal("keys", "list")["code"] == "runtime_unreachable"
 
     plain = parts.refusal("keys", "list", WORKFLOW_API_CONFIG="")
@@ -55,16 +55,16 @@ def test_a_backend_of_another_authority_or_name_is_not_trusted(parts: CertifiedP
 def test_a_certificate_that_expired_is_refused_by_both_sides(parts: CertifiedParts, tmp_path: Path) -> None:
     expired = parts.trusted.issue(ADMIN, days=-1)
     parts.certify("admin", expired, parts.trusted.pem)
-    told = parts.refusal("keys", "list")
-    assert told["code"] == "invalid_settings"
-    assert "expired" in told["message"]
+    refusal = parts.refusal("keys", "list")
+    assert refusal["code"] == "invalid_settings"
+    assert "expired" in refusal["message"]
 
     parts.certify("backend", parts.trusted.issue(BACKEND, days=-1), parts.trusted.pem)
     line = refused("backend", "--config", str(parts.config), "--data", str(tmp_path / "other"))
     assert line.startswith(f"The certificate in {tmp_path}/backend/certificate.pem expired at")
 
 
-def test_new_certificates_are_taken_up_while_all_goes_on(parts: CertifiedParts) -> None:
+def test_new_certificates_are_used_without_a_restart(parts: CertifiedParts) -> None:
     """An authority is replaced in three moves, and no part is started again."""
     parts.edge.start()
     caller, new = parts.caller(), Authority("second")

@@ -78,7 +78,7 @@ def keys_of(server: S3Server, bucket: str) -> list[str]:
     return [one["Key"] for one in server.s3.list_objects_v2(Bucket=bucket).get("Contents", ())]
 
 
-def test_200_objects_come_in_and_what_is_made_of_them_rests_in_the_bucket_until_it_is_erased(
+def test_200_objects_are_copied_in_and_the_outputs_are_stored_until_erased(
     stored: Service, caller: Caller, s3_server: S3Server
 ) -> None:
     workflow = reader_of(stored, s3_server, s3_server.role("reader", "worker", *READ))

@@ -84,8 +84,8 @@ def test_each_operation_declares_its_success_and_its_error_codes(description: An
     assert str(route.success) in answers
     expected = {"500": {"internal"}} if route.scope == "" else EVERYWHERE
     for status, codes in expected.items():
-        told = json.dumps(answers[status]) + json.dumps(resolved(description, answers[status]))
-        assert codes <= {code for code in codes if code in told}, (status, told)
+        described = json.dumps(answers[status]) + json.dumps(resolved(description, answers[status]))
+        assert codes <= {code for code in codes if code in described}, (status, described)
     if "{run_id}" in route.template:
         assert "run_not_found" in json.dumps(resolved(description, answers["404"]))
 
@@ -152,7 +152,7 @@ def test_every_success_of_every_route_is_as_described(
     assert misfits(description, erased, caller.get(erased.path(run_id=failed["run_id"]))) == []
 
 
-def test_a_page_for_people_shows_every_route(service: Service) -> None:
+def test_the_reference_page_shows_every_route(service: Service) -> None:
     answer = call(service.address, "GET", "/docs")
     assert answer.status == 200
     assert answer.headers["Content-Type"].startswith("text/html")
@@ -163,6 +163,6 @@ def test_a_page_for_people_shows_every_route(service: Service) -> None:
     assert "//cdn" not in page
 
 
-def test_description_and_page_stand_outside_the_base(service: Service) -> None:
+def test_description_and_page_are_served_outside_the_base(service: Service) -> None:
     for path in ("/openapi.json", "/docs"):
         assert service.call("GET", path).code == "not_found"

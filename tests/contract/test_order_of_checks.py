@@ -14,7 +14,7 @@ from tests.support.client import Caller, call
 from tests.support.poll import within_one_minute
 from tests.support.wire import BASE, Answer, Wire, request
 
-# In the order of the checks. The 503 of order 1 stands in test_deployment_flags.py, which has a service for it.
+# In the order of the checks. The 503 of order 1 is tested in test_deployment_flags.py, which has a service for it.
 FAULTS = (
     "payload_too_large",
     "not_found",

@@ -22,7 +22,7 @@ def content_path(output: dict[str, Any]) -> str:
     return path.removeprefix("/api/v1")
 
 
-def test_outputs_are_listed_with_their_particulars(resident: Caller, tree_run: dict[str, Any]) -> None:
+def test_outputs_are_listed_with_all_their_fields(resident: Caller, tree_run: dict[str, Any]) -> None:
     answer = resident.get(f"/runs/{tree_run['run_id']}/outputs").json()
     assert set(answer) == {"items", "total_bytes", "bundle"}
     assert answer["bundle"] == {"path": f"/api/v1/runs/{tree_run['run_id']}/outputs.zip"}
@@ -63,7 +63,7 @@ def test_media_types_follow_the_file_names(resident: Caller, tree_run: dict[str,
     assert types["grow/bytes.bin"] == "application/octet-stream"
 
 
-def test_file_names_are_told_as_rfc_6266_says(resident: Caller, tree_run: dict[str, Any]) -> None:
+def test_file_names_are_encoded_as_rfc_6266_says(resident: Caller, tree_run: dict[str, Any]) -> None:
     outputs = resident.outputs(tree_run["run_id"])
     plain = resident.get(content_path(outputs["grow/table.csv"])).headers["Content-Disposition"]
     assert "filename=table.csv" in plain.replace('"', "")
@@ -82,11 +82,11 @@ def test_a_run_without_output_files_lists_none(resident: Caller, flows: dict[str
 
 
 @pytest.mark.parametrize("suffix", ["outputs", "outputs.zip", "outputs/out_none/content"])
-def test_outputs_of_a_run_that_goes_on_are_refused_with_its_status(
+def test_outputs_of_an_unfinished_run_are_refused_with_its_status(
     resident: Caller, parked_run: dict[str, Any], flows: dict[str, str], suffix: str
 ) -> None:
-    told = {"status": "waiting_for_approval"}
-    refused(resident.get(f"/runs/{parked_run['run_id']}/{suffix}"), 409, "run_not_terminal", told)
+    details = {"status": "waiting_for_approval"}
+    refused(resident.get(f"/runs/{parked_run['run_id']}/{suffix}"), 409, "run_not_terminal", details)
     running = resident.started(flows["Sleep"])
     resident.wait_for_event(running, "step.progress")
     refused(resident.get(f"/runs/{running}/{suffix}"), 409, "run_not_terminal", {"status": "running"})
@@ -100,7 +100,7 @@ def test_outputs_of_a_failed_run_are_what_completed_steps_left(resident: Caller,
     assert resident.get(content_path(outputs["first/echo.txt"])).body == b"kept"
 
 
-def test_outputs_are_there_as_soon_as_the_run_has_completed(caller: Caller, flows: dict[str, str]) -> None:
+def test_outputs_are_available_as_soon_as_the_run_has_completed(caller: Caller, flows: dict[str, str]) -> None:
     """With redaction off there is no sweep to wait for."""
     for _ in range(5):
         run = caller.finished(flows["Echo"], input_text="at once")
@@ -108,7 +108,7 @@ def test_outputs_are_there_as_soon_as_the_run_has_completed(caller: Caller, flow
         assert run["result"]["text"] == "at once"
 
 
-def test_an_output_of_25_000_000_bytes_is_given_and_one_byte_more_is_not(
+def test_an_output_of_25_000_000_bytes_is_served_and_one_byte_more_is_not(
     resident: Caller, flows: dict[str, str]
 ) -> None:
     for size in (25_000_000, 25_000_001):

@@ -1,4 +1,4 @@
-"""More callers, larger and slower ones than a service is made for: it stays up, within its memory, and says so.
+"""Overload by many, large and slow callers: the service stays up, within its memory, and refuses the excess.
 
 Every attack runs against a really started service; what is asserted are answers and memory, never times.
 """
@@ -29,7 +29,7 @@ T = TypeVar("T")
 CROWD = 2_000
 BUFFER_MB = 48
 # What requests and answers under way may take in all: each byte is kept about twice, and the heap has gaps.
-MOST_GROWTH = 4 * BUFFER_MB * 1_000_000
+MAX_GROWTH = 4 * BUFFER_MB * 1_000_000
 OVER = (400, "invalid_request"), (502, "runtime_unreachable")
 
 
@@ -125,7 +125,7 @@ def growth(target: Service, before: int) -> int:
     return target.peak_memory() - before
 
 
-def test_two_thousand_connections_that_say_nothing_or_half_a_request(target: Service, caller: Caller) -> None:
+def test_two_thousand_connections_that_send_nothing_or_half_a_request(target: Service, caller: Caller) -> None:
     before = target.peak_memory()
 
     async def attack() -> None:
@@ -138,11 +138,11 @@ def test_two_thousand_connections_that_say_nothing_or_half_a_request(target: Ser
             assert await outcomes(attackers[1::2]) == {(200, None): CROWD // 2}
 
     run(attack())
-    assert growth(target, before) < MOST_GROWTH
+    assert growth(target, before) < MAX_GROWTH
 
 
 def test_two_thousand_that_send_large_bodies_and_never_end_them(target: Service, caller: Caller) -> None:
-    """They are 500 MB in all; who finds no room is told so."""
+    """They are 500 MB in all; those that do not fit are refused."""
     before = target.peak_memory()
     head = request("POST", "/runs/x/cancel", ("Content-Length", "1048576"))
 
@@ -151,20 +151,20 @@ def test_two_thousand_that_send_large_bodies_and_never_end_them(target: Service,
             for attacker in attackers:
                 attacker.send(head + b" " * 250_000)
             await is_served(caller)
-            told = asyncio.as_completed([asyncio.create_task(attacker.outcome()) for attacker in attackers])
+            finished = asyncio.as_completed([asyncio.create_task(attacker.outcome()) for attacker in attackers])
             async with asyncio.timeout(60):
-                found = Counter([await each for each in islice(told, CROWD // 2)])
+                found = Counter([await each for each in islice(finished, CROWD // 2)])
             await is_served(caller)
             return found
 
-    told = run(attack())
-    assert set(told) <= set(OVER), told
-    assert growth(target, before) < MOST_GROWTH
+    finished = run(attack())
+    assert set(finished) <= set(OVER), finished
+    assert growth(target, before) < MAX_GROWTH
     large = {"reason": "", "unknown": "x" * 900_000}
     assert until(lambda: caller.post("/runs/run_none/cancel", large).status == 400, "room for a large body")
 
 
-def test_many_that_take_nothing_of_their_answers(target: Service, caller: Caller) -> None:
+def test_many_callers_that_read_nothing_of_their_answers(target: Service, caller: Caller) -> None:
     before = target.peak_memory()
 
     async def attack() -> None:
@@ -175,10 +175,10 @@ def test_many_that_take_nothing_of_their_answers(target: Service, caller: Caller
             await is_served(caller)
 
     run(attack())
-    assert growth(target, before) < MOST_GROWTH
+    assert growth(target, before) < MAX_GROWTH
 
 
-def test_keyed_callers_that_take_nothing_of_large_answers(
+def test_keyed_callers_that_read_nothing_of_large_answers(
     target: Service, caller: Caller, flows: dict[str, str]
 ) -> None:
     run_id = caller.started(flows["Typed"], parameters={"word": "abc", "extra": "x" * 1_000_000})
@@ -193,7 +193,7 @@ def test_keyed_callers_that_take_nothing_of_large_answers(
             await is_served(caller)
 
     run(attack())
-    assert growth(target, before) < MOST_GROWTH
+    assert growth(target, before) < MAX_GROWTH
 
 
 HOST = b" HTTP/1.1\r\nHost: t\r\n"
@@ -226,7 +226,9 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_bomb_of_headers_or_framing_is_answered_and_hurts_nobody(target: Service, caller: Caller, bomb: str) -> None:
+def test_a_bomb_of_headers_or_framing_is_answered_and_affects_no_other_caller(
+    target: Service, caller: Caller, bomb: str
+) -> None:
     data, expected = BOMBS[bomb]
 
     async def attack() -> Counter[tuple[int, str | None]]:
@@ -253,7 +255,7 @@ JSON_BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", JSON_BOMBS)
-def test_a_bomb_of_json_is_answered_and_hurts_nobody(target: Service, caller: Caller, bomb: str) -> None:
+def test_a_bomb_of_json_is_answered_and_affects_no_other_caller(target: Service, caller: Caller, bomb: str) -> None:
     body = JSON_BOMBS[bomb]
     data = request("POST", "/runs/x/cancel", ("Content-Length", str(len(body))), body=body)
     before = target.peak_memory()
@@ -266,10 +268,10 @@ def test_a_bomb_of_json_is_answered_and_hurts_nobody(target: Service, caller: Ca
             return await outcomes(attackers)
 
     assert set(run(attack())) <= {*OVER, (401, "unauthorized")}
-    assert growth(target, before) < MOST_GROWTH
+    assert growth(target, before) < MAX_GROWTH
 
 
-def test_ten_times_the_starts_that_fit_are_each_made_or_refused(target: Service, flows: dict[str, str]) -> None:
+def test_ten_times_the_starts_that_fit_each_succeed_or_are_refused(target: Service, flows: dict[str, str]) -> None:
     callers = [target.new_caller() for _ in range(10)]
     path = f"/workflows/{flows['Park']}/runs"
     before = target.peak_memory()
@@ -286,7 +288,7 @@ def test_ten_times_the_starts_that_fit_are_each_made_or_refused(target: Service,
     made = run(attack())
     assert set(made) <= {(201, None), (429, "too_many_active_runs"), (502, "runtime_unreachable")}, made
     assert made[201, None] == sum(caller.get("/me").json()["active_runs"] for caller in callers)
-    assert growth(target, before) < MOST_GROWTH
+    assert growth(target, before) < MAX_GROWTH
 
 
 def test_many_callers_of_one_zip_of_many_files(target: Service, flows: dict[str, str]) -> None:
@@ -309,10 +311,10 @@ def test_many_callers_of_one_zip_of_many_files(target: Service, flows: dict[str,
     given = [answer.body for answer in answers if answer.status == 200]
     assert given
     assert all(body == whole.body for body in given)
-    assert growth(target, before) < MOST_GROWTH
+    assert growth(target, before) < MAX_GROWTH
 
 
-def test_more_connections_than_there_are_open_files(tmp_path: Path) -> None:
+def test_more_connections_than_file_descriptors(tmp_path: Path) -> None:
     service = Service(tmp_path)
     service.start()
     try:
@@ -326,7 +328,7 @@ def test_more_connections_than_there_are_open_files(tmp_path: Path) -> None:
 
         run(attack())
         until(lambda: caller.get("/me").status == 200, "the service to take callers again")
-        assert "no connection can be accepted" in service.log()
+        assert "No connection can be accepted" in service.log()
     finally:
         service.stop()
 
@@ -345,7 +347,7 @@ def test_a_service_raises_its_limit_of_open_files(tmp_path: Path) -> None:
         service.stop()
 
 
-def test_a_crowd_that_says_nothing_makes_place_for_callers(target: Service, caller: Caller) -> None:
+def test_silent_connections_are_evicted_for_callers(target: Service, caller: Caller) -> None:
     """There are 200 more of them than there are connections."""
 
     async def attack() -> None:

@@ -1,4 +1,4 @@
-"""The bound on bodies: decided before anything else, heard by callers that still send. (contract 4.4 to 4.6)"""
+"""The bound on bodies: checked first, and answered even to callers that still send. (contract 4.4 to 4.6)"""
 
 import json
 
@@ -51,7 +51,7 @@ def test_a_chunked_body_is_refused_as_soon_as_it_passes_the_bound(service: Servi
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
-def test_a_caller_that_sends_it_all_still_hears_the_answer(service: Service, framing: str) -> None:
+def test_a_caller_that_sends_the_whole_body_still_gets_the_answer(service: Service, framing: str) -> None:
     size = 4 * MIB
     header = ("Content-Length", str(size)) if framing == "length" else ("Transfer-Encoding", "chunked")
     piece = b"x" * 65536

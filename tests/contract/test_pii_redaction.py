@@ -13,7 +13,7 @@ def test_a_run_whose_policy_was_off_has_no_manifest(
         refused(resident.get(f"/runs/{run['run_id']}/pii-redaction"), 404, "pii_redaction_not_applied")
 
 
-def test_the_manifest_of_a_run_that_goes_on_has_its_stages_pending(caller: Caller, flows: dict[str, str]) -> None:
+def test_the_manifest_of_an_unfinished_run_has_its_stages_pending(caller: Caller, flows: dict[str, str]) -> None:
     run_id = caller.started(flows["Detecting"])
     caller.wait_for_event(run_id, "step.progress")
     answer = caller.get(f"/runs/{run_id}/pii-redaction")

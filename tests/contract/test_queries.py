@@ -33,7 +33,7 @@ def test_a_bad_after_seq_is_refused_by_name(resident: Caller, value: str) -> Non
 
 @pytest.mark.parametrize("value", ["%FF", "%ED%A0%80", "%zz", "%", "\t", "%00"])
 @pytest.mark.parametrize("name", ["q", "cursor", "limit"])
-def test_a_query_that_is_no_text_is_refused_or_found_wanting(resident: Caller, name: str, value: str) -> None:
+def test_a_query_of_any_bytes_is_answered_or_refused(resident: Caller, name: str, value: str) -> None:
     path = f"/workflows?{name}=".encode() + value.encode()
     answer = exchange(resident.address, request("GET", path.decode(), *resident.credential_headers))
     assert answer.status in {200, 400}, answer
@@ -50,7 +50,7 @@ def test_a_repeated_query_parameter_is_refused_by_name(resident: Caller, path: s
     invalid(resident.get(path), "limit")
 
 
-def test_problems_of_path_and_query_are_told_together(resident: Caller) -> None:
+def test_problems_of_path_and_query_are_reported_together(resident: Caller) -> None:
     path = f"/runs/{'r' * 129}/events?limit=0&after_seq=-1&segment={'s' * 129}"
     invalid(resident.get(path), "run_id", "limit", "after_seq", "segment")
 

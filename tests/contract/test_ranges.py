@@ -67,7 +67,7 @@ def test_one_range_is_answered_with_206(resident: Caller, path: str, etag: str, 
 
 
 @pytest.mark.parametrize("value", UNSATISFIABLE)
-def test_a_range_that_does_not_fit_is_told_the_size(resident: Caller, path: str, value: str) -> None:
+def test_a_range_that_does_not_fit_is_answered_with_the_size(resident: Caller, path: str, value: str) -> None:
     answer = resident.get(path, headers={"Range": value})
     refused(answer, 416, "range_not_satisfiable")
     assert answer.headers["Content-Range"] == f"bytes */{SIZE}"

@@ -22,7 +22,7 @@ def fill(caller: Caller) -> Answer:
     raise AssertionError("the limit was never full")
 
 
-def test_exactly_the_limit_is_let_through_in_a_minute(new_caller: NewCaller) -> None:
+def test_exactly_the_limit_is_admitted_in_a_minute(new_caller: NewCaller) -> None:
     def attempt() -> list[int]:
         # Becoming known to the edge took the first call.
         caller = new_caller(rate_limit_rpm=5)
@@ -31,7 +31,7 @@ def test_exactly_the_limit_is_let_through_in_a_minute(new_caller: NewCaller) -> 
     assert within_one_minute(attempt) == [200] * 4 + [429] * 3
 
 
-def test_a_full_limit_names_the_seconds_to_the_next_minute(new_caller: NewCaller) -> None:
+def test_a_rate_limit_refusal_names_the_seconds_to_the_next_minute(new_caller: NewCaller) -> None:
     def attempt() -> tuple[Answer, float, float]:
         caller = new_caller(rate_limit_rpm=2)
         before = time.time()
@@ -65,7 +65,7 @@ def test_every_route_is_refused_when_the_limit_is_full(new_caller: NewCaller) ->
     assert within_one_minute(attempt) == {"rate_limited"}
 
 
-def test_what_is_answered_without_a_key_is_not_counted(new_caller: NewCaller, service: Service) -> None:
+def test_calls_answered_without_a_key_are_not_counted(new_caller: NewCaller, service: Service) -> None:
     def attempt() -> int:
         caller = new_caller(rate_limit_rpm=2)
         for _ in range(3):
@@ -88,7 +88,7 @@ def test_a_call_refused_for_its_request_or_its_run_is_counted(new_caller: NewCal
     assert within_one_minute(attempt) == [400, 404, 429]
 
 
-def test_keys_have_limits_of_their_own(new_caller: NewCaller) -> None:
+def test_each_key_has_its_own_limit(new_caller: NewCaller) -> None:
     def attempt() -> int:
         full, fresh = new_caller(rate_limit_rpm=1), new_caller(rate_limit_rpm=2)
         fill(full)
@@ -97,6 +97,6 @@ def test_keys_have_limits_of_their_own(new_caller: NewCaller) -> None:
     assert within_one_minute(attempt) == 200
 
 
-def test_polling_a_run_often_is_only_bounded_by_the_minute(resident: Caller, echo_run: dict[str, str]) -> None:
+def test_polling_is_bounded_by_the_rate_limit_alone(resident: Caller, echo_run: dict[str, str]) -> None:
     """At most one read every five seconds is advice to callers and never enforced."""
     assert {resident.get(f"/runs/{echo_run['run_id']}").status for _ in range(5)} == {200}

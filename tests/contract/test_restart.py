@@ -1,4 +1,4 @@
-"""Interrupted, not resumed: what a kill leaves and what a new start finds. (contract 13.10)"""
+"""Interrupted runs are not resumed: state after a kill and after the next start. (contract 13.10)"""
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ def known(service: Service, caller: Caller) -> Caller:
     return service.caller(Credentials(caller.key_id, caller.key, caller.external_id))
 
 
-def test_a_kill_orphans_what_ran_and_leaves_everything_else(own_service: Service) -> None:
+def test_a_kill_orphans_running_segments_and_nothing_else(own_service: Service) -> None:
     service = own_service
     flows = service.admin.apply_test_workflows()
     caller = service.new_caller(max_concurrent_runs=3)
@@ -66,7 +66,7 @@ def test_a_kill_orphans_what_ran_and_leaves_everything_else(own_service: Service
     assert until(lambda: caller.get("/me").json()["active_runs"] == 0, "free slots")
 
 
-def test_a_kill_among_starts_loses_nothing_that_was_answered(own_service: Service) -> None:
+def test_a_kill_during_starts_loses_no_answered_start(own_service: Service) -> None:
     service = own_service
     flows = service.admin.apply_test_workflows()
     caller = service.new_caller()

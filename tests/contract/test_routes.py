@@ -59,7 +59,7 @@ def test_the_scope_of_the_route_is_enough(
     assert route.scope is not None
     caller = narrow_caller(frozenset({route.scope} | ({"workflows:read"} if route.scope == "runs:create" else set())))
     answer = caller.call(route.method, route.path(workflow_id=flows["Echo"]), headers={"Idempotency-Key": "once"})
-    # The run does not exist for this key: past the scope check that is what it hears.
+    # The run does not exist for this key: past the scope check it gets run_not_found.
     assert (answer.status, answer.code) == ((404, "run_not_found") if route in RUN_ROUTES else (route.success, None))
 
 
@@ -73,7 +73,9 @@ def test_a_path_below_a_route_that_does_not_exist_is_not_found(resident: Caller,
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=str)
-def test_a_wrong_method_is_not_allowed_without_a_key_and_is_told_the_right_ones(service: Service, route: Route) -> None:
+def test_a_wrong_method_is_not_allowed_without_a_key_and_the_answer_lists_the_allowed(
+    service: Service, route: Route
+) -> None:
     here = {other.method for other in ROUTES if other.template == route.template}
     for method in sorted(set(METHODS) - here):
         answer = service.call(method, route.path())
@@ -90,7 +92,7 @@ def test_head_is_a_wrong_method_and_its_answer_has_no_body(service: Service) -> 
     assert "GET" in answer.headers["Allow"]
 
 
-def test_a_method_that_nobody_knows_is_not_allowed(service: Service) -> None:
+def test_an_unknown_method_is_not_allowed(service: Service) -> None:
     refused(service.call("BREW", "/me"), 405, "method_not_allowed")
 
 
@@ -102,7 +104,7 @@ def test_an_encoded_slash_makes_no_segment(resident: Caller, echo_run: dict[str,
     refused(resident.get(f"/runs/{run_id}/outputs%2Fx/content"), 404, "not_found")
 
 
-def test_dot_segments_lead_nowhere(resident: Caller) -> None:
+def test_dot_segments_are_not_found(resident: Caller) -> None:
     assert resident.get("/runs/../me").code in {"not_found", "run_not_found"}
     assert resident.get("/runs/%2e%2e/me").code == "not_found"
 
@@ -113,7 +115,7 @@ def test_an_id_with_a_null_character_is_not_found(resident: Caller, echo_run: di
     refused(resident.get(f"/runs/{echo_run['run_id']}/outputs/out%00/content"), 404, "output_not_found")
 
 
-def test_an_id_that_is_not_unicode_never_reaches_further(resident: Caller) -> None:
+def test_an_id_that_is_not_unicode_never_reaches_the_backend(resident: Caller) -> None:
     assert resident.get("/runs/%FF%FE").status in {400, 404}
 
 

@@ -51,7 +51,7 @@ def milliseconds(timestamp: str) -> int:
     return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
 
 
-def test_a_completed_run_is_told_in_full(resident: Caller, echo_run: dict[str, Any], flows: dict[str, str]) -> None:
+def test_a_completed_run_is_shown_in_full(resident: Caller, echo_run: dict[str, Any], flows: dict[str, str]) -> None:
     run = dict(echo_run)
     assert set(run) == DETAIL
     for field in ("created_at", "started_at", "finished_at"):
@@ -90,6 +90,7 @@ def test_a_completed_run_is_told_in_full(resident: Caller, echo_run: dict[str, A
     assert {field: run[field] for field in expected} == expected
     assert run["inputs_manifest"] in (None, [])
     assert run["pii_policy"]["mode"] == "off"
+    assert list(run["pii_policy"]) == sorted(run["pii_policy"])
 
 
 def test_links_are_absolute_paths_on_the_host(resident: Caller, echo_run: dict[str, Any]) -> None:
@@ -108,15 +109,15 @@ def test_links_are_absolute_paths_on_the_host(resident: Caller, echo_run: dict[s
 
 
 def test_the_result_is_the_promoted_output_result_json(resident: Caller, echo_run: dict[str, Any]) -> None:
-    told = echo_run["result_json"]
-    assert set(told) == {"size_bytes", "sha256", "download"}
-    content = resident.get(told["download"]["path"].removeprefix("/api/v1")).body
+    listed = echo_run["result_json"]
+    assert set(listed) == {"size_bytes", "sha256", "download"}
+    content = resident.get(listed["download"]["path"].removeprefix("/api/v1")).body
     assert json.loads(content) == echo_run["result"]
-    assert told["size_bytes"] == len(content)
-    assert told["sha256"] == hashlib.sha256(content).hexdigest()
+    assert listed["size_bytes"] == len(content)
+    assert listed["sha256"] == hashlib.sha256(content).hexdigest()
     output = resident.outputs(echo_run["run_id"])["result.json"]
     assert output["step"] is None
-    assert output["download"] == told["download"]
+    assert output["download"] == listed["download"]
 
 
 @pytest.mark.parametrize(("size", "inline"), [(262_144, True), (262_145, False)])
@@ -176,7 +177,7 @@ def test_a_failed_step_fails_the_run_with_node_failed(resident: Caller, flows: d
     assert "Traceback" not in json.dumps(run)
 
 
-def test_a_run_that_goes_on_has_no_end_yet(resident: Caller, parked_run: dict[str, Any]) -> None:
+def test_an_unfinished_run_has_no_end_time(resident: Caller, parked_run: dict[str, Any]) -> None:
     run = resident.run(parked_run["run_id"])
     assert run["status"] == "waiting_for_approval"
     assert (run["finished_at"], run["duration_ms"], run["result"], run["result_json"]) == (None, None, None, None)

@@ -154,7 +154,7 @@ def test_a_bad_client_reference_is_an_invalid_filter(lister: Caller, reference: 
     refused(lister.get("/runs", client_reference=reference), 400, "invalid_filter")
 
 
-def test_dates_exclude_their_own_instant(lister: Caller) -> None:
+def test_date_filters_exclude_their_own_instant(lister: Caller) -> None:
     items = listed(lister)
     middle = items[2]["created_at"]
     after = [item["run_id"] for item in listed(lister, created_after=middle)]
@@ -164,7 +164,7 @@ def test_dates_exclude_their_own_instant(lister: Caller) -> None:
     assert items[2]["run_id"] not in after + before
 
 
-def test_a_date_time_without_offset_is_utc_and_offsets_are_heard(lister: Caller) -> None:
+def test_a_date_time_without_offset_is_utc_and_offsets_are_applied(lister: Caller) -> None:
     middle = listed(lister)[2]["created_at"]
     wanted = listed(lister, created_after=middle)
     assert middle.endswith("+00:00")
@@ -199,7 +199,7 @@ def test_a_bad_date_is_an_invalid_filter(lister: Caller, field: str, date: str) 
 
 
 @pytest.mark.parametrize("date", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+23:59"])
-def test_dates_at_the_ends_of_time_do_no_harm(lister: Caller, date: str) -> None:
+def test_dates_at_the_ends_of_the_range_are_answered_or_refused(lister: Caller, date: str) -> None:
     assert lister.get("/runs", created_after=date).status in {200, 400}
     assert lister.get("/runs", created_before=date).status in {200, 400}
 

@@ -57,7 +57,7 @@ def statuses(callers: list[Caller], rounds: int) -> list[int]:
     return [caller.get("/me").status for _ in range(rounds) for caller in callers]
 
 
-def test_edges_together_let_exactly_the_limit_through(admin: Admin, edges: list[Part]) -> None:
+def test_edges_together_admit_exactly_the_limit(admin: Admin, edges: list[Part]) -> None:
     def attempt() -> list[int]:
         # Becoming known took one call of each.
         return statuses(callers(admin, edges), LIMIT)
@@ -66,7 +66,7 @@ def test_edges_together_let_exactly_the_limit_through(admin: Admin, edges: list[
     assert within_one_minute(attempt) == [200] * left + [429] * (LIMIT * EDGES - left)
 
 
-def test_without_redis_each_edge_holds_the_limit_and_serves(
+def test_without_redis_each_edge_enforces_the_limit_and_serves(
     admin: Admin, edges: list[Part], own_redis: RedisServer
 ) -> None:
     def attempt() -> list[int]:

@@ -77,7 +77,7 @@ def test_fields_beyond_their_bounds_are_refused_by_name(caller: Caller, flows: d
     assert caller.get("/runs").json()["items"] == []
 
 
-def test_problems_of_header_path_and_body_are_told_together(resident: Caller) -> None:
+def test_problems_of_header_path_and_body_are_reported_together(resident: Caller) -> None:
     answer = resident.call(
         "POST",
         f"/workflows/{'w' * 129}/runs",

@@ -30,7 +30,9 @@ def test_the_quota_is_exact_under_32_threads(new_caller: NewCaller, flows: dict[
     assert caller.get("/me").json()["quota_used_today"] == 10
 
 
-def test_full_slots_name_the_runs_in_flight_and_use_no_quota(new_caller: NewCaller, flows: dict[str, str]) -> None:
+def test_a_slot_refusal_names_the_runs_in_flight_and_uses_no_quota(
+    new_caller: NewCaller, flows: dict[str, str]
+) -> None:
     caller = new_caller(max_concurrent_runs=3)
     for _ in range(3):
         caller.started(flows["Park"])
@@ -48,7 +50,9 @@ def test_slots_come_before_the_quota(new_caller: NewCaller, flows: dict[str, str
     refused(caller.start(flows["Park"]), 429, "too_many_active_runs")
 
 
-def test_a_full_quota_names_itself_and_the_seconds_to_midnight(new_caller: NewCaller, flows: dict[str, str]) -> None:
+def test_a_quota_refusal_names_the_quota_and_the_seconds_to_midnight(
+    new_caller: NewCaller, flows: dict[str, str]
+) -> None:
     caller = new_caller(daily_run_quota=2)
     for _ in range(2):
         caller.started(flows["Silence"])
@@ -61,7 +65,7 @@ def test_a_full_quota_names_itself_and_the_seconds_to_midnight(new_caller: NewCa
     assert least - 1 <= int(answer.headers["Retry-After"]) <= most + 1
 
 
-def test_a_refused_start_gives_its_slot_back(new_caller: NewCaller, flows: dict[str, str]) -> None:
+def test_a_refused_start_releases_its_slot(new_caller: NewCaller, flows: dict[str, str]) -> None:
     caller = new_caller(daily_run_quota=1, max_concurrent_runs=2)
     run = caller.finished(flows["Silence"])
     assert run["status"] == "completed"

@@ -49,7 +49,7 @@ FAULTS: dict[str, tuple[str, dict[str, Any], tuple[int, str]]] = {
 
 @pytest.mark.parametrize("check", FAULTS)
 def test_each_check_of_a_start_beats_every_later_one(full: Caller, flows: dict[str, str], check: str) -> None:
-    """The licence stands in test_licence.py, which has a service for it."""
+    """The licence is tested in test_licence.py, which has a service for it."""
     workflow, fields, expected = FAULTS[check]
     answer: Answer = full.start(flows.get(workflow, workflow), **fields)
     assert (answer.status, answer.code) == expected, answer

@@ -30,9 +30,7 @@ BAD: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_parameters_that_fail_the_contract_are_told_one_by_one(
-    resident: Caller, flows: dict[str, str], what: str
-) -> None:
+def test_parameters_that_fail_are_each_reported(resident: Caller, flows: dict[str, str], what: str) -> None:
     parameters, names = BAD[what]
     invalid(resident.start(flows["Typed"], parameters=parameters), *names, code="invalid_parameters")
 

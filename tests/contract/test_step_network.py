@@ -1,4 +1,4 @@
-"""What a step with the network of the machine reaches of the service itself."""
+"""Access of steps with the network of the machine to the service itself."""
 
 from pathlib import Path
 
@@ -56,7 +56,7 @@ def test_a_step_with_the_network_does_not_reach_grpc_on_a_socket(tmp_path: Path)
     assert "Steps with `network: full`" not in service.log()
 
 
-def test_a_start_that_leaves_plain_grpc_to_steps_says_so(tmp_path: Path) -> None:
+def test_a_start_that_exposes_plain_grpc_to_steps_warns(tmp_path: Path) -> None:
     config = tmp_path / "settings.toml"
     config.write_text('[runtime]\nnetwork = "full"\n')
     service = Service(tmp_path, "--config", str(config))

@@ -1,4 +1,4 @@
-"""GET /runs/{run_id}/steps: the run's board. (contract 16.1)"""
+"""GET /runs/{run_id}/steps: the states of its steps. (contract 16.1)"""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def board(caller: Caller, run_id: str) -> dict[str, dict[str, Any]]:
     return {item["step"]: item for item in items}
 
 
-def test_a_completed_step_tells_its_times_agent_and_segment(resident: Caller, echo_run: dict[str, Any]) -> None:
+def test_a_completed_step_shows_its_times_agent_and_segment(resident: Caller, echo_run: dict[str, Any]) -> None:
     step = board(resident, echo_run["run_id"])["echo"]
     assert is_timestamp(step["started_at"])
     assert is_timestamp(step["finished_at"])
@@ -42,7 +42,9 @@ def test_a_completed_step_tells_its_times_agent_and_segment(resident: Caller, ec
     assert (step["attempt"], step["optional"], step["error"]) == (1, False, None)
 
 
-def test_steps_stand_in_the_order_of_the_definition(resident: Caller, parked_run: dict[str, Any], flows: Any) -> None:
+def test_steps_are_listed_in_the_order_of_the_definition(
+    resident: Caller, parked_run: dict[str, Any], flows: Any
+) -> None:
     run_id = resident.parked(flows["Gate"])["run_id"]
     steps = board(resident, run_id)
     assert list(steps) == ["before", "review", "after"]
@@ -89,5 +91,5 @@ def test_no_more_steps_run_at_once_than_the_workflow_allows(resident: Caller, fl
     steps = board(resident, run["run_id"])
     assert steps["a"]["finished_at"] <= steps["e"]["started_at"]
     spans = [(step["started_at"], step["finished_at"]) for step in steps.values()]
-    single_round_trip = [sum(first <= start < last for first, last in spans) for start, _ in spans]
-    assert max(single_round_trip) == 2
+    concurrent = [sum(first <= start < last for first, last in spans) for start, _ in spans]
+    assert max(concurrent) == 2

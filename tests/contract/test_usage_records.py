@@ -20,7 +20,7 @@ def record_of(admin: Admin, request_id: str, key_id: str | None) -> Any:
     return until(found, f"the usage record of {request_id}", every=0.1)
 
 
-def told(record: Any) -> tuple[str, str, int, str, str]:
+def fields_of(record: Any) -> tuple[str, str, int, str, str]:
     return record.method, record.route, record.status, record.reason, record.address
 
 
@@ -29,24 +29,24 @@ def test_refusals_after_identification_are_recorded_against_the_key(new_caller: 
     forbidden = caller.get("/runs/x")
     limited = next(answer for answer in (caller.get("/me") for _ in range(9)) if answer.status == 429)
     record = record_of(admin, forbidden.headers["X-Request-Id"], caller.key_id)
-    assert told(record) == ("GET", "/runs/{run_id}", 403, "forbidden", "127.0.0.1")
+    assert fields_of(record) == ("GET", "/runs/{run_id}", 403, "forbidden", "127.0.0.1")
     record = record_of(admin, limited.headers["X-Request-Id"], caller.key_id)
-    assert told(record) == ("GET", "/me", 429, "rate_limited", "127.0.0.1")
+    assert fields_of(record) == ("GET", "/me", 429, "rate_limited", "127.0.0.1")
 
 
 def test_source_and_hour_refusals_are_recorded_against_the_key(new_caller: NewCaller, admin: Admin) -> None:
     caller = new_caller(source_allow_list=["10.0.0.0/8"])
     answer = caller.get("/runs")
     record = record_of(admin, answer.headers["X-Request-Id"], caller.key_id)
-    assert told(record) == ("GET", "/runs", 403, "forbidden", "127.0.0.1")
+    assert fields_of(record) == ("GET", "/runs", 403, "forbidden", "127.0.0.1")
 
 
 def test_successes_and_domain_refusals_are_recorded_too(caller: Caller, admin: Admin) -> None:
     success, refusal = caller.get("/me"), caller.get("/runs/none")
     record = record_of(admin, success.headers["X-Request-Id"], caller.key_id)
-    assert told(record) == ("GET", "/me", 200, "", "127.0.0.1")
+    assert fields_of(record) == ("GET", "/me", 200, "", "127.0.0.1")
     record = record_of(admin, refusal.headers["X-Request-Id"], caller.key_id)
-    assert told(record) == ("GET", "/runs/{run_id}", 404, "run_not_found", "127.0.0.1")
+    assert fields_of(record) == ("GET", "/runs/{run_id}", 404, "run_not_found", "127.0.0.1")
 
 
 def test_refusals_before_identification_are_not_recorded_against_a_key(

@@ -1,4 +1,4 @@
-"""Workflows that change: versions, and status in the middle of things. (contract 23.10 to 23.13)"""
+"""Workflows that change: versions, and changes of status during runs. (contract 23.10 to 23.13)"""
 
 import uuid
 from typing import Any

@@ -94,7 +94,7 @@ def test_an_explicit_key_lists_its_active_workflows_only(new_caller: NewCaller, 
     assert names(caller) == ["Echo", "Gate"]
 
 
-def test_a_workflow_is_told_in_full_and_alike_on_both_routes(resident: Caller, flows: dict[str, str]) -> None:
+def test_a_workflow_is_shown_in_full_and_alike_on_both_routes(resident: Caller, flows: dict[str, str]) -> None:
     record = resident.get(f"/workflows/{flows['Echo']}").json()
     [item] = [item for item in resident.get("/workflows", q="Echo").json()["items"] if item["name"] == "Echo"]
     assert record == item
@@ -118,7 +118,7 @@ def test_a_workflow_is_told_in_full_and_alike_on_both_routes(resident: Caller, f
     assert record["pii_policy"]["mode"] == "off"
 
 
-def test_a_workflow_outside_the_reach_is_like_one_that_does_not_exist(
+def test_a_workflow_outside_the_allow_list_is_like_one_that_does_not_exist(
     new_caller: NewCaller, flows: dict[str, str]
 ) -> None:
     caller = new_caller(workflow_ids=[flows["Echo"]])
@@ -160,7 +160,7 @@ def test_a_listed_workflow_that_is_not_active_is_readable_and_says_why(
     refused(caller.start(flows[name]), 409, "workflow_not_active")
 
 
-def test_reasons_that_a_workflow_is_not_ready_stand_beside_its_status(
+def test_a_workflow_that_is_not_ready_shows_its_reasons_beside_its_status(
     new_caller: NewCaller, flows: dict[str, str]
 ) -> None:
     record = new_caller(workflow_ids=[flows["Withdrawn"]]).get(f"/workflows/{flows['Withdrawn']}").json()
@@ -172,7 +172,7 @@ def test_reasons_that_a_workflow_is_not_ready_stand_beside_its_status(
 @pytest.mark.parametrize(
     ("name", "word"), [("Unstaffed", "agent"), ("Retired ground", "environment"), ("From a bucket", "connect")]
 )
-def test_what_keeps_a_workflow_from_running_is_among_its_reasons(
+def test_everything_that_blocks_a_workflow_is_among_its_reasons(
     resident: Caller, flows: dict[str, str], name: str, word: str
 ) -> None:
     readiness = resident.get(f"/workflows/{flows[name]}").json()["readiness"]
@@ -180,7 +180,7 @@ def test_what_keeps_a_workflow_from_running_is_among_its_reasons(
     assert any(word in reason.lower() for reason in readiness["reasons"])
 
 
-def test_parameters_are_told_with_their_bounds(resident: Caller, flows: dict[str, str]) -> None:
+def test_parameters_are_shown_with_their_bounds(resident: Caller, flows: dict[str, str]) -> None:
     answer = resident.get(f"/workflows/{flows['Typed']}/parameters").json()
     assert set(answer) == {"workflow_id", "version", "parameters"}
     assert (answer["workflow_id"], answer["version"]) == (flows["Typed"], 1)
@@ -205,7 +205,7 @@ def test_parameters_are_told_with_their_bounds(resident: Caller, flows: dict[str
     ]
 
 
-def test_an_s3_prefix_parameter_names_its_connector_and_bounds(resident: Caller, flows: dict[str, str]) -> None:
+def test_an_s3_prefix_parameter_shows_its_connector_and_bounds(resident: Caller, flows: dict[str, str]) -> None:
     [parameter] = resident.get(f"/workflows/{flows['From a bucket']}/parameters").json()["parameters"]
     assert parameter["type"] == "s3_prefix"
     assert (parameter["max_objects"], parameter["max_bytes"]) == (7, 1000)

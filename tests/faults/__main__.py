@@ -25,12 +25,12 @@ def main() -> int:
     arguments.add_argument("--rate", type=float, default=12.0, help="most operations a second")
     arguments.add_argument("--pace", type=float, default=1.0, help="outages last so many times as long")
     arguments.add_argument(
-        "--store", choices=tuple(_SHARES), action="append", help="where objects rest; both unless said"
+        "--store", choices=tuple(_SHARES), action="append", help="where objects are stored; default: both in turn"
     )
     arguments.add_argument("--keep", type=Path, help="folder for the journals and the logs of the parts")
     given = arguments.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):
-        # Whoever ends a campaign ends all that it started.
+        # An interrupted campaign ends every process that it started.
         signal.signal(number, lambda *_: sys.exit(1))
     stores = given.store or list(_SHARES)
     whole = sum(_SHARES[store] for store in stores)

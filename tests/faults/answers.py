@@ -1,4 +1,4 @@
-"""Which answers a caller may get while there are faults, judged by the journal alone."""
+"""Answers that a caller may get during faults, judged by the journal alone."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -59,7 +59,7 @@ def for_the_moment(call: Call) -> bool:
 
 
 def not_allowed(record: Record) -> Iterator[str]:
-    """Answers that nobody may get, whatever broke."""
+    """Answers that no caller may get, whatever the faults."""
     erasing = _first(record, "erase", "run")
     revoking = _first(record, "revoke_key", "key")
     for call in record.calls:
@@ -75,13 +75,13 @@ def not_allowed(record: Record) -> Iterator[str]:
 
 def unexplained(record: Record) -> Iterator[str]:
     """Calls without a proper answer though no fault was near; a stepped clock is no reason for one."""
-    spells = [spell for spell in record.spells if not spell.kind.startswith("step clock")]
+    fault_windows = [window for window in record.fault_windows if not window.kind.startswith("step clock")]
     for call in record.calls:
         if call.kind == "await_key":
             # It waits for an edge to learn of a key, and may find one that has just begun.
             continue
         if for_the_moment(call) and not any(
-            spell.began <= call.answered and call.sent <= spell.ended + _GRACE_SECONDS for spell in spells
+            window.began <= call.answered and call.sent <= window.ended + _GRACE_SECONDS for window in fault_windows
         ):
             yield str(call)
 

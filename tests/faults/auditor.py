@@ -1,6 +1,6 @@
 """Compares a journal with the state of the deployment: `python -m tests.faults.auditor JOURNAL --scene SCENE`.
 
-Prints for each rule against how many things it was held and how many violate it; exits with 1 where any does.
+Prints for each rule how many cases were checked and how many violate it; exits with 1 if any does.
 """
 
 import argparse
@@ -35,8 +35,8 @@ def _figures(record: Record, state: State) -> list[str]:
     statuses = Counter(row.status for row in state.runs.values())
     errors = Counter(
         f"{error['code']} ({error['message']})"
-        for told in state.told_runs.values()
-        if told.get("status") == "failed" and (error := told["error"])
+        for shown in state.shown_runs.values()
+        if shown.get("status") == "failed" and (error := shown["error"])
     )
     erased = sum(row.purged_at is not None for row in state.runs.values())
     passing = sum(for_the_moment(call) for call in record.calls)

@@ -1,4 +1,4 @@
-"""Calls of the API and of its administration, each noted in the journal with what its answer says."""
+"""Calls of the API and of its administration, each recorded in the journal with its answer."""
 
 import hashlib
 import http.client
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import grpc
+from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
@@ -136,7 +137,7 @@ class Calls:
 
     def pending(self, backend: int) -> Any:
         """Approvals that wait, or None."""
-        request = runs_pb2.ListPendingApprovalsRequest()
+        request = runs_pb2.ListPendingApprovalsRequest(page_size=1000)
         return self._administer("list_pending", backend, lambda admin: admin.runs.ListPendingApprovals, request, {})
 
     def make_key(self, request: keys_pb2.CreateKeyRequest, backend: int) -> Key | None:
@@ -152,7 +153,7 @@ class Calls:
 
     def rotate_key(self, key: Key, backend: int) -> Any:
         """New credentials of a key, or None."""
-        request = keys_pb2.RotateKeyRequest(key_id=key.key_id, overlap_hours=24)
+        request = keys_pb2.RotateKeyRequest(key_id=key.key_id, overlap=Duration(seconds=86_400))
         return self._administer("rotate_key", backend, lambda admin: admin.keys.RotateKey, request, {"key": key.key_id})
 
     def revoke_key(self, key: Key, backend: int) -> bool:

@@ -1,4 +1,4 @@
-"""One campaign: a deployment, the load and the faults of a plan, and what an auditor says of it all."""
+"""One campaign: a deployment under the load and the faults of a plan, then the verdict of an auditor."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from typing import Final
 from tests.faults import plan
 from tests.faults.calls import Calls
 from tests.faults.cluster import Cluster, write_scene
-from tests.faults.harm import Harm
+from tests.faults.fault_injector import FaultInjector
 from tests.faults.journal import Journal
 from tests.faults.known import Known
 from tests.faults.load import Load
@@ -48,18 +48,18 @@ def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Ou
         known = Known()
         calls = Calls(cluster, journal)
         load = Load(calls, known)
-        harm = Harm(cluster, journal, plan.faults(seed, store, extent))
+        injector = FaultInjector(cluster, journal, plan.faults(seed, store, extent))
 
         def enough() -> bool:
-            harm.look(load.answered)
-            return harm.over() and load.answered >= extent.operations
+            injector.look(load.answered)
+            return injector.over() and load.answered >= extent.operations
 
         load.begin()
         try:
             load.run(plan.operations(seed), extent.rate, enough)
         finally:
-            harm.end()
-        assert harm.over()
+            injector.end()
+        assert injector.over()
         settle(cluster, calls, known, load)
         journal.close()
         scene = folder / "scene.json"
@@ -76,7 +76,7 @@ def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Ou
         scene.unlink()
         return Outcome(
             load.by_kind,
-            harm.done,
+            injector.done,
             audit.stdout,
             audit.returncode,
             cluster.restarts(),

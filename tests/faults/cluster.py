@@ -1,4 +1,4 @@
-"""The deployment that faults are done to: two edges, two backends, two workers, and what they stand on."""
+"""The deployment that faults are injected into: two edges, two backends, two workers, and their dependencies."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What was asked and what was answered, one line of JSON each, in the order in which it happened."""
+"""Journal of calls, answers and faults, one line of JSON each, in the order of events."""
 
 import json
 import threading
@@ -69,7 +69,7 @@ class Call:
 
 
 @dataclass
-class Spell:
+class FaultWindow:
     """A fault from its beginning to its end."""
 
     number: int
@@ -83,7 +83,7 @@ class Record:
     """A whole journal."""
 
     calls: list[Call]
-    spells: list[Spell]
+    fault_windows: list[FaultWindow]
 
     def of(self, *kinds: str) -> Iterator[Call]:
         """The calls of these kinds, in the order in which they were sent."""
@@ -96,7 +96,7 @@ class Record:
 def read(path: Path) -> Record:
     """Reads a journal; a last line that was cut off counts as not written."""
     calls: dict[int, Call] = {}
-    spells: dict[int, Spell] = {}
+    fault_windows: dict[int, FaultWindow] = {}
     for text in path.read_text(encoding="utf-8").splitlines():
         try:
             line = json.loads(text)
@@ -109,7 +109,7 @@ def read(path: Path) -> Record:
                 call = calls[number]
                 call.answered, call.status, call.code, call.said = at, status, code, said
             case {"fault": number, "kind": kind, "begins": True, "at": at}:
-                spells[number] = Spell(number, kind, at)
+                fault_windows[number] = FaultWindow(number, kind, at)
             case {"fault": number, "at": at}:
-                spells[number].ended = at
-    return Record(list(calls.values()), list(spells.values()))
+                fault_windows[number].ended = at
+    return Record(list(calls.values()), list(fault_windows.values()))

@@ -71,7 +71,7 @@ class Known:
             return self._runs.setdefault(run_id, Run(run_id, start, status))
 
     def leave_open(self, start: Start) -> None:
-        """Remembers a start of which nobody knows what became of it."""
+        """Remembers a start whose outcome is unknown."""
         with self._lock:
             self._open.append(start)
 

@@ -1,4 +1,4 @@
-"""The steady load: operations of the plan, several at once, each on what the deployment holds at that moment."""
+"""The steady load: operations of the plan, several at once, each on the current state of the deployment."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ from workflow_api.v1 import keys_pb2
 _THREADS: Final = 12
 _TRIES: Final = 5
 _TRY_AGAIN_SECONDS: Final = 0.7
-_MOST_KEYS: Final = 12
+_MAX_KEYS: Final = 12
 _FEWEST_KEYS: Final = 4
 # So few that a key's slots are full now and then.
 _SLOTS: Final = 30
@@ -38,7 +38,7 @@ def new_key(name: str) -> keys_pb2.CreateKeyRequest:
 
 
 class Load:
-    """Carries out operations until told to end; `answered` counts those that came to an answer."""
+    """Carries out operations until it is stopped; `answered` counts those that were answered."""
 
     def __init__(self, calls: Calls, known: Known) -> None:
         self._calls = calls
@@ -92,7 +92,7 @@ class Load:
             job.result()
 
     def settle_starts(self) -> None:
-        """Sends every start again of which nobody knows what became of it."""
+        """Repeats every start whose outcome is unknown."""
         for start in self._known.take_open():
             self._until_answered(start, 0, tries=30)
 
@@ -137,7 +137,7 @@ class Load:
         return Start(key, workflow, idempotency_key, body)
 
     def _until_answered(self, start: Start, edge: int, tries: int = _TRIES) -> bool:
-        """Sends a start until it is answered for good, the way that callers are told to."""
+        """Repeats a start until it has a final answer, as callers should."""
         for number in range(tries):
             answer = self._calls.start(start, (edge + number) % 2)
             if answer is not None:
@@ -246,7 +246,7 @@ class Load:
         return key is not None and _answered(self._calls.me(key, _edge(operation)))
 
     def _make_key(self, operation: Operation) -> bool:
-        if len(self._known.usable_keys()) >= _MOST_KEYS:
+        if len(self._known.usable_keys()) >= _MAX_KEYS:
             return False
         key = self._calls.make_key(new_key(f"operation {operation.number}"), _edge(operation))
         if key is None:

@@ -1,6 +1,6 @@
-"""What a campaign does, decided by a seed alone: which operations in which order, and which faults between them.
+"""Plan of a campaign, determined by a seed: which operations in which order, and which faults between them.
 
-A seed repeats the plan. What an operation meets, and so how it ends, hangs on the moment as well.
+A seed repeats the plan. The outcome of an operation also depends on timing.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""What must hold at the end, whatever broke: each rule compares acknowledged answers with the state."""
+"""Rules that must hold at the end, whatever the faults: each compares acknowledged answers with the state."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -27,8 +27,8 @@ def lost_starts(record: Record, state: State) -> Iterator[str]:
             yield f"no run: {call}"
         elif (row.key_id, row.client_reference) != (call.about["key"], call.about["idempotency_key"]):
             yield f"another's run: {call} has {row}"
-        elif call.said["run"] in state.told_runs and "run_id" not in state.told_runs[call.said["run"]]:
-            yield f"not told: {call}: {state.told_runs[call.said['run']]}"
+        elif call.said["run"] in state.shown_runs and "run_id" not in state.shown_runs[call.said["run"]]:
+            yield f"not shown: {call}: {state.shown_runs[call.said['run']]}"
 
 
 def doubled_starts(record: Record, state: State) -> Iterator[str]:
@@ -52,7 +52,7 @@ def doubled_starts(record: Record, state: State) -> Iterator[str]:
 
 
 def changed_events(record: Record, state: State) -> Iterator[str]:
-    """Pages must go on without a gap, agree with one another, and with what is there at the end."""
+    """Pages must continue without a gap, and agree with one another and with the final state."""
     seen: dict[tuple[Any, int], Any] = {}
     for call in record.acknowledged("read_events"):
         segment, events = call.said.get("segment"), call.said.get("events", [])
@@ -63,10 +63,10 @@ def changed_events(record: Record, state: State) -> Iterator[str]:
         for event in events:
             if seen.setdefault((segment, event[0]), event) != event:
                 yield f"event {event[0]} of {segment} changed: {call}"
-    told = {(segment, event[0]): event for segment, events in state.told_events.items() for event in events}
+    shown = {(segment, event[0]): event for segment, events in state.shown_events.items() for event in events}
     for (segment, seq), event in seen.items():
-        if segment in state.told_events and told.get((segment, seq)) != event:
-            yield f"event {seq} of {segment} was {event}, is {told.get((segment, seq))}"
+        if segment in state.shown_events and shown.get((segment, seq)) != event:
+            yield f"event {seq} of {segment} was {event}, is {shown.get((segment, seq))}"
 
 
 def _past_the_end(call: Call) -> bool:
@@ -78,9 +78,9 @@ def gaps(record: Record, state: State) -> Iterator[str]:
         run = state.runs[row.run_id]
         if run.purged_at is None and (row.events, row.first or 1, row.last or 0) != (row.last_seq, 1, row.last_seq):
             yield f"segment {segment_id} of {row.run_id}: {row}"
-    for segment_id, events in state.told_events.items():
+    for segment_id, events in state.shown_events.items():
         if [event[0] for event in events] != list(range(1, state.segments[segment_id].last_seq + 1)):
-            yield f"segment {segment_id} is told as {[event[0] for event in events]}"
+            yield f"segment {segment_id} is shown as {[event[0] for event in events]}"
 
 
 def unfinished(record: Record, state: State) -> Iterator[str]:
@@ -90,7 +90,7 @@ def unfinished(record: Record, state: State) -> Iterator[str]:
 
 
 def revived(record: Record, state: State) -> Iterator[str]:
-    """What a reader was told of a run that had ended must be so for ever."""
+    """The end of a run, once shown to a reader, must never change."""
     ends: dict[str, tuple[Any, ...]] = {}
     for call in record.acknowledged("read_run"):
         end = call.said.get("status"), call.said.get("finished_at"), call.said.get("error"), call.said.get("outputs")
@@ -100,11 +100,11 @@ def revived(record: Record, state: State) -> Iterator[str]:
         elif end[0] in TERMINAL:
             ends[run_id] = end
     for run_id, end in ends.items():
-        told = state.told_runs.get(run_id)
+        shown = state.shown_runs.get(run_id)
         if run_id not in state.runs or state.runs[run_id].status != end[0]:
             yield f"run {run_id}: was {end}, is {state.runs.get(run_id)}"
-        elif told is not None and (told.get("status"), told.get("finished_at")) != end[:2]:
-            yield f"run {run_id}: was {end}, is told as {told.get('status')} at {told.get('finished_at')}"
+        elif shown is not None and (shown.get("status"), shown.get("finished_at")) != end[:2]:
+            yield f"run {run_id}: was {end}, is shown as {shown.get('status')} at {shown.get('finished_at')}"
     for call in record.acknowledged("cancel"):
         status = state.runs[call.about["run"]].status if call.about["run"] in state.runs else None
         if status not in TERMINAL or (call.said.get("status") == "cancelled" and status != "cancelled"):
@@ -131,9 +131,9 @@ def taken_slots(record: Record, state: State) -> Iterator[str]:
     for key_id in runs.keys() | state.quota.keys():
         if runs[key_id] != state.quota.get(key_id, 0):
             yield f"key {key_id} has {runs[key_id]} runs and used {state.quota.get(key_id, 0)} units"
-    for key_id, told in state.told_keys.items():
-        if told.get("active_runs") != 0:
-            yield f"key {key_id} is told to have {told.get('active_runs')} runs in flight: {told}"
+    for key_id, shown in state.shown_keys.items():
+        if shown.get("active_runs") != 0:
+            yield f"key {key_id} is shown to have {shown.get('active_runs')} runs in flight: {shown}"
 
 
 def misslisted(record: Record, state: State) -> Iterator[str]:
@@ -163,8 +163,8 @@ def left_of_erased(record: Record, state: State) -> Iterator[str]:
             continue
         if row.content or row.rows or there[run_id]:
             yield f"of run {run_id} there are {row} and {there[run_id]}"
-        if set(state.told_of_erased.get(run_id, [404])) != {404}:
-            yield f"run {run_id} is told as {state.told_of_erased[run_id]}"
+        if set(state.statuses_of_erased.get(run_id, [404])) != {404}:
+            yield f"run {run_id} is shown as {state.statuses_of_erased[run_id]}"
     for run_id in there.keys() - state.runs.keys():
         yield f"objects of nobody: {there[run_id][:3]}"
 

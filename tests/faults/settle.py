@@ -1,4 +1,4 @@
-"""Lets a deployment come to rest once every fault is over, the way that its callers would."""
+"""Waits until a deployment is idle after the last fault, acting as its callers would."""
 
 import time
 from collections.abc import Callable
@@ -34,11 +34,11 @@ def settle(cluster: Cluster, calls: Calls, known: Known, load: Load) -> None:
         calls.erase(run, number % 2)
     ended = known.runs(lambda run: run.ended and not run.erased and not run.key.revoked)
     for edge, run in enumerate(ended[-2:]):
-        # Each backend is told to look at what is to be removed.
+        # Each backend carries out pending removals.
         load.erase(run, edge)
     _wait(lambda: _count(cluster, _TO_REMOVE) == 0, _REST_SECONDS)
     for key in known.revoked_keys():
-        # Of some nobody knows whether they are.
+        # The outcome of some is unknown.
         _wait(partial(calls.revoke_key, key, 0), _SECONDS)
     for edge in range(2):
         for key in known.revoked_keys():
@@ -51,12 +51,12 @@ def _serves(calls: Calls, known: Known, edge: int) -> bool:
 
 
 def _cancel_all(cluster: Cluster, calls: Calls, known: Known) -> int:
-    """Cancels what still goes on; how much that was."""
+    """Cancels unfinished runs; returns how many there were."""
     with psycopg.connect(cluster.postgresql.url) as database:
         going = {row[0] for row in database.execute(_IN_FLIGHT.replace("count(*)", "run_id"))}
     for number, run in enumerate(known.runs(lambda run: run.run_id in going and not run.key.revoked)):
         calls.cancel(run, number % 2)
-    # Those of revoked keys, and those that nobody heard of, end by an administrator's word or by themselves.
+    # Runs of revoked keys, and of starts never acknowledged, are cancelled by an administrator or end by themselves.
     pending = calls.pending(0)
     for each in pending.items if pending is not None else ():
         calls.decide(each.approval.approval_id, each.run_id, approve=False, backend=0)

@@ -1,4 +1,4 @@
-"""What a deployment holds at the end: its tables, its objects, and what its API says of them."""
+"""State of a deployment at the end: its tables, its objects, and the answers of its API."""
 
 import hashlib
 import http.client
@@ -72,14 +72,14 @@ class State:
     quota: dict[str, int] = field(default_factory=dict)
     revoked: set[str] = field(default_factory=set)
     objects: dict[str, Stored] = field(default_factory=dict)
-    told_runs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    shown_runs: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What `GET /runs/{run_id}` answers."""
     told_listed: dict[str, list[str]] = field(default_factory=dict)
     """The runs that `GET /runs` lists for a key."""
-    told_keys: dict[str, dict[str, Any]] = field(default_factory=dict)
-    told_events: dict[str, Events] = field(default_factory=dict)
+    shown_keys: dict[str, dict[str, Any]] = field(default_factory=dict)
+    shown_events: dict[str, Events] = field(default_factory=dict)
     """The events of a segment, each `[seq, type, digest]`."""
-    told_of_erased: dict[str, list[int]] = field(default_factory=dict)
+    statuses_of_erased: dict[str, list[int]] = field(default_factory=dict)
     """The statuses of events, steps and approvals of an erased run."""
 
 
@@ -177,20 +177,20 @@ def _ask(scene: Mapping[str, Any], state: State) -> None:
     api = _Api(scene)
     with ThreadPoolExecutor(_THREADS) as pool:
         mine = {run_id: row for run_id, row in state.runs.items() if row.key_id in api.headers}
-        told = pool.map(lambda item: api.get(item[1].key_id, f"/runs/{item[0]}")[1], mine.items())
-        state.told_runs = dict(zip(mine, told, strict=True))
+        shown = pool.map(lambda item: api.get(item[1].key_id, f"/runs/{item[0]}")[1], mine.items())
+        state.shown_runs = dict(zip(mine, shown, strict=True))
         erased = {run_id: row for run_id, row in mine.items() if row.purged_at is not None}
         for what in ("events", "steps", "approvals"):
             statuses = pool.map(lambda item: api.get(item[1].key_id, f"/runs/{item[0]}/{what}")[0], erased.items())  # noqa: B023
             for run_id, status in zip(erased, statuses, strict=True):
-                state.told_of_erased.setdefault(run_id, []).append(status)
+                state.statuses_of_erased.setdefault(run_id, []).append(status)
         kept = {
             segment_id: row for segment_id, row in state.segments.items() if row.run_id in mine.keys() - erased.keys()
         }
         events = pool.map(lambda item: api.events(mine[item[1].run_id].key_id, item[1].run_id, item[0]), kept.items())
-        state.told_events = dict(zip(kept, events, strict=True))
+        state.shown_events = dict(zip(kept, events, strict=True))
     for key_id in api.headers:
-        state.told_keys[key_id] = api.get(key_id, "/me")[1]
+        state.shown_keys[key_id] = api.get(key_id, "/me")[1]
         state.told_listed[key_id] = list(_listed(api, key_id))
 
 

@@ -1,4 +1,4 @@
-"""The auditor finds what is wrong: a journal and a state that agree, and one thing changed in either."""
+"""The auditor finds inconsistencies: a consistent journal and state, with one change in either."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -77,14 +77,14 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         quota={KEY: 2},
         revoked={"ak_2"},
         objects={f"runs/{RUN}/{OUTPUT}": Stored(3, "abc")},
-        told_runs={
+        shown_runs={
             RUN: {"run_id": RUN, "status": "completed", "finished_at": "then"},
             ERASED: {"run_id": ERASED, "status": "cancelled", "finished_at": "then"},
         },
         told_listed={KEY: [ERASED, RUN]},
-        told_keys={KEY: {"active_runs": 0}},
-        told_events={SEGMENT: EVENTS},
-        told_of_erased={ERASED: [404, 404, 404]},
+        shown_keys={KEY: {"active_runs": 0}},
+        shown_events={SEGMENT: EVENTS},
+        statuses_of_erased={ERASED: [404, 404, 404]},
     )
     return calls, state
 
@@ -96,7 +96,7 @@ def journal_of(folder: Path, calls: dict[str, dict[str, Any]]) -> Record:
     return read(journal.path)
 
 
-def test_what_agrees_has_no_violation(tmp_path: Path) -> None:
+def test_a_consistent_history_has_no_violation(tmp_path: Path) -> None:
     calls, state = right()
     text, violations = report(journal_of(tmp_path, calls), state)
     assert violations == 0, text
@@ -125,18 +125,18 @@ WRONG: list[tuple[str, Change]] = [
     ("no answer fails without", set_call("read again", status=502, code="runtime_unreachable")),
     ("no answer fails without", set_call("read again", status=0, code="ConnectionResetError")),
     ("no start conflicts", set_call("replay", status=409, code="idempotency_conflict")),
-    ("every acknowledged start", lambda _, state: state.told_runs.update({RUN: {"error": {}}})),
+    ("every acknowledged start", lambda _, state: state.shown_runs.update({RUN: {"error": {}}})),
     ("every acknowledged start", set_run(client_reference="third")),
     ("every acknowledged start", say("replay", run="run_9")),
     ("no idempotency key", say("replay", run="run_9")),
     ("no idempotency key", set_call("replay", status=201)),
     ("no idempotency key", lambda _, state: state.records.update({(KEY, "first"): None})),
     ("no idempotency key", set_run(ERASED, client_reference="first")),
-    ("no event that was seen", lambda _, state: state.told_events.update({SEGMENT: [EVENTS[0], [2, "x", "c"]]})),
-    ("no event that was seen", lambda _, state: state.told_events.update({SEGMENT: EVENTS[:1]})),
+    ("no event that was seen", lambda _, state: state.shown_events.update({SEGMENT: [EVENTS[0], [2, "x", "c"]]})),
+    ("no event that was seen", lambda _, state: state.shown_events.update({SEGMENT: EVENTS[:1]})),
     ("no event that was seen", say("events", events=[EVENTS[0], [3, "x", "c"]])),
     ("no event sequence", lambda _, state: state.segments.update({SEGMENT: SegmentRow(RUN, 3, 2, 1, 3)})),
-    ("no event sequence", lambda _, state: state.told_events.update({SEGMENT: [EVENTS[1]]})),
+    ("no event sequence", lambda _, state: state.shown_events.update({SEGMENT: [EVENTS[1]]})),
     ("every run came to its end", set_run(status="running")),
     ("every run came to its end", set_run(open_segments=1)),
     ("every run came to its end", set_run(pending_approvals=1)),
@@ -147,7 +147,7 @@ WRONG: list[tuple[str, Change]] = [
     ("every decision", lambda _, state: state.approvals.update({APPROVAL: "rejected"})),
     ("every decision", lambda _, state: state.approvals.clear()),
     ("every slot", lambda _, state: state.quota.update({KEY: 3})),
-    ("every slot", lambda _, state: state.told_keys.update({KEY: {"active_runs": 1}})),
+    ("every slot", lambda _, state: state.shown_keys.update({KEY: {"active_runs": 1}})),
     ("every run is listed", lambda _, state: state.told_listed.update({KEY: [RUN]})),
     ("every run is listed", lambda _, state: state.told_listed.update({KEY: [RUN, ERASED, RUN]})),
     ("nothing is left", set_run(ERASED, content=1)),
@@ -155,7 +155,7 @@ WRONG: list[tuple[str, Change]] = [
     ("nothing is left", set_run(ERASED, purged_at=PURGED_AT + 1)),
     ("nothing is left", lambda _, state: state.objects.update({f"runs/{ERASED}/out_9": Stored(1, "x")})),
     ("nothing is left", lambda _, state: state.objects.update({"runs/run_9/out_9": Stored(1, "x")})),
-    ("nothing is left", lambda _, state: state.told_of_erased.update({ERASED: [404, 200, 404]})),
+    ("nothing is left", lambda _, state: state.statuses_of_erased.update({ERASED: [404, 200, 404]})),
     ("every revoked key", set_call("refused", status=200, code=None)),
     ("every revoked key", lambda _, state: state.revoked.clear()),
     ("every output's sha256", say("content", sha256="abd")),
@@ -171,7 +171,7 @@ WRONG: list[tuple[str, Change]] = [
 @pytest.mark.parametrize(
     ("sentence", "change"), WRONG, ids=[f"{number}: {sentence}" for number, (sentence, _) in enumerate(WRONG)]
 )
-def test_what_does_not_agree_is_found(tmp_path: Path, sentence: str, change: Change) -> None:
+def test_an_inconsistent_history_has_a_violation(tmp_path: Path, sentence: str, change: Change) -> None:
     calls, state = right()
     change(calls, state)
     record = journal_of(tmp_path, calls)
@@ -182,13 +182,13 @@ def test_what_does_not_agree_is_found(tmp_path: Path, sentence: str, change: Cha
     assert f"violations: {violations}" in text
 
 
-def test_every_rule_has_something_that_violates_it() -> None:
+def test_every_rule_has_a_history_that_violates_it() -> None:
     assert {rule.sentence for rule in rules.RULES} == {
         rule.sentence for rule in rules.RULES for sentence, _ in WRONG if rule.sentence.startswith(sentence)
     }
 
 
-def test_a_failed_answer_near_a_fault_is_none_of_the_auditors(tmp_path: Path) -> None:
+def test_a_failed_answer_near_a_fault_is_no_violation(tmp_path: Path) -> None:
     calls, state = right()
     calls["read again"] |= {"status": 502, "code": "runtime_unreachable"}
     journal = Journal(tmp_path / "journal.jsonl")

@@ -17,7 +17,7 @@ from tests.fuzz.target import DEEPEST_CALLS, TARGETS, load, shown
 
 WORK: Final = Path(".fuzz")
 _SLOWEST_SECONDS: Final = 60
-_MOST_MIB: Final = 2_048
+_MAX_MIB: Final = 2_048
 _EXECUTED: Final = re.compile(r"number_of_executed_units: (\d+)|^(\d+ rounds)", re.MULTILINE)
 _FAILED_SEED: Final = re.compile(r"^failed with seed (\d+)", re.MULTILINE)
 
@@ -80,7 +80,7 @@ def _engine(name: str, seconds: float, seed: int, folder: Path) -> list[str]:
     return [
         *(sys.executable, "-m", "tests.fuzz.engine", name, str(corpus), *([f"-dict={words}"] if target.words else [])),
         *(f"-max_total_time={seconds:.0f}", f"-seed={seed}", f"-max_len={target.longest}", "-print_final_stats=1"),
-        *(f"-timeout={_SLOWEST_SECONDS}", f"-rss_limit_mb={_MOST_MIB}", f"-artifact_prefix={folder / 'failed-'}"),
+        *(f"-timeout={_SLOWEST_SECONDS}", f"-rss_limit_mb={_MAX_MIB}", f"-artifact_prefix={folder / 'failed-'}"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Source addresses and allow-lists: who is let in, against `ipaddress` and plain loops. (contract 8.9, 8.11)."""
+"""Source addresses and allow-lists: admission, compared with `ipaddress` and plain loops. (contract 8.9, 8.11)."""
 
 from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network

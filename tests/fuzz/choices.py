@@ -1,4 +1,4 @@
-"""Bytes as a row of choices, for targets whose inputs are better built than found."""
+"""Bytes as a sequence of choices, for targets whose inputs are generated rather than parsed."""
 
 from collections.abc import Sequence
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Cursors: what was issued comes back, and nothing else is ever accepted."""
+"""Cursors: issued ones are read back, and nothing else is accepted."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,6 @@
 """One target under Atheris, in a process of its own: `python -m tests.fuzz.engine NAME [libFuzzer's arguments]`.
 
-An input that fails is left where `-artifact_prefix` says, and the exit code is not zero.
+A failing input is written to `-artifact_prefix`, and the exit code is not zero.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""JSON bodies: what the edge accepts, what it makes of it, and what the backend makes of that."""
+"""JSON bodies: which the edge accepts, their decoded values, and how the backend validates those."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from backend.runs.start.parsed_start import parse_start
 from backend.validation import validate
-from edge.codec.findings import MOST_PROBLEMS
+from edge.codec.findings import MAX_PROBLEMS
 from edge.codec.json_body import parse_json_body
 from edge.errors import Refusal
 from edge.routes import RouteTable
@@ -62,7 +62,7 @@ def _decoded(match: Any, value: Any, problems: list[str]) -> Any:
     except Refusal as refusal:
         assert refusal.code == "invalid_request"
         details = cast("list[dict[str, str]]", refusal.details)
-        assert len(details) == min(len(problems), MOST_PROBLEMS), (details, problems)
+        assert len(details) == min(len(problems), MAX_PROBLEMS), (details, problems)
         assert not Counter(each["name"] for each in details) - Counter(problems), (details, problems)
         return None
     assert not problems, problems

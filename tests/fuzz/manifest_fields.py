@@ -1,4 +1,4 @@
-"""Sound manifests with a few changes: what is wrong lies deep within them, where bytes alone seldom lead."""
+"""Valid manifests with a few changes, so that problems lie deep inside, where random bytes rarely reach."""
 
 import copy
 import json

@@ -48,7 +48,7 @@ def _check_problems(error: ApiError, text: str) -> None:
         assert place, name
         assert reason
         assert place[1] is None or 1 <= int(place[1]) <= _lines(text), (name, _lines(text))
-    # What a caller is told fits on the wire.
+    # The refusal fits into a gRPC message.
     error.to_status().SerializeToString()
 
 

@@ -24,7 +24,7 @@ from tests.support.service import Service
 
 
 def live(service: Service, seed: int | None, *, examples: int = 10, steps: int = 60) -> None:
-    """Lives of keys and runs against the plain model; without a seed the same ones each time."""
+    """Runs the state machine of keys and runs; without a seed the same examples each time."""
     Life.world = World(service, service.admin.apply_test_workflows())
     wide = settings(
         max_examples=examples,
@@ -32,7 +32,7 @@ def live(service: Service, seed: int | None, *, examples: int = 10, steps: int =
         deadline=None,
         database=None,
         derandomize=seed is None,
-        # To find the shortest life that fails takes minutes.
+        # Shrinking a failing example takes minutes.
         phases=[Phase.generate] if seed is None else [Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
     )

@@ -1,4 +1,4 @@
-"""Texts that keep the rules of redaction busy: any text repeated, against what prose costs."""
+"""Texts that are slow to redact: any text repeated, compared with the cost of prose."""
 
 import functools
 import time

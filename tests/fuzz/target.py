@@ -1,4 +1,4 @@
-"""What a fuzzing target is: a check that holds for any bytes, and what a fuzzer begins with."""
+"""What a fuzzing target is: a check that holds for any bytes, and its seed inputs."""
 
 import base64
 import importlib

@@ -1,4 +1,4 @@
-"""A few lives and walks, the same each time; `make fuzz` goes on for longer, and elsewhere each time."""
+"""A few fixed rounds of `life` and `linked_calls`; `make fuzz` runs for longer, with new seeds each time."""
 
 from collections.abc import Iterator
 
@@ -18,9 +18,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         service.stop()
 
 
-def test_keys_and_runs_live_as_the_model_says(service: Service) -> None:
+def test_keys_and_runs_behave_as_the_model(service: Service) -> None:
     live(service, seed=None, examples=12, steps=40)
 
 
-def test_what_the_links_of_the_description_lead_to_is_as_described(service: Service) -> None:
+def test_answers_behind_the_links_of_the_description_are_as_described(service: Service) -> None:
     assert len(follow_links(service, seed=0, walks=8, steps=60)) > 20

@@ -1,4 +1,4 @@
-"""Every target holds for what a fuzzer begins with, and for every input that once failed."""
+"""Every target holds for its seeds, and for every input that once failed."""
 
 import sys
 from collections.abc import Iterator
@@ -25,5 +25,5 @@ def test_a_target_holds_for_its_seeds(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(KEPT.glob("*/*")), ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_what_once_failed_holds(path: Path) -> None:
+def test_inputs_that_once_failed_hold(path: Path) -> None:
     load(path.parent.name).check(path.read_bytes())

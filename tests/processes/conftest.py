@@ -1,4 +1,4 @@
-"""One deployment of several processes for all tests that put back what they end, and one of a test's own."""
+"""A shared deployment of several processes, for tests that restart what they end, and one per test."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

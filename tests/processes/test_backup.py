@@ -1,4 +1,4 @@
-"""A deployment that is gone, and one made of its backup as docs/operators-guide.md says."""
+"""A deployment restored from its backup as docs/operators-guide.md says."""
 
 import hashlib
 import shutil

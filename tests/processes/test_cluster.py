@@ -14,6 +14,26 @@ from tests.processes.conftest import Cluster
 from tests.support.client import Caller
 from tests.support.part import refused
 from tests.support.poll import until
+from workflow_api.v1 import logs_pb2
+
+SPEAKER = """
+kind: Agent
+name: speaker
+type: python
+code: |
+  import time
+  def run(context):
+      print("began", flush=True)
+      while True:
+          time.sleep(0.2)
+          print("tick", flush=True)
+---
+kind: Workflow
+name: Speaks
+status: active
+steps:
+  - {step: speak, agent: speaker, environment: standard}
+"""
 
 
 def test_a_run_is_started_at_one_edge_and_read_at_another(cluster: Cluster) -> None:
@@ -27,7 +47,20 @@ def test_a_run_is_started_at_one_edge_and_read_at_another(cluster: Cluster) -> N
     assert there.get(f"/runs/{run_id}/events").status == 404
 
 
-def test_an_approval_at_another_backend_goes_on(cluster: Cluster) -> None:
+def test_a_worker_executes_the_code_of_a_folder(cluster: Cluster) -> None:
+    agent = "kind: Agent\nname: folder\ntype: python\nsource: agents\nentrypoint: main:run\n"
+    workflow = "kind: Workflow\nname: Folder\nstatus: active\nsteps: [{step: a, agent: folder}]\nresult: {step: a}\n"
+    files = {
+        "agents/main.py": b"from words import count\ndef run(context):\n    return count(context.input_text)\n",
+        "agents/words.py": b"def count(text):\n    return len(text.split())\n",
+    }
+    flows = cluster.admins[0].apply(f"{agent}---\n{workflow}", attached=files)
+    here, there = cluster.callers()
+    run_id = here.started(flows["Folder"], input_text="two words")
+    assert there.wait(run_id, "completed")["result"] == 2
+
+
+def test_a_run_continues_after_an_approval_at_another_backend(cluster: Cluster) -> None:
     here, there = cluster.callers()
     run_id = here.started(cluster.flows["Gate"], input_text="x")
     here.wait(run_id, "waiting_for_approval")
@@ -46,7 +79,22 @@ def test_a_run_is_cancelled_in_mid_step_from_another_edge(cluster: Cluster) -> N
     assert here.get("/me").json()["active_runs"] == 0
 
 
-def test_one_key_with_many_queued_runs_does_not_hold_up_anothers_first(cluster: Cluster) -> None:
+def test_a_log_is_followed_at_any_backend_while_a_worker_runs_the_step(cluster: Cluster) -> None:
+    here, _ = cluster.callers()
+    (workflow_id,) = cluster.admins[0].apply(SPEAKER).values()
+    run_id = here.started(workflow_id)
+    request = logs_pb2.StreamRunLogsRequest(run_id=run_id, follow=True)
+    followed = [admin.logs.StreamRunLogs(request, timeout=120) for admin in cluster.admins]
+    seen = [next(stream) for stream in followed]
+    assert [part.text.splitlines()[0] for part in seen] == ["began"] * 2
+    assert here.run(run_id)["status"] == "running"
+    here.post(f"/runs/{run_id}/cancel")
+    for stream in followed:
+        assert "tick" in "".join(part.text for part in stream)
+    here.wait(run_id, "cancelled")
+
+
+def test_a_key_with_many_queued_runs_does_not_delay_anothers_first(cluster: Cluster) -> None:
     (busy, _), (other, _) = cluster.callers(), cluster.callers()
     with ThreadPoolExecutor(16) as pool:
         runs = list(pool.map(lambda _: busy.started(cluster.flows["Sleep"], parameters={"seconds": 2}), range(90)))
@@ -76,7 +124,7 @@ def _running(cluster: Cluster, caller: Caller) -> list[str]:
     return runs
 
 
-def test_what_a_killed_worker_ran_is_orphaned_and_nothing_else(cluster: Cluster) -> None:
+def test_a_killed_workers_runs_are_orphaned_and_no_others(cluster: Cluster) -> None:
     caller, _ = cluster.callers()
     runs = _running(cluster, caller)
     cluster.workers[0].kill()
@@ -95,7 +143,7 @@ def test_what_a_killed_worker_ran_is_orphaned_and_nothing_else(cluster: Cluster)
     assert caller.finished(cluster.flows["Echo"])["status"] == "completed"
 
 
-def test_a_worker_that_stood_still_past_its_lease_ends_its_steps(cluster: Cluster) -> None:
+def test_a_worker_that_was_suspended_past_its_lease_ends_its_steps(cluster: Cluster) -> None:
     caller, _ = cluster.callers()
     runs = _running(cluster, caller)
     cluster.workers[1].signal(signal.SIGSTOP)
@@ -139,7 +187,7 @@ def test_each_part_is_restarted_without_a_lost_run(cluster: Cluster) -> None:
     assert there.wait(parked)["status"] == "completed"
 
 
-def test_the_queue_keeps_nothing_of_what_has_ended(cluster: Cluster) -> None:
+def test_the_queue_keeps_no_ended_segments(cluster: Cluster) -> None:
     caller, _ = cluster.callers()
     ended = caller.finished(cluster.flows["Echo"])["run_id"]
     database = open_postgresql(cluster.database, 1)
@@ -164,7 +212,7 @@ def test_the_queue_keeps_nothing_of_what_has_ended(cluster: Cluster) -> None:
         ({"BACKEND_DATABASE": "postgresql://x@127.0.0.1:1/x"}, "backend", "The database cannot be used"),
     ],
 )
-def test_what_cannot_work_is_refused_at_the_start(
+def test_settings_that_cannot_work_are_refused_at_the_start(
     tmp_path: Path, settings: dict[str, str], command: str, said: str
 ) -> None:
     variables = {f"WORKFLOW_API_{name}": value for name, value in settings.items()}

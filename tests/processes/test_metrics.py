@@ -1,4 +1,4 @@
-"""What the parts of one deployment tell, each of itself, and all of what there is to do."""
+"""Metrics of the parts of one deployment: each of its own work, and all of the pending work."""
 
 import signal
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def deployment(tmp_path: Path, postgresql_server: Postgresql) -> Iterator[Deploy
         deployment.stop()
 
 
-def test_a_run_is_told_by_who_does_what(deployment: Deployment) -> None:
+def test_metrics_of_a_run_are_reported_by_the_process_that_did_the_work(deployment: Deployment) -> None:
     backend, worker = deployment.backend(), deployment.worker()
     edge, admin = deployment.edge(backend), deployment.admin(backend)
     caller = deployment.caller(edge, admin)
@@ -44,7 +44,7 @@ def test_a_run_is_told_by_who_does_what(deployment: Deployment) -> None:
         assert at("database_connections", state="idle") > 0
         assert at("database_connection_wait_seconds_count") > 0
     until(lambda: at_worker("lease_renewals_total", outcome="renewed") > 0, "a renewal")
-    # Nobody takes this one up, for the only worker is gone.
+    # No worker executes this one, because the only one has ended.
     worker.signal(signal.SIGKILL)
     until(lambda: at_backend("workers") == 0, "the end of the lease")
     caller.started(flows["Echo"])
@@ -52,7 +52,7 @@ def test_a_run_is_told_by_who_does_what(deployment: Deployment) -> None:
     until(lambda: at_backend("oldest_queued_segment_seconds") > 0, "its wait")
 
 
-def test_a_database_that_is_away_keeps_nothing_else_from_being_told(
+def test_other_metrics_are_reported_while_the_database_is_away(
     deployment: Deployment, postgresql_server: Postgresql
 ) -> None:
     backend = deployment.backend()

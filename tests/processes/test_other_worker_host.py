@@ -14,7 +14,7 @@ def listening(command: str, data: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("command", ["serve", "backend"])
-def test_a_data_folder_is_one_process_s_alone(tmp_path: Path, command: str) -> None:
+def test_a_data_folder_belongs_to_one_process(tmp_path: Path, command: str) -> None:
     data = tmp_path / "data"
     with Part.started(tmp_path / "first", *listening("serve", data)):
         line = refused(*listening(command, data))

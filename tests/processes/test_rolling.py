@@ -1,4 +1,4 @@
-"""Parts are replaced one by one under callers who never stop: nobody notices."""
+"""Parts are replaced one by one under steady callers, without a failed call."""
 
 from contextlib import ExitStack
 

@@ -1,4 +1,4 @@
-"""What a backend says of its health, and how it ends."""
+"""Health and orderly stop of a backend."""
 
 import signal
 from pathlib import Path

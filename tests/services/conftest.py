@@ -16,7 +16,7 @@ from backend.storage.factory import DataFolder, open_postgresql
 
 
 class TestClock:
-    """A clock that stands until it is told to move."""
+    """A clock that moves only when `advance` is called."""
 
     __test__ = False
 
@@ -47,7 +47,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def generous_time_outs(database_url: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gives a server on a busy machine time; that callers hear of a slow one within seconds, unit tests hold."""
+    """Generous time-outs for a server on a busy machine; unit tests check that callers get an answer within seconds."""
     if database_url is not None:
         generous = partial(Timeouts, connect_seconds=120, pool_seconds=120, attempts_seconds=120)
         monkeypatch.setattr("backend.storage.dialects.postgresql.database.Timeouts", generous)

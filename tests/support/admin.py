@@ -1,6 +1,6 @@
 """The administrator's side over gRPC: keys, manifests, approvals and the deployment's flags."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from workflow_api.v1 import (
     deployment_pb2_grpc,
     keys_pb2,
     keys_pb2_grpc,
+    logs_pb2_grpc,
     options_pb2,
     runs_pb2,
     runs_pb2_grpc,
@@ -45,6 +46,7 @@ class Admin:
     def __init__(self, address: str) -> None:
         self._channel = grpc.insecure_channel(address)
         self.keys = keys_pb2_grpc.KeysServiceStub(self._channel)
+        self.logs = logs_pb2_grpc.LogsServiceStub(self._channel)
         self.workflows = workflows_pb2_grpc.WorkflowsServiceStub(self._channel)
         self.runs = runs_pb2_grpc.RunsServiceStub(self._channel)
         self.users = users_pb2_grpc.UsersServiceStub(self._channel)
@@ -89,9 +91,12 @@ class Admin:
         """Adds a console user and returns the generated password."""
         return self.users.CreateUser(users_pb2.CreateUserRequest(name=name, role=role)).password
 
-    def apply(self, content: str, name: str = "contract.yaml") -> dict[str, str]:
-        """Applies manifests and returns the ids of their workflows by name."""
-        files = [workflows_pb2.ManifestFile(name=name, content=content)]
+    def apply(
+        self, content: str, name: str = "contract.yaml", attached: Mapping[str, bytes] | None = None
+    ) -> dict[str, str]:
+        """Applies manifests with their files, and returns the ids of their workflows by name."""
+        given = [workflows_pb2.AttachedFile(path=path, content=each) for path, each in (attached or {}).items()]
+        files = [workflows_pb2.ManifestFile(name=name, content=content, attached_files=given)]
         applied = self.workflows.ApplyManifests(workflows_pb2.ApplyManifestsRequest(files=files))
         return {item.name: item.id for item in applied.items if item.kind == "Workflow"}
 

@@ -14,7 +14,7 @@ from tests.support.wire import Address
 
 VIEWER_HEADER = "X-Viewer-Address"
 
-# A front door writes `ip:port`; for two callers it is told what to write, as no test can call from there.
+# A delivery network writes `ip:port`; two addresses are configured, because no test can call from them.
 _CONFIG = """
 daemon off;
 master_process off;

@@ -1,4 +1,4 @@
-"""Waits for a state, without a sleep that stands for it."""
+"""Polls for a state."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a part tells at its address for metrics."""
+"""Scrapes the metrics of a part."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Scrape(NamedTuple):
 
 
 def scrape(url: str) -> Scrape:
-    """What is told at `url`."""
+    """Returns the metrics at `url`."""
     answer = fetch(url)
     assert answer.status == 200, answer
     families = list(text_string_to_metric_families(answer.body.decode()))

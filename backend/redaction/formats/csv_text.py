@@ -9,9 +9,9 @@ from backend.redaction.search.numbers import has_exponents, plain_number
 LONGEST_CELL: Final = 16 * 1024 * 1024
 _BATCH: Final = 512 * 1024
 # Bounds the memory of a batch of short cells; most batches have fewer.
-_MOST_CELLS: Final = 262_144
+_MAX_CELLS: Final = 262_144
 # Empty cells in a row that are read as one.
-_MOST_EMPTY: Final = 1_024
+_MAX_EMPTY: Final = 1_024
 _SEPARATORS: Final = (",", ";", "\t", "|")
 
 _QUOTED: Final = r'[^"]*+(?:""[^"]*+)*+'
@@ -39,15 +39,16 @@ def sweep_csv(blocks: Iterable[str], sweep: SweepCells, separator: str | None = 
         rest += block
         if len(rest) < _BATCH:
             continue
-        table = table or _Table(separator or _separator(rest), sweep)
+        table = table or _Table(separator or separator_of(rest), sweep)
         swept, rest = table.swept(rest, final=False)
         if len(rest) > LONGEST_CELL:
             raise CellTooLongError
         yield swept
-    yield (table or _Table(separator or _separator(rest), sweep)).swept(rest, final=True)[0]
+    yield (table or _Table(separator or separator_of(rest), sweep)).swept(rest, final=True)[0]
 
 
-def _separator(text: str) -> str:
+def separator_of(text: str) -> str:
+    """Returns the one of comma, semicolon, tab and bar that is most frequent in the first row."""
     line = text.lstrip("\r\n").partition("\n")[0]
     return max(_SEPARATORS, key=line.count)
 
@@ -57,7 +58,7 @@ class _Table:
 
     def __init__(self, separator: str, sweep: SweepCells) -> None:
         one = re.escape(separator)
-        self._cell = re.compile(rf'("{_QUOTED}"[^{one}\r\n]*|[^{one}\r\n]*)({one}{{1,{_MOST_EMPTY}}}+|\r\n|\r|\n|\Z)')
+        self._cell = re.compile(rf'("{_QUOTED}"[^{one}\r\n]*|[^{one}\r\n]*)({one}{{1,{_MAX_EMPTY}}}+|\r\n|\r|\n|\Z)')
         self._separator = separator
         self._sweep = sweep
         # How much of the text that was left is known to be inside one quoted cell.
@@ -85,7 +86,7 @@ class _Table:
             place = found.end()
             parts += cell, end
             labels.append(self._label(cell, end))
-            if len(labels) == _MOST_CELLS:
+            if len(labels) == _MAX_CELLS:
                 done.append(self._replaced(parts, labels))
                 parts, labels = [], []
         done.append(self._replaced(parts, labels))

@@ -13,7 +13,7 @@ from backend.redaction.formats.bounds import ArchiveBounds
 from backend.redaction.formats.outcome import WithheldError
 
 BATCH_BYTES: Final = 32_000_000
-_MOST_ROWS: Final = 32_768
+_MAX_ROWS: Final = 32_768
 _ROWS_AT_ONCE: Final = 256
 
 
@@ -48,7 +48,7 @@ def batches(file: pq.ParquetFile, bounds: ArchiveBounds) -> Iterator[pa.RecordBa
             held, held_bytes = [], 0
         held.append(_decoded(batch))
         held_bytes += expanded
-        if sum(map(len, held)) >= _MOST_ROWS:
+        if sum(map(len, held)) >= _MAX_ROWS:
             yield from _joined(held)
             held, held_bytes = [], 0
     if held:

@@ -1,4 +1,4 @@
-"""Recognizer of personal data that asks a language model. (contract 21.14; docs/redaction.md)."""
+"""Recognizer of personal data that asks a language model (contract 21.14; docs/redaction.md)."""
 
 import asyncio
 from collections.abc import Collection, Sequence

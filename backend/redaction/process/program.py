@@ -18,7 +18,8 @@ from backend import json_text
 from backend.confined import JobFailedError
 from backend.models.catalog import Models, ModelUnusableError
 from backend.redaction import Mention, ModelError, RedactionEngine
-from backend.redaction.formats.outcome import MACHINE_ERRORS
+from backend.redaction.formats.outcome import MACHINE_ERRORS, WithheldError
+from backend.redaction.formats.preview import preview_of
 from backend.redaction.process.model_recognizer import MODEL_RETRY, LanguageModelRecognizer, ModelFailedError
 from backend.retry import Backoff, RetryPolicy
 from backend.secrets import Secrets
@@ -94,7 +95,44 @@ def sweep_text(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any]
     return {"swept": swept, "member": found if isinstance(found, str) else None, "counts": engine.counts}
 
 
-OPERATIONS = {"values": sweep_values, "text": sweep_text, "names": sweep_names, "file": sweep_file}
+def sweep_lines(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any]:
+    """Sweeps the lines `text` of a text that grows, which follow the lines `above`."""
+    engine = _engine(arguments)
+    with _described_failures(engine):
+        swept = engine.sweep_lines(arguments["above"], arguments["text"])
+    return {"swept": swept, "counts": engine.counts}
+
+
+def preview_file(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:
+    """Returns the beginning of the file at the first descriptor, whose name is `name`, after a sweep of all of it.
+
+    `preview` is null for a file that cannot be swept, for the `reason`.
+    """
+    engine = _engine(arguments)
+    source, target = _scratch / "source", _scratch / "target"
+    reason: str | None = None
+    preview = None
+    with _described_failures(engine):
+        _copy(descriptors[0], source)
+        try:
+            if engine.redacts:
+                outcome = engine.sweep_file(source, target, arguments["name"])
+                reason = outcome.reason if outcome.withheld else None
+            if reason is None:
+                preview = preview_of(target if engine.redacts else source, arguments["name"]).as_dict()
+        except WithheldError as error:
+            reason = error.reason
+    return {"preview": preview, "reason": reason, "counts": engine.counts}
+
+
+OPERATIONS = {
+    "values": sweep_values,
+    "text": sweep_text,
+    "lines": sweep_lines,
+    "names": sweep_names,
+    "file": sweep_file,
+    "preview": preview_file,
+}
 
 
 class _ExhaustedModel:

@@ -17,6 +17,7 @@ from backend.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.json_text import JsonText
 from backend.models.catalog import Models
 from backend.redaction import Counts, FileOutcome
+from backend.redaction.formats.preview import FilePreview
 from backend.redaction.process.model_recognizer import MODEL_RETRY
 from backend.retry import RetryPolicy
 from backend.secrets import SecretError
@@ -116,6 +117,17 @@ class Redactor:
             raise _malformed()
         return SweptText(JsonText(swept), found), counts
 
+    def lines(
+        self, policy: Policy, above: str, text: str, halt: threading.Event | None = None, *, owner: str
+    ) -> tuple[str, Counts]:
+        """Sweeps whole lines of a text that grows; `above` are the lines before them. Raises as `values`."""
+        given = {"above": above, "text": text}
+        answer, counts = self._run("lines", policy, given, len(above) + len(text), f"{owner}/values", halt)
+        swept = answer.get("swept")
+        if not isinstance(swept, str):
+            raise _malformed()
+        return swept, counts
+
     def names(
         self, policy: Policy, names: Sequence[str], halt: threading.Event | None = None, *, owner: str
     ) -> tuple[list[str], Counts]:
@@ -163,6 +175,27 @@ class Redactor:
             partial.unlink(missing_ok=True)
         metrics.REDACTION_BYTES.add_many(size)
         return outcome, counts
+
+    def preview(
+        self, policy: Policy, source: Path, name: str, halt: threading.Event | None = None, *, owner: str
+    ) -> tuple[FilePreview | str, Counts]:
+        """Returns the beginning of a file for a person, after a sweep of all of it where the policy redacts.
+
+        For a file that cannot be swept, or whose sweep exceeds a limit, returns why. Raises as `values`.
+        """
+        try:
+            with source.open("rb") as given:
+                size, descriptors = source.stat().st_size, (given.fileno(),)
+                answer, counts = self._run("preview", policy, {"name": name}, size, f"{owner}/files", halt, descriptors)
+        except RedactionError as error:
+            if not error.permanent:
+                raise
+            return OVER_LIMIT if error.over_limit else SWEEP_FAILED, Counts(model_calls=error.model_calls)
+        reason = answer.get("reason")
+        preview = reason if isinstance(reason, str) else FilePreview.from_dict(answer.get("preview"))
+        if preview is None:
+            raise _malformed()
+        return preview, counts
 
     @property
     def expanded_mb(self) -> int:

@@ -1,4 +1,4 @@
-"""Definition of a rule: a pattern of the values of an entity type, and their scores. (docs/redaction.md).
+"""Definition of a rule: a pattern of the values of an entity type, and their scores (docs/redaction.md).
 
 Every rule is local: whether it matches at a place depends on at most REACH characters to either side, and no value
 crosses a line break. So a long text may be cut anywhere if each piece keeps REACH characters of its neighbours. A piece

@@ -27,17 +27,17 @@ def sweep_stream(
         if len(text) - done < max(batch, 2 * REACH):
             continue
         if (end := text.rfind("\n", done) + 1) > done:
-            yield _swept(text[:end], done, end, find_all(text[:end]), swept)
+            yield swept_part(text[:end], done, end, find_all(text[:end]), swept)
             kept = line_above(text, end)
             text, done = text[kept:], end - kept
             continue
         matches = find_all(text)
         end = _between(matches, done, len(text) - REACH)
-        yield _swept(text, done, end, matches, swept)
+        yield swept_part(text, done, end, matches, swept)
         kept = max(end - REACH, 0)
         text, done = text[kept:], end - kept
     if len(text) > done:
-        yield _swept(text, done, len(text), find_all(text), swept)
+        yield swept_part(text, done, len(text), find_all(text), swept)
 
 
 def _between(matches: Sequence[Value], done: int, latest: int) -> int:
@@ -47,9 +47,10 @@ def _between(matches: Sequence[Value], done: int, latest: int) -> int:
     return latest
 
 
-def _swept(
+def swept_part(
     text: str, start: int, end: int, values: Sequence[Value], swept: Callable[[str, Sequence[Value]], str]
 ) -> str:
+    """Returns a part of a text with the values in it replaced, those that reach into it too."""
     here = [
         (max(low, start) - start, min(high, end) - start, entity, score)
         for low, high, entity, score in values

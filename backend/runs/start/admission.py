@@ -1,4 +1,4 @@
-"""The checks of a start in their order, as a table; the first that refuses decides. (contract 12.6)."""
+"""The checks of a start in their order, as a table; the first that refuses decides (contract 12.6)."""
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -29,7 +29,7 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class StartContext:
-    """All that a start is judged by; `facts` is a row of `sql.facts`."""
+    """Everything that a start depends on; `facts` is a row of `sql.facts`."""
 
     start: ParsedStart
     facts: FactsRow
@@ -55,7 +55,7 @@ def first_refusal(context: StartContext) -> ApiError | None:
     return None
 
 
-def _in_reach(context: StartContext) -> ApiError | None:
+def _workflow_accessible(context: StartContext) -> ApiError | None:
     access = read_access(context.facts.access_mode, context.facts.access_workflow_ids)
     if context.terms is None or not access.holds(context.start.workflow_id):
         return ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
@@ -116,7 +116,7 @@ def _quota_left(context: StartContext) -> ApiError | None:
 
 
 CHECKS: Final[tuple[Callable[[StartContext], ApiError | None], ...]] = (
-    _in_reach,
+    _workflow_accessible,
     _startable,
     _licensed,
     _parameters_fit,

@@ -1,4 +1,4 @@
-"""The rows that a start writes. (contract 12.30)."""
+"""The rows that a start writes (contract 12.30)."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -18,16 +18,16 @@ from backend.storage.database import key_of
 from backend.storage.guarded_insert import SingleRoundTrip
 from backend.workflows.terms_cache import cached_terms
 
-_MOST: Final = 10_000
+_MAX_KEYS: Final = 10_000
 
 
 class OptimisticStart:
-    """Starts runs by remembered facts, those of up to `most` keys. Thread-safe."""
+    """Starts runs by remembered facts, those of up to `max_keys` keys. Thread-safe."""
 
-    def __init__(self, single_round_trip: SingleRoundTrip, cache: RevisionedCache, most: int = _MOST) -> None:
+    def __init__(self, single_round_trip: SingleRoundTrip, cache: RevisionedCache, max_keys: int = _MAX_KEYS) -> None:
         self._single_round_trip = single_round_trip
         self._cache = cache
-        self._most = most
+        self._max_keys = max_keys
         self._lock = threading.Lock()
         # The key that was used last is at the end.
         self._facts: OrderedDict[str, FactsRow] = OrderedDict()
@@ -37,7 +37,7 @@ class OptimisticStart:
         with self._lock:
             self._facts.pop(key_id, None)
             self._facts[key_id] = facts
-            if len(self._facts) > self._most:
+            if len(self._facts) > self._max_keys:
                 self._facts.popitem(last=False)
 
     def start(self, start: ParsedStart, inputs: Inputs) -> NewRun | None:

@@ -36,7 +36,7 @@ class ParsedStart:
 
     @property
     def claim(self) -> str:
-        """The claim that a start holds while it decides on its idempotency key."""
+        """The database claim of a start while it decides on its idempotency key."""
         return claim_of(self.key_id, self.idempotency_key)
 
 

@@ -1,19 +1,20 @@
-"""Starts runs: all checks, and all that a start leaves, in one transaction. (contract 12).
+"""Starts runs: all checks and all rows of a start in one transaction (contract 12).
 
-A start is parsed (`parsed_start`), judged (`admission`), turned into rows (`new_run`) and written (`sql`).
+A start is parsed (`parsed_start`), compared with its idempotency record (`idempotency`), judged (`admission`), turned
+into rows (`new_run`) and written (`sql`).
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 from backend import metrics
+from backend.audit import sql as audit
 from backend.caller import Caller
-from backend.clock import DAY_MS, utc_day
+from backend.clock import utc_day
 from backend.errors import ApiError
 from backend.runs import messages
 from backend.runs.run_lookup import find_run
 from backend.runs.runtime_port import Runtime
-from backend.runs.start import sql
+from backend.runs.start import idempotency, sql
 from backend.runs.start.admission import Inputs, StartContext, first_refusal, judge_inputs
 from backend.runs.start.new_run import Row, binding, new_run
 from backend.runs.start.optimistic_start import OptimisticStart
@@ -24,9 +25,6 @@ from backend.storage.tables.runs import RunRow
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import cached_terms, load_terms
 from workflow_api.v1 import errors_pb2, runs_pb2
-
-RECORD_LIFE_MS: Final = DAY_MS
-"""How long an idempotency key stays bound. (contract 12.13)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Starts:
         inputs = self._judge_inputs(start)
         try:
             decided = self._start_optimistically(start, inputs) or self._database.write(
-                lambda tx: self._decide(tx, start, inputs), lock_key=key_of(start.key_id), claim=start.claim
+                lambda tx: self._decide(tx, start, inputs, caller), lock_key=key_of(start.key_id), claim=start.claim
             )
         except ClaimedError:
             return self._while_being_decided(start)
@@ -70,7 +68,7 @@ class Starts:
         return runs_pb2.StartRunResponse(run=messages.detail(RunRow(**decided.new)))
 
     def _judge_inputs(self, start: ParsedStart) -> Inputs | None:
-        """Judges the inputs before the transaction, which judges again only where the terms changed meanwhile."""
+        """Checks the inputs before the transaction, which checks them again only if the terms have changed."""
         terms = cached_terms(self._cache, start.workflow_id, start.version)
         if terms is None:
             terms = self._database.snapshot(lambda tx: self._load_terms(tx, start))
@@ -86,10 +84,11 @@ class Starts:
         self._runtime.wake()
         return _Decided(new.run_id, new.run)
 
-    def _decide(self, tx: Tx, start: ParsedStart, inputs: Inputs | None) -> _Decided | ApiError:
+    def _decide(self, tx: Tx, start: ParsedStart, inputs: Inputs | None, caller: Caller) -> _Decided | ApiError:
         """Records a new run, or finds the one that exists.
 
-        A refusal is returned, not raised, so that the binding of the idempotency key stays.
+        A refusal is returned, not raised, so that the binding of the idempotency key stays. What people start is
+        audited; a run of a key says itself whose it is.
         """
         day = utc_day(start.at)
         facts = sql.facts(tx, start.key_id, start.idempotency_key, day)
@@ -97,15 +96,17 @@ class Starts:
             raise ApiError(errors_pb2.ERROR_REASON_UNAUTHORIZED)
         if self._optimistic is not None:
             self._optimistic.remember(start.key_id, facts)
-        bound = _is_bound(facts, start.at)
-        if bound and facts.fingerprint != start.fingerprint:
-            return ApiError(errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT)
-        if bound and facts.run_id is not None:
-            return _Decided(facts.run_id)
+        conflict = idempotency.conflict(facts, start)
+        if conflict is not None:
+            return conflict
+        replayed = idempotency.replayed_run(facts, start)
+        if replayed is not None:
+            return _Decided(replayed)
         terms = self._load_terms(tx, start, facts.resource_revision)
         if terms is not None and terms.refusal() is None and (inputs is None or inputs.terms is not terms):
             inputs = judge_inputs(start, terms, self._providers)
         refusal = first_refusal(StartContext(start, facts, terms, inputs))
+        bound = idempotency.is_bound(facts, start.at)
         first_used_at = (facts.first_used_at if bound else None) or start.at
         exists = facts.fingerprint is not None
         if refusal is not None:
@@ -118,6 +119,11 @@ class Starts:
         sql.add_run(tx, new.run, new.steps, new.segment)
         if start.key_id:
             sql.count_start(tx, start.key_id, day, first=facts.runs_started is None)
+        else:
+            details = {"workflow_id": start.workflow_id, "version": new.run["version"]}
+            audit.record(
+                tx, at=start.at, actor=caller.audit_name, action="run.started", target=new.run_id, details=details
+            )
         tx.after_commit(metrics.RUNS_STARTED.add)
         tx.after_commit(self._runtime.wake)
         return _Decided(new.run_id, new.run)
@@ -128,11 +134,13 @@ class Starts:
     def _while_being_decided(self, start: ParsedStart) -> runs_pb2.StartRunResponse:
         """Answers a start whose idempotency key another start is deciding on."""
         record = self._database.read(lambda tx: sql.record(tx, start.key_id, start.idempotency_key))
-        if record is not None and _is_bound(record, start.at):
-            if record.fingerprint != start.fingerprint:
-                raise ApiError(errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT)
-            if record.run_id is not None:
-                return self._replay(record.run_id)
+        if record is not None:
+            conflict = idempotency.conflict(record, start)
+            if conflict is not None:
+                raise conflict
+            replayed = idempotency.replayed_run(record, start)
+            if replayed is not None:
+                return self._replay(replayed)
         raise ApiError(
             errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT,
             "The first request with this Idempotency-Key is still being processed.",
@@ -142,8 +150,3 @@ class Starts:
     def _replay(self, run_id: str) -> runs_pb2.StartRunResponse:
         row = self._database.read(lambda tx: find_run(tx, run_id, None))
         return runs_pb2.StartRunResponse(run=messages.detail(row), replayed=True)
-
-
-def _is_bound(record: sql.FactsRow | sql.RecordRow, at: int) -> bool:
-    """Returns whether an idempotency record still holds: for 24 h from its first use."""
-    return record.first_used_at is not None and at - record.first_used_at < RECORD_LIFE_MS

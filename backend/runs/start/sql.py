@@ -28,7 +28,7 @@ class RecordRow(NamedTuple):
 
 
 class FactsRow(NamedTuple):
-    """Everything in the database that a start is judged by; None is what does not exist."""
+    """Everything in the database that a start depends on; None for what does not exist."""
 
     key_id: str | None
     access_mode: str | None

@@ -24,11 +24,12 @@ def event_budget(limits: StepDataLimits) -> EventBudget:
 class StepRequest:
     """All that an agent sees of its run.
 
-    `agent` is the agent's definition. `needs` maps each needed step to its return value, a large one as `JsonText`, and
-    `files` those that left output files to a folder of them. `inputs` is the run's folder of inputs. All folders are
-    read-only to the step. `outputs` is the step's own folder on the host, made with the first output file and removed
-    if the step fails. Of a connector only type, bucket and prefixes reach the step. `events` counts what the attempt
-    reports.
+    `agent` is its definition, and `source` the files of an agent whose code is a folder. `needs` maps each needed step
+    to its return value, a large one as `JsonText`, and `files` those that left output files to a folder of them.
+    `inputs` is the run's folder of inputs. All folders are read-only to the step. `outputs` is the step's own folder on
+    the host, made with the first output file and removed if the step fails. Of a connector only type, bucket and
+    prefixes reach the step. `events` counts what the attempt reports. `on_text` gets what the step prints, and the
+    traceback of its failure, as they come.
     """
 
     step: str
@@ -44,6 +45,8 @@ class StepRequest:
     attempt: int = 1
     data_limits: StepDataLimits = field(default_factory=StepDataLimits)
     events: EventBudget = field(default_factory=lambda: event_budget(StepDataLimits()))
+    source: Mapping[str, bytes] | None = None
+    on_text: Callable[[bytes], None] | None = None
 
 
 @dataclass(frozen=True)

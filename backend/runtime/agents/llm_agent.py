@@ -155,8 +155,11 @@ class _Conversation:
         return result.output
 
     def _agent(self) -> "Agent[object, Any]":
+        import pydantic_ai
         from pydantic_ai import Agent, ModelRetry, StructuredDict, Tool
 
+        # It would be printed among what the process says at a terminal.
+        pydantic_ai.BANNER_ENABLED = False
         declared = self._request.agent
         tools = tools_of(declared.get("tools") or (), self._request, self._secrets)
         agent: Agent[object, Any] = Agent(

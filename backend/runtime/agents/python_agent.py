@@ -2,6 +2,7 @@
 
 import asyncio
 import marshal
+import posixpath
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
@@ -47,7 +48,7 @@ async def run_python_step(
         process = await sandbox.start(request.limits, Readable(request.inputs, request.files))
     except OSError as error:
         raise StepFailed("SandboxFailed", "the step's sandbox could not be started", f"{error}\n".encode()) from error
-    process.log.start(request.data_limits.log_bytes)
+    process.log.start(request.data_limits.log_bytes, request.on_text)
     outputs = OutputFolder(request.outputs, request.limits)
     try:
         try:
@@ -101,7 +102,7 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
     return marshal.dumps(
         {
             "attempt": request.attempt,
-            "code": request.agent["code"],
+            "code": _code(request),
             "parameters": dict(request.parameters),
             "input_text": request.input_text,
             "needs": {name: value for name, value in request.needs.items() if not isinstance(value, JsonText)},
@@ -115,11 +116,20 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
                 "outputs": layout.outputs,
                 "inputs": layout.inputs,
                 "files": layout.files,
+                "code": layout.code,
             },
             "limits": request.limits.for_runner(processes=process.processes),
             "data_limits": asdict(request.data_limits),
         }
     )
+
+
+def _code(request: StepRequest) -> dict[str, Any]:
+    """Returns the text of the agent, or its folder with the function to call."""
+    agent = request.agent
+    if request.source is None:
+        return {"text": agent["code"], "name": posixpath.basename(agent.get("code_file") or "agent.py")}
+    return {"files": dict(request.source), "entrypoint": agent["entrypoint"]}
 
 
 def _while_running(limits: StepDataLimits) -> Mapping[int, int]:

@@ -1,1 +1,1 @@
-"""Executes segments: leases, steps, results, and the journal that records them."""
+"""Executes one segment: claims it, runs its steps, records what changes, and parks or closes its run."""

@@ -7,10 +7,10 @@ from backend import json_text
 from backend.deployment import sql as deployment_sql
 from backend.runs import lifecycle, lifecycle_sql, redaction_manifest
 from backend.runtime.execution import sql
-from backend.runtime.execution.outcomes import LICENSE_UNAVAILABLE
-from backend.runtime.execution.run_redaction import RunRedaction
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.step_states import StepStates
+from backend.runtime.outcomes import LICENSE_UNAVAILABLE
+from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.storage.database import Tx, run_of
 from backend.storage.tables.segments import ApprovalRow
 from backend.workflows.terms import WorkflowTerms

@@ -1,4 +1,4 @@
-"""The limits that an execution environment sets for a step. (contract 22.6)."""
+"""The limits that an execution environment sets for a step (contract 22.6)."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Prepares a segment's steps: records decisions, copies inputs in, and sweeps both. (contract 13)."""
+"""Prepares a segment's steps: records decisions, copies inputs in, and sweeps both (contract 13)."""
 
 import asyncio
 import logging
@@ -16,13 +16,14 @@ from backend.runs.redaction_manifest import COMPLETED
 from backend.runs.redaction_manifest import FAILED as SWEEP_FAILED
 from backend.runtime.execution import sql
 from backend.runtime.execution.claim import ClaimedSegment
-from backend.runtime.execution.outcomes import Outcome
-from backend.runtime.execution.run_redaction import INPUTS, STEPS, Found
+from backend.runtime.execution.input_sweeping import sweep_inputs
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.segment_journal import SegmentJournal
 from backend.runtime.execution.stop_signal import StoppedError, StopSignal
 from backend.runtime.inputs.s3_prefix import InputError, materialise_all
-from backend.runtime.inputs.sweeping import sweep_inputs
+from backend.runtime.outcomes import Outcome
+from backend.runtime.redaction import manifest_sql
+from backend.runtime.redaction.stages import INPUTS, STEPS, Found
 from contract.failure_codes import INPUT_MATERIALISATION_FAILED, INVARIANT_BLOCKED
 
 _LOG = logging.getLogger(__name__)
@@ -145,7 +146,7 @@ class _Preparation:
             claimed.step_states.changes.event(
                 "redaction.completed", stage=INPUTS, files=counts.files, values=counts.values
             )
-            await self._journal.record(lambda tx, _: sql.set_redaction_status(tx, claimed.run_id, INPUTS, COMPLETED))
+            await self._journal.record(lambda tx, _: manifest_sql.set_status(tx, claimed.run_id, INPUTS, COMPLETED))
         elif counts.model_calls or counts.model_skipped:
             # The values found were counted in the first segment.
             asked = Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped)
@@ -175,7 +176,7 @@ class _Preparation:
             _LOG.exception("%s of run %s could not be swept", what, run_id)
             why = error if isinstance(error, RedactionError) else error.strerror
             if stage is not None:
-                await self._journal.record(lambda tx, _: sql.set_redaction_status(tx, run_id, stage, SWEEP_FAILED))
+                await self._journal.record(lambda tx, _: manifest_sql.set_status(tx, run_id, stage, SWEEP_FAILED))
             message = f"{what} could not be swept for personal data: {why}."
             await self._journal.close(Outcome(RunStatus.FAILED, INVARIANT_BLOCKED, message))
             return None

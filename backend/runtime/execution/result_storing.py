@@ -6,10 +6,10 @@ from backend import json_text
 from backend.json_text import JsonText
 from backend.runtime.execution import retries
 from backend.runtime.execution.claim import ClaimedSegment
-from backend.runtime.execution.promotion import discard
-from backend.runtime.execution.result import SUMMARY, StoredResult, carried_summary, make_result, may_carry_summary
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.stop_signal import StoppedError, StopSignal
+from backend.runtime.promotion.result import SUMMARY, StoredResult, carried_summary, make_result, may_carry_summary
+from backend.runtime.promotion.step_outputs import discard
 
 
 async def store_result(

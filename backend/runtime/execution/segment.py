@@ -14,8 +14,8 @@ from backend.runs.lifecycle import RunResult, SegmentEndedError, complete_run, p
 from backend.runtime.execution import dag, sql
 from backend.runtime.execution.claim import ClaimedSegment, claim_segment
 from backend.runtime.execution.limits import memory_of
-from backend.runtime.execution.outcomes import Outcome, reason_to_stop
 from backend.runtime.execution.preparation import StepInputs, inputs_folder, prepare, remove_folder
+from backend.runtime.execution.publishing_stage import publish
 from backend.runtime.execution.result_storing import store_result
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.segment_journal import SegmentJournal
@@ -23,7 +23,7 @@ from backend.runtime.execution.step_files import drop_files
 from backend.runtime.execution.step_retry import wait_seconds
 from backend.runtime.execution.steps import Completed, Failed, StepWork
 from backend.runtime.execution.stop_signal import StoppedError, StopSignal
-from backend.runtime.publishing.stage import publish
+from backend.runtime.outcomes import Outcome, reason_to_stop
 from backend.schemas.judge import JudgeUnavailableError
 from contract.failure_codes import INVARIANT_BLOCKED
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from backend.clock import Clock
+from backend.environments.builder import PackageBuilder
 from backend.models.catalog import Models
 from backend.redaction.process.redactor import Redactor
 from backend.revisioned_cache import RevisionedCache
+from backend.runtime.execution.agent_sources import AgentSources
 from backend.runtime.execution.slots import StepSlots
 from backend.runtime.publishing import Publisher
 from backend.sandbox import Network, Sandbox
@@ -56,6 +58,8 @@ class SegmentContext:
     publisher: Publisher
     redactor: Redactor
     schemas: SchemaJudge
+    sources: AgentSources
+    packages: PackageBuilder
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Runs work that blocks for a moment."""

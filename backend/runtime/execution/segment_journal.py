@@ -8,9 +8,9 @@ from backend.runs.erase_sql import order_again
 from backend.runs.lifecycle import SegmentLease
 from backend.runtime.execution import retries, sql
 from backend.runtime.execution.claim import ClaimedSegment
-from backend.runtime.execution.outcomes import ORPHANED, Outcome, reason_to_stop
-from backend.runtime.execution.promotion import discard
 from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.outcomes import ORPHANED, Outcome, reason_to_stop
+from backend.runtime.promotion.step_outputs import discard
 from backend.storage.database import OutcomeUnknownError, Tx, run_of
 
 _LOG = logging.getLogger(__name__)

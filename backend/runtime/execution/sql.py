@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 from sqlalchemy import BindParameter, bindparam, insert, select, update
 
 from backend import json_text
-from backend.runs import redaction_manifest as manifests
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.runs import runs
@@ -66,8 +65,6 @@ _COUNT = Command(
     .where(runs.c.run_id == _RUN)
     .values({name: runs.c[name] + bindparam(f"more_{name}") for name in _COUNTED})
 )
-_REDACTION = ScalarQuery[str](select(runs.c.pii_redaction).where(runs.c.run_id == _RUN))
-_SET_REDACTION = Command(update(runs).where(runs.c.run_id == _RUN).values(pii_redaction=bindparam("manifest")))
 _WARNINGS = ScalarQuery[str](select(runs.c.warnings).where(runs.c.run_id == _RUN))
 _SET_WARNINGS = Command(update(runs).where(runs.c.run_id == _RUN).values(warnings=bindparam("new_warnings")))
 _SET_MANIFEST = Command(update(runs).where(runs.c.run_id == _RUN).values(inputs_manifest=bindparam("manifest")))
@@ -118,18 +115,3 @@ def add_warnings(tx: Tx, run_id: str, new: Sequence[str]) -> None:
     """Adds warnings to those of an unfinished run, each once: later segments sweep the same files again."""
     warnings = json_text.parse(tx.scalar_one(_WARNINGS, of_run_id=run_id))
     tx.enqueue(_SET_WARNINGS, of_run_id=run_id, new_warnings=json_text.write(list(dict.fromkeys([*warnings, *new]))))
-
-
-def redaction_manifest(tx: Tx, run_id: str) -> str:
-    """Returns the redaction manifest of a run whose policy is not off."""
-    return tx.scalar_one(_REDACTION, of_run_id=run_id)
-
-
-def set_redaction_manifest(tx: Tx, run_id: str, manifest: str) -> None:
-    """Writes the redaction manifest."""
-    tx.enqueue(_SET_REDACTION, of_run_id=run_id, manifest=manifest)
-
-
-def set_redaction_status(tx: Tx, run_id: str, stage: str, status: str) -> None:
-    """Writes the status of a stage into the redaction manifest."""
-    set_redaction_manifest(tx, run_id, manifests.with_status(redaction_manifest(tx, run_id), stage, status))

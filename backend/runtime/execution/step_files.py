@@ -1,4 +1,4 @@
-"""Output files of steps on this machine's disk, for the steps that need them. (contract 25.1)."""
+"""Output files of steps on this machine's disk, for the steps that need them (contract 25.1)."""
 
 import shutil
 import tempfile
@@ -8,8 +8,9 @@ from pathlib import Path
 
 from backend.outputs.sql import outputs_of
 from backend.redaction import Counts
-from backend.runtime.execution.run_redaction import STEPS, RunRedaction
 from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.redaction.run_redaction import RunRedaction
+from backend.runtime.redaction.stages import STEPS
 from backend.storage.objects import ObjectStore
 from backend.storage.objects.reading import copy_to_file
 

@@ -1,4 +1,4 @@
-"""When a step that failed is tried again. (docs/agents.md)."""
+"""When a step that failed is tried again (docs/agents.md)."""
 
 from typing import Final
 

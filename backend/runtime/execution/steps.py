@@ -4,12 +4,13 @@ import logging
 import shutil
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from backend import json_text, metrics
+from backend.environments.lock import PackagesError
 from backend.json_text import JsonText
 from backend.outputs.sql import NewOutput
 from backend.redaction.process.redactor import RedactionError
@@ -19,15 +20,17 @@ from backend.runtime.agents.base import event_budget
 from backend.runtime.agents.progress import dropped_warning
 from backend.runtime.execution import retries
 from backend.runtime.execution.limits import limits_of, memory_of
-from backend.runtime.execution.promotion import discard, store_outputs
-from backend.runtime.execution.run_redaction import STEPS, Found, RunRedaction
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.execution.skipped_outputs import skipped_warning
 from backend.runtime.execution.step_files import files_of, keep_files
-from backend.runtime.execution.unit_of_work import add_redaction
+from backend.runtime.execution.step_log import StepLogRecorder
+from backend.runtime.promotion.skipped_outputs import skipped_warning
+from backend.runtime.promotion.step_outputs import discard, store_outputs
+from backend.runtime.redaction import manifest_sql
+from backend.runtime.redaction.run_redaction import RunRedaction
+from backend.runtime.redaction.stages import STEPS, Found
+from backend.sandbox import Packages
 from backend.sandbox.inside.events import EventBudget
 from backend.storage.database import Tx, run_of
-from backend.storage.object_keys import object_key
 from backend.workflows.terms import StepTerms
 
 _LOG = logging.getLogger(__name__)
@@ -84,22 +87,24 @@ class StepWork:
         """
         began = perf_counter()
         events = event_budget(self.context.step_data)
+        log = StepLogRecorder(self.context, self.run_id, self.step.step, self.attempt, self.redaction)
         try:
-            outcome = await self._attempt(events)
+            outcome = await self._attempt(events, log)
         finally:
+            await log.abandon()
             await self._record_dropped_events(events)
         agent = "none" if self.step.agent is None else self.step.agent["type"]
         named = "completed" if isinstance(outcome, Completed) else "failed"
         metrics.STEP_SECONDS.observe(perf_counter() - began, agent, named)
         return outcome
 
-    async def _attempt(self, events: EventBudget) -> Completed | Failed:
+    async def _attempt(self, events: EventBudget, log: StepLogRecorder) -> Completed | Failed:
         try:
-            return await self._run_agent(events)
+            return await self._run_agent(events, log)
         except StepFailed as failure:
             metrics.STEP_FAILURES.add(metrics.BY_THE_AGENT if failure.by_the_agent else failure.type)
-            await self._keep_log(failure.log)
-            return await self._swept_failure(failure)
+            asked = await log.finish(failure.log)
+            return await self._swept_failure(failure, asked)
         except SegmentEndedError:
             raise
         except Exception:  # noqa: BLE001 - only this step fails, whatever the cause
@@ -107,7 +112,7 @@ class StepWork:
             _LOG.exception("Step %s of run %s failed unexpectedly", self.step.step, self.run_id)
             return Failed("InternalError", "the runtime could not carry out the step")
 
-    async def _run_agent(self, events: EventBudget) -> Completed:
+    async def _run_agent(self, events: EventBudget, log: StepLogRecorder) -> Completed:
         agent, name = self.step.agent, self.step.agent_name
         if agent is None:
             missing = f"there is no agent named '{name}'" if name else "the step has no agent"
@@ -122,6 +127,8 @@ class StepWork:
                 f"its environment asks for {memory_mb} MB of memory, and steps may use {most} here (runtime.memory_mb)"
             )
             raise StepFailed("MemoryNotAvailable", reason, final=True)
+        if agent["type"] == "python":
+            limits = replace(limits, packages=await self._packages())
         folder = self.context.folder_of_run(self.run_id) / "outputs" / f"{self.step.step}-{self.attempt}"
         files = await self._files()
         request = StepRequest(
@@ -138,20 +145,48 @@ class StepWork:
             attempt=self.attempt,
             data_limits=self.context.step_data,
             events=events,
+            source=await self._source(agent),
+            on_text=log.add,
         )
         deps = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value)
         result = await run_step(deps, request, self._on_progress)
         if self.redaction is not None:
             # A sweep may take long, and steps of other runs must not wait for its slot.
             self.on_executed()
-        await self._keep_log(result.log)
+        asked = await log.finish(result.log)
         value, redacted = await self._sweep(STEPS, result.value)
+        redacted += asked
         outputs: list[NewOutput] = []
         if folder.exists():
             outputs, kept = await self._store_and_keep(folder)
             redacted += kept
         warnings = [skipped_warning(self.step.step, result.skipped, limits.outputs)] if result.skipped else []
         return Completed(json_text.text_of(value), outputs, redacted, warnings)
+
+    async def _source(self, agent: Mapping[str, Any]) -> Mapping[str, bytes] | None:
+        """Returns the files of an agent whose code is a folder."""
+        digest = agent.get("digest")
+        if digest is None:
+            return None
+        files = await retries.DATABASE.run(
+            lambda: self.context.in_thread(lambda: self.context.sources.get(digest)),
+            f"Reading the code of step {self.step.step} of run {self.run_id}",
+        )
+        if files is None:
+            raise StepFailed("AgentUnavailable", "the agent's code is not stored any more", final=True)
+        return files
+
+    async def _packages(self) -> Packages | None:
+        """Returns the packages of the environment, built now if this machine has not done so yet."""
+        python = self.step.environment.get("python")
+        if not python:
+            return None
+        try:
+            built = await self.context.in_slow_thread(lambda: self.context.packages.ensure(python["lock"]))
+        except PackagesError as error:
+            reason = f"the packages of its environment could not be built: {error}"
+            raise StepFailed("PackagesUnavailable", reason) from error
+        return Packages(built.folder, tuple(python["preload"]))
 
     async def _answer_mismatch(self, schema: Any, answer: Any) -> str | None:
         """Returns how a model's answer does not fit its schema; None where it fits."""
@@ -189,14 +224,14 @@ class StepWork:
             _LOG.exception("%s failed", what)
             raise StepFailed("FilesNotRead", "the files of the steps that it needs could not be read") from error
 
-    async def _swept_failure(self, failure: StepFailed) -> Failed:
+    async def _swept_failure(self, failure: StepFailed, asked: list[Found]) -> Failed:
         # The type too, for it is the name that an agent gave its exception.
         words, redacted = [failure.type, failure.message], list[Found]()
         try:
             words, redacted = await self._sweep(self._message_stage(), words)
         except StepFailed as unswept:
             words = [unswept.type, unswept.message]
-        return Failed(words[0], words[1], failure.final, failure.retry_after, redacted)
+        return Failed(words[0], words[1], failure.final, failure.retry_after, [*redacted, *asked])
 
     async def _sweep(self, stage: str | None, value: Any) -> tuple[Any, list[Found]]:
         """Returns a JSON value as it may leave the step; raises StepFailed where it cannot be swept."""
@@ -237,7 +272,7 @@ class StepWork:
         def work(tx: Tx) -> None:
             append_event(tx, self.segment_id, event_type, at, step=step, data=data)
             for found in redacted:
-                add_redaction(tx, self.run_id, found)
+                manifest_sql.add_counts(tx, self.run_id, found)
 
         await retries.DATABASE.run(
             lambda: self.context.in_thread(lambda: self.context.database.write(work, lock_key=run_of(self.run_id))),
@@ -273,16 +308,6 @@ class StepWork:
             return []
         counts = keep_files(self.context, self.run_id, self.step.step, folder, self.redaction, halt)
         return [] if counts is None else [Found(STEPS, counts)]
-
-    async def _keep_log(self, log: bytes) -> None:
-        """Stores the step's log, an object of the run that no output names and that is erased with it."""
-        if not log:
-            return
-        key = object_key(self.run_id, f"logs/{self.step.step}-{self.attempt}")
-        try:
-            await self.context.in_thread_to_its_end(lambda: self.context.objects.put_bytes(key, log))
-        except OSError:
-            _LOG.exception("The log of step %s of run %s could not be kept", self.step.step, self.run_id)
 
 
 def _sweep_failure(what: str, error: RedactionError) -> StepFailed:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backend.outputs.sql import NewOutput, add_outputs
-from backend.runs import redaction_manifest
 from backend.runs.lifecycle import NewEvent, append_events
 from backend.runtime.execution import sql
-from backend.runtime.execution.run_redaction import Found
+from backend.runtime.redaction import manifest_sql
+from backend.runtime.redaction.stages import Found
 from backend.storage.database import Tx
 
 Row = dict[str, Any]
@@ -51,10 +51,4 @@ class UnitOfWork:
         if self.warnings:
             sql.add_warnings(tx, run_id, self.warnings)
         for found in self.redacted:
-            add_redaction(tx, run_id, found)
-
-
-def add_redaction(tx: Tx, run_id: str, found: Found) -> None:
-    """Adds the counts of a sweep to the run's redaction manifest."""
-    manifest = redaction_manifest.with_counts(sql.redaction_manifest(tx, run_id), found.stage, found.counts.as_dict())
-    sql.set_redaction_manifest(tx, run_id, manifest)
+            manifest_sql.add_counts(tx, run_id, found)

@@ -1,4 +1,4 @@
-"""The final sweep of one run: its outputs, its result, and its messages. (contract 13.9, 21.12)."""
+"""The final sweep of one run: its outputs, its result, and its messages (contract 13.9, 21.12)."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -10,9 +10,10 @@ from backend.outputs.sql import outputs_of
 from backend.redaction import Counts
 from backend.redaction.process.redactor import RedactionError, Redactor, SweptText
 from backend.runs import redaction_manifest
-from backend.runtime.execution.result import RESULT_PATH, SUMMARY, SUMMARY_TOO_LONG, inline_result, summary_warnings
-from backend.runtime.execution.run_redaction import OUTPUTS, over_limit_warning, sweep_warning
 from backend.runtime.final_sweep import sql
+from backend.runtime.promotion.result import RESULT_PATH, SUMMARY, SUMMARY_TOO_LONG, inline_result, summary_warnings
+from backend.runtime.redaction.stages import OUTPUTS
+from backend.runtime.redaction.sweep_warnings import over_limit_warning, sweep_warning
 from backend.storage.database import Database, Tx, run_of
 from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore

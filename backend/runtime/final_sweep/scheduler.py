@@ -1,4 +1,4 @@
-"""The final sweeps of finished runs, before which their outputs stay closed. (contract 13.9, 21.11).
+"""The final sweeps of finished runs, before which their outputs stay closed (contract 13.9, 21.11).
 
 The outputs of a run are opened together, in one transaction after all of them were swept and stored. A sweep that
 fails, or dies with the process, leaves them closed and starts over later. The objects that it stored until then are
@@ -22,7 +22,7 @@ from backend.redaction.process.redactor import Redactor
 from backend.retry import Backoff, RetryTimes
 from backend.runtime.final_sweep import sql
 from backend.runtime.final_sweep.run_sweep import RunSweep
-from backend.runtime.scheduling.ticker import TICK_SECONDS, Ticker
+from backend.runtime.ticker import TICK_SECONDS, Ticker
 from backend.storage.database import Database
 from backend.storage.object_keys import run_of
 from backend.storage.objects import ObjectStore

@@ -1,4 +1,4 @@
-"""File names of input objects: a safe and unique relative path for any key. (docs/connectors.md)."""
+"""File names of input objects: a safe and unique relative path for any key (docs/connectors.md)."""
 
 import hashlib
 import itertools
@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-_MOST_FOLDERS: Final = 64
+_MAX_FOLDERS: Final = 64
 _LONGEST_PATH: Final = 1_024
 _LONGEST_NAME: Final = 255
 _LONGEST_EXTENSION: Final = 16
@@ -44,7 +44,7 @@ def file_names(keys: Iterable[str]) -> Mapping[str, str]:
 def _plain(key: str) -> str:
     parts = [_part(part) for part in key.split("/")]
     path = "/".join(parts)
-    if len(parts) > _MOST_FOLDERS + 1 or len(path.encode()) > _LONGEST_PATH:
+    if len(parts) > _MAX_FOLDERS + 1 or len(path.encode()) > _LONGEST_PATH:
         return _marked(parts[-1], key)
     return path
 

@@ -1,4 +1,4 @@
-"""Copies `s3_prefix` inputs in before any step runs. (contract 25.6; docs/connectors.md)."""
+"""Copies `s3_prefix` inputs in before any step runs (contract 25.6; docs/connectors.md)."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ from backend.workflows.terms import InputTerms
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
 
-MOST_ITEMS_LISTED: Final = 1_000
+MAX_ITEMS_LISTED: Final = 1_000
 
 _LONGEST_MESSAGE: Final = 1_000
 
@@ -63,7 +63,7 @@ def materialise(
         "objects": len(objects),
         "bytes": sum(one.size for one in objects),
         "items": [
-            {"key": one.key, "size_bytes": one.size, "etag": one.etag.strip('"')} for one in objects[:MOST_ITEMS_LISTED]
+            {"key": one.key, "size_bytes": one.size, "etag": one.etag.strip('"')} for one in objects[:MAX_ITEMS_LISTED]
         ],
     }
 

@@ -15,8 +15,8 @@ from backend.runtime.publishing.files import PublishFile, is_chosen
 from backend.settings import JobLimits
 from backend.workflows.manifests.publishing import ROW_ENDINGS
 
-MOST_TRIPLES: Final = 1_000_000
-MOST_CHARACTERS: Final = 256_000_000
+MAX_TRIPLES: Final = 1_000_000
+MAX_CHARACTERS: Final = 256_000_000
 """The bound of all triples as N-Triples, which a store may hold in memory."""
 
 _PROGRAM: Final = "backend.graphs.parse_program"
@@ -45,8 +45,8 @@ class _Publication:
             "base_iri": self.base_iri,
             "triples": self.triples,
             "characters": self.characters,
-            "most_triples": MOST_TRIPLES,
-            "most_characters": MOST_CHARACTERS,
+            "most_triples": MAX_TRIPLES,
+            "most_characters": MAX_CHARACTERS,
         }
 
     def count(self, answer: Any) -> None:
@@ -92,7 +92,7 @@ class FileParser:
             OSError: a file cannot be read, or the disk is full.
         """
         spool = TripleSpool(self._folder)
-        publication = _Publication(spool, entry, base_iri, owner, halt, MOST_TRIPLES, MOST_CHARACTERS)
+        publication = _Publication(spool, entry, base_iri, owner, halt, MAX_TRIPLES, MAX_CHARACTERS)
         try:
             for file in files:
                 if is_chosen(file.path, entry):

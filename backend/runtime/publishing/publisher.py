@@ -18,7 +18,7 @@ from backend.runtime.publishing.files import Source
 from backend.runtime.publishing.parsing import FileParser
 from backend.runtime.publishing.scheduling import CONCURRENT_PUBLICATIONS, Active, next_publications
 from backend.runtime.publishing.sweeping import Sweep
-from backend.runtime.scheduling.ticker import Ticker
+from backend.runtime.ticker import Ticker
 from backend.storage.database import Database
 
 _LOG = logging.getLogger(__name__)
@@ -28,8 +28,8 @@ _LOCK_KEY: Final = "publications"
 # A publication that another process withdraws ends here within two seconds.
 _TICK_SECONDS: Final = 1.0
 _REMOVING_THREADS: Final = 4
-_MOST_REMOVALS: Final = 50
-_MOST_WAITING: Final = 10_000
+_MAX_REMOVALS: Final = 50
+_MAX_WAITING: Final = 10_000
 _BACKOFF: Final = Backoff(first_seconds=1.0, longest_seconds=256.0)
 # A publication that failed for so long is given up.
 _TRIED_FOR_MS: Final = DAY_MS
@@ -130,7 +130,7 @@ class Publisher:
                     continue
                 self._cleared.add(graph_id)
             self._removing_threads.submit(self._clear, graph_id)
-        self._begin(self._database.read(lambda tx: sql.waiting(tx, now, _MOST_WAITING)))
+        self._begin(self._database.read(lambda tx: sql.waiting(tx, now, _MAX_WAITING)))
 
     def _halt(self, chosen: Callable[[Active], bool]) -> None:
         with self._lock:
@@ -168,7 +168,7 @@ class Publisher:
     def _clear(self, graph_id: str) -> None:
         try:
             now = self._clock()
-            rows = self._database.read(lambda tx: sql.removals(tx, graph_id, now, _MOST_REMOVALS))
+            rows = self._database.read(lambda tx: sql.removals(tx, graph_id, now, _MAX_REMOVALS))
             with self._lock:
                 # A publication in progress may land, and is removed after that.
                 rows = [row for row in rows if (row.run_id, row.graph_id) not in self._active]

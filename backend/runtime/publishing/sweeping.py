@@ -10,11 +10,9 @@ from backend.graphs.graph import GraphRefusedError, GraphUnavailableError, State
 from backend.graphs.triple_spool import TripleSpool
 from backend.redaction import Counts
 from backend.redaction.process.redactor import RedactionError, Redactor
-from backend.runs import redaction_manifest
-from backend.runtime.execution import sql as runs_sql
-from backend.runtime.execution.run_redaction import OUTPUTS, Found
-from backend.runtime.execution.unit_of_work import add_redaction
 from backend.runtime.publishing import sql
+from backend.runtime.redaction import manifest_sql
+from backend.runtime.redaction.stages import OUTPUTS, Found
 from backend.storage.database import Database, run_of
 from backend.workflows.entity_types import ENTITY_TYPES
 
@@ -69,9 +67,7 @@ class _Budget:
         if policy["model"] is None:
             return self._redactor.values(policy, texts, halt, owner=key_id)[0]
         with self._asking:
-            made = redaction_manifest.model_calls(
-                self._database.read(lambda tx: runs_sql.redaction_manifest(tx, run_id))
-            )
+            made = self._database.read(lambda tx: manifest_sql.model_calls(tx, run_id))
             try:
                 left = {**policy, "max_model_calls": max(0, policy["max_model_calls"] - made)}
                 swept, counts = self._redactor.values(left, texts, halt, owner=key_id)
@@ -84,7 +80,8 @@ class _Budget:
 
     def _record(self, run_id: str, counts: Counts) -> None:
         if counts != Counts():
-            self._database.write(lambda tx: add_redaction(tx, run_id, Found(OUTPUTS, counts)), lock_key=run_of(run_id))
+            found = Found(OUTPUTS, counts)
+            self._database.write(lambda tx: manifest_sql.add_counts(tx, run_id, found), lock_key=run_of(run_id))
 
 
 def _swept(sweep: _SweepTexts, policy: Mapping[str, Any], triples: Iterator[Statement]) -> "Iterator[Triple]":

@@ -1,4 +1,4 @@
-"""SQL that counts pending work in the whole deployment, up to `MOST` of each kind."""
+"""SQL that counts pending work in the whole deployment, up to `MAX_COUNTED` of each kind."""
 
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from backend.storage.tables.runs import runs, status_in
 from backend.storage.tables.segments import approvals, segments
 from backend.storage.tables.workers import workers
 
-MOST: Final = 10_000
+MAX_COUNTED: Final = 10_000
 
 
 class BacklogRow(NamedTuple):
@@ -45,7 +45,8 @@ _LIVE: Final = workers.c.lease_until > bindparam("now")
 
 
 def _count(table: Table, *where: ColumnElement[bool], index: str | None = None) -> ScalarSelect[int]:
-    some: Select[int] = select(literal_column("1")).select_from(table).where(*where).limit(literal_column(str(MOST)))
+    limit: ColumnElement[int] = literal_column(str(MAX_COUNTED))
+    some: Select[int] = select(literal_column("1")).select_from(table).where(*where).limit(limit)
     if index is not None:
         some = some.with_hint(table, f"INDEXED BY {index}", "sqlite")
     return select(func.count()).select_from(some.subquery()).scalar_subquery()

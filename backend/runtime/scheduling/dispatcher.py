@@ -4,8 +4,8 @@ from typing import Final
 
 from backend.runs.removals import Removals
 from backend.runtime.scheduling.launcher import Launcher
-from backend.runtime.scheduling.ticker import Ticker
 from backend.runtime.scheduling.upkeep import Upkeep
+from backend.runtime.ticker import Ticker
 
 _LAUNCH_SECONDS: Final = 0.5
 _UPKEEP_SECONDS: Final = 60

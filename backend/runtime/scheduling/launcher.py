@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Final
 
 from backend.clock import Clock
-from backend.runtime.engines.engine import Engine
 from backend.runtime.scheduling import sql
+from backend.runtime.scheduling.engine import Engine
 from backend.storage.database import Database
 
 _FIRST: Final = 1
@@ -41,9 +41,9 @@ class Launcher:
         taken = self._database.read(sql.taken_by_key)
         total = sum(taken.values())
         room, reserve = max(0, most - total), max(0, 2 * most - max(most, total))
-        waiting.sort(key=lambda row: (taken.get(row.key_id, 0) + row.turn, row.created_at, row.segment_id))
+        waiting.sort(key=lambda row: (taken.get(row.key_id, 0) + row.rank, row.created_at, row.segment_id))
         held = {*taken, *(row.key_id for row in waiting[:room])}
-        reserved = [row for row in waiting[room:] if row.turn == _FIRST and row.key_id not in held]
+        reserved = [row for row in waiting[room:] if row.rank == _FIRST and row.key_id not in held]
         handed_over = []
         generation = self._engine.generation
         try:

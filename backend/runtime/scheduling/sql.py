@@ -29,7 +29,7 @@ class WaitingSegmentRow(NamedTuple):
     segment_id: str
     created_at: int
     key_id: str
-    turn: int
+    rank: int
 
 
 class TakenRow(NamedTuple):
@@ -79,13 +79,13 @@ _RANKED = (
         runs.c.key_id,
         func.row_number()
         .over(partition_by=runs.c.key_id, order_by=(segments.c.created_at, segments.c.segment_id))
-        .label("turn"),
+        .label("rank"),
     )
     .join(runs, runs.c.run_id == segments.c.run_id)
     .where(_OPEN, _QUEUED, segments.c.handed_over_at.is_(None))
     .subquery()
 )
-_WAITING = Query(WaitingSegmentRow, select(_RANKED).where(_RANKED.c.turn <= bindparam("most_of_a_key")))
+_WAITING = Query(WaitingSegmentRow, select(_RANKED).where(_RANKED.c.rank <= bindparam("max_of_a_key")))
 _TAKEN = Query(
     TakenRow,
     select_row(TakenRow, runs, taken=func.count())
@@ -128,9 +128,9 @@ _OVERDUE = Query(
 _IN_FLIGHT_IDS = ScalarQuery[str](select(runs.c.run_id).where(status_in(*IN_FLIGHT)))
 
 
-def waiting(tx: Tx, most_of_a_key: int) -> list[WaitingSegmentRow]:
+def waiting(tx: Tx, max_of_a_key: int) -> list[WaitingSegmentRow]:
     """Returns the segments that wait to be handed over, up to so many of each key."""
-    return tx.all(_WAITING, most_of_a_key=most_of_a_key)
+    return tx.all(_WAITING, max_of_a_key=max_of_a_key)
 
 
 def taken_by_key(tx: Tx) -> dict[str, int]:

@@ -5,10 +5,9 @@ import logging
 from backend import metrics
 from backend.clock import Clock
 from backend.runs.lifecycle import SegmentLease
-from backend.runtime.engines.engine import Engine
-from backend.runtime.execution import workers_sql
-from backend.runtime.execution.outcomes import LAUNCH_FAILED, ORPHANED, Outcome, reason_to_stop, time_limit
-from backend.runtime.scheduling import sql
+from backend.runtime.outcomes import LAUNCH_FAILED, ORPHANED, Outcome, reason_to_stop, time_limit
+from backend.runtime.scheduling import sql, workers_sql
+from backend.runtime.scheduling.engine import Engine
 from backend.runtime.scheduling.sql import QueuedSegmentRow, RunningSegmentRow
 from backend.storage.database import Database, Tx, run_of
 from contract import failure_codes
@@ -57,7 +56,7 @@ class Sweeper:
             if segment.owner in live:
                 continue
             if not self._engine.executes(segment.segment_id):
-                # Its executor could not record the end, as while the database was away.
+                # Its executor could not record the end, as while the database was unavailable.
                 self._end(segment, reason, now)
             elif reason is not None:
                 # It records the end itself, once its processes are dead.

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 class Connector(types.SimpleNamespace):
-    """A connector of this step as the workflow declares it: `name`, `type`, `bucket` and `prefixes`."""
+    """A connector of this step as the workflow declares it."""
+
+    name: str
+    type: str
+    bucket: str
+    prefixes: list[str]
 
 
 class Context:

@@ -12,11 +12,12 @@ import errno
 import os
 import resource
 import sys
-import types
 
-from backend.sandbox.inside.channel import Channel
+from backend.sandbox.inside.agent_code import NoFunctionError, code_of
+from backend.sandbox.inside.channel import Channel, note
 from backend.sandbox.inside.context import Context
 from backend.sandbox.inside.events import EventBudget, EventReporter
+from backend.sandbox.inside.library import provide as provide_library
 from backend.sandbox.inside.nesting import deeper_than
 from backend.sandbox.inside.outputs import OutputsError, send_outputs
 from backend.sandbox.inside.plain_json import encode
@@ -24,14 +25,16 @@ from backend.sandbox.inside.protocol import FAILURE, MAX_MESSAGE_CHARACTERS, MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any, NoReturn
+
+    from backend.sandbox.inside.agent_code import FolderCode, TextCode
 
 NESTING_LIMIT = 3_000
 IDLE_MILLISECONDS = 200
 
+PRELOAD_CPU_SECONDS = 120
+
 _SPARE_MEMORY_BYTES = 64 * 1024 * 1024
-_SOURCE_NAME = "agent.py"
 
 
 class _StepError(Exception):
@@ -61,17 +64,6 @@ def _apply_limits(limits: dict[str, Any]) -> None:
         _limit(resource.RLIMIT_NPROC, limits["processes"], limits["processes"])
 
 
-def _load(code: str) -> Callable[[Context], Any]:
-    module = types.ModuleType("agent")
-    module.__file__ = _SOURCE_NAME
-    sys.modules["agent"] = module
-    exec(compile(code, _SOURCE_NAME, "exec"), module.__dict__)  # noqa: S102 - the purpose of the sandbox
-    run = getattr(module, "run", None)
-    if not callable(run):
-        raise _StepError("no_run", "the agent's code defines no function run(context)")
-    return run  # type: ignore[no-any-return]
-
-
 def _finish(value: Any) -> Any:
     if not hasattr(value, "__await__"):
         return value
@@ -98,13 +90,14 @@ def _encode_result(value: Any, most_bytes: int, most_levels: int) -> bytes:
     return payload
 
 
-def _describe(error: BaseException, code: str) -> dict[str, str]:
-    import linecache
+def _describe(error: BaseException, code: TextCode | FolderCode) -> dict[str, str]:
     import traceback
 
     kind = "exception"
     if isinstance(error, _StepError):
         kind = error.kind
+    elif isinstance(error, NoFunctionError):
+        kind = "no_run"
     elif isinstance(error, OutputsError):
         kind = "outputs"
     elif isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
@@ -115,21 +108,21 @@ def _describe(error: BaseException, code: str) -> dict[str, str]:
         message = str(error)
     except Exception:  # noqa: BLE001 - an exception's own text may fail
         message = ""
-    linecache.cache[_SOURCE_NAME] = (len(code), None, code.splitlines(keepends=True), _SOURCE_NAME)
+    code.prepare_traceback()
     # The frames of the runner are no use to the reader.
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename != _SOURCE_NAME:
+    while trace is not None and not code.owns(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     lines = traceback.format_exception(type(error), error, trace)
     return {
         "kind": kind,
         "type": type(error).__name__[:200],
         "message": message[:MAX_MESSAGE_CHARACTERS],
-        "traceback": "".join(lines)[-MAX_TRACEBACK_CHARACTERS:],
+        "traceback": code.shown("".join(lines))[-MAX_TRACEBACK_CHARACTERS:],
     }
 
 
-def _send_failure(channel: Channel, error: BaseException, code: str) -> None:
+def _send_failure(channel: Channel, error: BaseException, code: TextCode | FolderCode) -> None:
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     report = _describe(error, code)
@@ -138,35 +131,64 @@ def _send_failure(channel: Channel, error: BaseException, code: str) -> None:
     channel.send(FAILURE, json.dumps(report, separators=(",", ":")).encode())
 
 
-def _prepare(fd: int) -> None:
-    """Imports modules that most steps need, unless the request is there already."""
+def _prepare(fd: int, modules: list[str]) -> list[str]:
+    """Imports modules that most steps need, then these, unless the request is there already.
+
+    Returns why some could not be imported.
+    """
     import select
 
     waiting = select.poll()
     waiting.register(fd, select.POLLIN)
-    if not waiting.poll(IDLE_MILLISECONDS):
-        import json  # noqa: F401 - so that the step need not load it
-        import pathlib  # noqa: F401 - likewise
+    failures: list[str] = []
+    if waiting.poll(IDLE_MILLISECONDS):
+        return failures
+    import json  # noqa: F401 - so that the step need not load it
+    import pathlib  # noqa: F401 - likewise
+
+    for module in modules:
+        if waiting.poll(0):
+            break
+        try:
+            __import__(module)
+        except BaseException as error:  # noqa: BLE001 - the step may do without it, or fail with the same error
+            failures.append(f"{module} could not be preloaded: {type(error).__name__}: {error}")
+    return failures
 
 
-def main(fd: int) -> NoReturn:
+def _use_packages(packages: dict[str, Any]) -> list[str]:
+    """Makes packages importable, and limits this process before it runs code of theirs; returns those to preload."""
+    sys.path.append(packages["path"])
+    preload: list[str] = packages["preload"]
+    if preload:
+        memory = packages["memory_bytes"]
+        _limit(resource.RLIMIT_AS, memory, memory + _SPARE_MEMORY_BYTES)
+        _limit(resource.RLIMIT_CPU, PRELOAD_CPU_SECONDS, resource.getrlimit(resource.RLIMIT_CPU)[1])
+    return preload
+
+
+def main(fd: int, packages: dict[str, Any] | None = None) -> NoReturn:
     """Runs one request and sends its result; then waits until the worker ends this process and its children."""
     # JSON counts its nesting against this limit, and the contract allows 1,000 levels.
     sys.setrecursionlimit(NESTING_LIMIT)
     channel = Channel(fd)
+    preload = [] if packages is None else _use_packages(packages)
     channel.send(READY)
-    _prepare(fd)
+    failures = _prepare(fd, preload)
     request = channel.receive()
+    for failure in failures:
+        note(failure)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
-    sys.argv = [_SOURCE_NAME]
+    provide_library()
+    code = code_of(request)
+    sys.argv = [code.name]
     _apply_limits(request["limits"])
-    code: str = request["code"]
     limits: dict[str, int] = request["data_limits"]
     budget = EventBudget(limits["event_bytes"], limits["events"], limits["event_data_bytes"])
     events = EventReporter(channel, budget)
     try:
-        value = _finish(_load(code)(Context(events, request)))
+        value = _finish(code.load()(Context(events, request)))
         result = _encode_result(value, limits["result_bytes"], limits["json_levels"])
         events.close()
         send_outputs(channel, request["folders"]["outputs"], request["limits"]["outputs"])
@@ -189,4 +211,8 @@ def _flush() -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 2:  # Without packages, JSON is not loaded before a step needs it.
+        import json
+
+        main(int(sys.argv[1]), json.loads(sys.argv[2]))
     main(int(sys.argv[1]))

@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 PIECE_BYTES: Final = 5 * 1024 * 1024
 """The smallest part of an upload that S3 accepts; no more than one part is in memory."""
 
-_MOST_PIECES: Final = 10_000
+_MAX_PIECES: Final = 10_000
 _ATTEMPTS: Final = 4
 _CONNECTIONS: Final = 64
 _OURS: Final = "runs/"
@@ -76,7 +76,7 @@ class BucketObjects:
     def put_file(self, key: str, source: Path) -> tuple[int, str]:
         """Stores a copy of a file; see `ObjectStore`."""
         with source.open("rb") as file:
-            return self._put(key, file, max(PIECE_BYTES, -(-source.stat().st_size // _MOST_PIECES)))
+            return self._put(key, file, max(PIECE_BYTES, -(-source.stat().st_size // _MAX_PIECES)))
 
     def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
         """Stores bytes; see `ObjectStore`."""
@@ -156,7 +156,7 @@ class BucketObjects:
             self._client.abort_multipart_upload(Bucket=self._bucket, Key=name, UploadId=upload)
         except (BotoCoreError, ClientError):
             # It goes with the run's erasure, or when a process starts a day later.
-            _LOG.warning("The upload of %s could not be taken back", name, exc_info=True)
+            _LOG.warning("The upload of %s could not be aborted", name, exc_info=True)
 
     def _abort_uploads(self, prefix: str, began_before: datetime | None = None) -> None:
         pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=prefix)

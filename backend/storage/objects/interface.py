@@ -11,7 +11,7 @@ _KEY: Final = re.compile(r"[a-z0-9_-]+(/[a-z0-9_-]+)*")
 
 
 class ObjectStoreError(OSError):
-    """An operation of the object store failed; the message says which, and why, in one sentence."""
+    """An operation of the object store failed; the message says in one sentence which, and why."""
 
 
 class ObjectReader(Protocol):

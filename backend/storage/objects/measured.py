@@ -1,4 +1,4 @@
-"""An object store that times its operations and counts its failures."""
+"""Object store that measures its operations and counts its failures."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

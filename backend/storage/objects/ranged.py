@@ -7,7 +7,7 @@ from botocore.exceptions import BotoCoreError
 
 from backend.storage.objects.interface import PART_BYTES, ObjectStoreError
 
-_MOST_FAILURES: Final = 3
+_MAX_FAILURES: Final = 3
 
 
 class Body(Protocol):
@@ -56,7 +56,7 @@ class BucketRange(Iterator[bytes]):
             except (BotoCoreError, OSError) as error:
                 self._failures += 1
                 self._body.close()
-                if self._failures > _MOST_FAILURES:
+                if self._failures > _MAX_FAILURES:
                     raise ObjectStoreError(f"Reading failed {self._left} bytes before the end: {error}") from error
             try:
                 self._body = self._open_at(self._offset, self._left)

@@ -3,14 +3,29 @@
 from backend.storage.tables import (
     audit,
     deployment,
+    environments,
     keys,
     outputs,
     publishing,
     runs,
     segments,
+    step_logs,
     users,
     workers,
     workflows,
 )
 
-__all__ = ["audit", "deployment", "keys", "outputs", "publishing", "runs", "segments", "users", "workers", "workflows"]
+__all__ = [
+    "audit",
+    "deployment",
+    "environments",
+    "keys",
+    "outputs",
+    "publishing",
+    "runs",
+    "segments",
+    "step_logs",
+    "users",
+    "workers",
+    "workflows",
+]

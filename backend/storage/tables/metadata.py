@@ -1,4 +1,4 @@
-"""The one catalogue of tables."""
+"""SQLAlchemy's catalogue of all tables."""
 
 from sqlalchemy import MetaData
 

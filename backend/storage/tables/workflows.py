@@ -9,6 +9,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     Table,
     Text,
     UniqueConstraint,
@@ -82,6 +83,19 @@ resource_versions = Table(
     Column("version", Integer, primary_key=True),
     Column("definition", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    # Of an agent whose code is a folder: what `agent_sources` has it under.
+    Column("source_digest", Text, index=True),
+)
+
+# Folders with the code of agents, each stored once whatever versions have it.
+agent_sources = Table(
+    "agent_sources",
+    METADATA,
+    # SHA-256 of the files with their paths.
+    Column("digest", Text, primary_key=True),
+    # A zip.
+    Column("archive", LargeBinary, nullable=False),
+    Column("applied_at", BigInteger, nullable=False, index=True),
 )
 
 # The agents and environments that a workflow version uses, each at its version of the time when that was made.

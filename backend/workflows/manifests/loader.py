@@ -2,11 +2,17 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from backend.environments.lock import Lock
 from backend.errors import ApiError
 from backend.json_text import canonical
+from backend.workflows.manifests.attachments import Attachments
 from backend.workflows.manifests.kinds import DOCUMENT, LARGEST_DEFINITION_BYTES
 from backend.workflows.manifests.nodes import Node, Problem, read_documents
+from backend.workflows.manifests.packages import package_problems
+from backend.workflows.manifests.python_agent import Code, add_code, code_of
+from backend.workflows.manifests.references import Reference, references
 from backend.workflows.manifests.result_schema import SchemaCheck, schema_problems
 from backend.workflows.manifests.rules import workflow_problems
 from workflow_api.v1 import errors_pb2
@@ -19,7 +25,7 @@ class Manifest:
     """A valid document: kind, name, and its definition with defaults as canonical JSON.
 
     `status` is the status of a workflow if the document has one; it is not part of the definition, so that changing it
-    makes no new version.
+    makes no new version. `lock` is a new lock of an environment's packages, which its definition names.
     """
 
     kind: str
@@ -28,29 +34,80 @@ class Manifest:
     status: str | None
     file: str
     line: int
+    code: Code | None = None
+    """The folder of an agent with `source`, whose digest is in the definition."""
+    lock: Lock | None = None
 
 
-def load_manifests(files: Iterable[tuple[str, str]], check: SchemaCheck) -> list[Manifest]:
-    """Loads files, each given as a name for messages and YAML text; `check` checks the schemas in them.
+class ManifestText(NamedTuple):
+    """A file of manifests: its name for messages, its YAML text, and the files that come with it."""
+
+    name: str
+    text: str
+    attachments: Attachments = Attachments()
+
+
+ManifestTexts = Iterable[ManifestText | tuple[str, str]]
+
+
+class Loaded(NamedTuple):
+    """What files hold: the valid documents, and the problems of all, each as `file:line: field` and reason.
+
+    `missing` are the references to what no document of the files bears, which may exist in a deployment.
+    """
+
+    manifests: list[Manifest]
+    problems: list[tuple[str, str]]
+    missing: list[tuple[str, str]]
+
+
+def load_manifests(files: ManifestTexts, check: SchemaCheck) -> list[Manifest]:
+    """Loads files, whose attachments may be left out; `check` checks the schemas in them.
 
     Raises:
         ApiError: `invalid_request` with every problem of all files, each named `file:line: field`.
     """
-    manifests: list[Manifest] = []
-    problems: list[tuple[str, str]] = []
-    for file, text in files:
+    loaded = check_manifests(files, check)
+    if loaded.problems:
+        raise refused(loaded.problems)
+    return loaded.manifests
+
+
+def check_manifests(files: ManifestTexts, check: SchemaCheck, *, complete: bool = False) -> Loaded:
+    """Loads files as `load_manifests`, and returns all problems instead of raising.
+
+    `complete` says that the files must hold whatever they name: each missing reference then is a problem too.
+    """
+    read: list[tuple[str, int, list[Problem], list[_Document]]] = []
+    for file in files:
+        given = ManifestText(*file)
         found: list[Problem] = []
-        documents = read_documents(text, found)
-        manifests.extend(_manifests(file, documents, found, check))
+        documents = [_read(given, node, check) for node in read_documents(given.text, found)]
+        found += (problem for document in documents for problem in document.problems)
         # Parsers may report the end of a file as one line beyond the last.
-        last = max(1, len(text.splitlines()))
-        problems.extend((f"{file}:{min(line, last)}: {field}", reason) for line, field, reason in sorted(found))
-    problems.extend(_repeated(manifests))
-    if not manifests and not problems:
+        read.append((given.name, max(1, len(given.text.splitlines())), found, documents))
+    every = [document for *_, documents in read for document in documents]
+    present = {document.key for document in every}
+    problems: list[tuple[str, str]] = []
+    missing: list[tuple[str, str]] = []
+    for name, last, found, documents in read:
+        absent = [
+            Problem(each.line, each.field, f"must name a document of kind {each.kind}; no file has {each.name!r}")
+            for document in documents
+            for each in document.references
+            if (each.kind, each.name) not in present
+        ]
+        problems += _placed(name, last, [*found, *absent] if complete else found)
+        missing += _placed(name, last, absent)
+    problems += _repeated(every)
+    if not every and not problems:
         problems.append(("files", "must hold at least one document"))
-    if problems:
-        raise refused(problems)
-    return manifests
+    return Loaded([document.manifest for document in every if document.manifest is not None], problems, missing)
+
+
+def _placed(file: str, last: int, problems: list[Problem]) -> Iterator[tuple[str, str]]:
+    for line, field, reason in sorted(problems):
+        yield f"{file}:{min(line, last)}: {field}", reason
 
 
 def refused(problems: list[tuple[str, str]]) -> ApiError:
@@ -62,29 +119,66 @@ def refused(problems: list[tuple[str, str]]) -> ApiError:
     return ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, message, problems=listed)
 
 
-def _manifests(file: str, documents: Iterable[Node], problems: list[Problem], check: SchemaCheck) -> Iterator[Manifest]:
-    for node in documents:
-        found: list[Problem] = []
-        value = DOCUMENT.read(node, "", found)
-        if value is not None and value["kind"] == "Workflow":
-            found += workflow_problems(value, node)
-        if value is not None:
-            found += schema_problems(value, node, check)
-        if not found:
-            kind = value.pop("kind")
-            status = value.pop("status") if kind == "Workflow" else None
-            definition = canonical(value)
-            if len(definition.encode()) <= LARGEST_DEFINITION_BYTES:
-                yield Manifest(kind, value["name"], definition, status, file, node.line)
-            else:
-                found.append(Problem(node.line, "document", f"must have at most {LARGEST_DEFINITION_BYTES:,} bytes"))
-        problems.extend(found)
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A document as far as it could be read; `manifest` is None if it has problems."""
+
+    file: str
+    node: Node
+    problems: list[Problem]
+    references: list[Reference]
+    manifest: Manifest | None
+
+    @property
+    def key(self) -> tuple[str, str] | None:
+        """Kind and name, also of a document with problems; None if these cannot be read."""
+        match self.node.value:
+            case {"kind": Node(value=str(kind)), "name": Node(value=str(name))}:
+                return kind, name
+        return None
 
 
-def _repeated(manifests: Iterable[Manifest]) -> Iterator[tuple[str, str]]:
-    first: dict[tuple[str, str], Manifest] = {}
-    for manifest in manifests:
-        other = first.setdefault((manifest.kind, manifest.name), manifest)
-        if other is not manifest:
-            place = f"{manifest.file}:{manifest.line}: name"
-            yield place, f"must be unique among the {manifest.kind} documents; {other.file}:{other.line} has it too"
+def _read(given: ManifestText, node: Node, check: SchemaCheck) -> _Document:
+    file = given.name
+    problems: list[Problem] = []
+    value = DOCUMENT.read(node, "", problems)
+    if value is None:
+        return _Document(file, node, problems, [], None)
+    named: list[Reference] = []
+    if value["kind"] == "Workflow":
+        problems += workflow_problems(value, node)
+        named += references(value, node)
+    code = None
+    if value["kind"] == "Agent":
+        problems += add_code(value, node, given.attachments)
+        code = code_of(value, given.attachments)
+    if value["kind"] == "Environment" and value.get("python"):
+        problems += (
+            Problem(node.line_of("python", place), f"python.{place}", reason)
+            for place, reason in package_problems(value["python"], given.attachments)
+        )
+    problems += schema_problems(value, node, check)
+    if problems:
+        return _Document(file, node, problems, named, None)
+    kind = value.pop("kind")
+    status = value.pop("status") if kind == "Workflow" else None
+    if kind == "Environment" and value["python"] is None:
+        # So that an environment that never had packages stays as it is.
+        del value["python"]
+    definition = canonical(value)
+    if len(definition.encode()) > LARGEST_DEFINITION_BYTES:
+        problems.append(Problem(node.line, "document", f"must have at most {LARGEST_DEFINITION_BYTES:,} bytes"))
+        return _Document(file, node, problems, named, None)
+    manifest = Manifest(kind, value["name"], definition, status, file, node.line, code)
+    return _Document(file, node, problems, named, manifest)
+
+
+def _repeated(documents: Iterable[_Document]) -> Iterator[tuple[str, str]]:
+    first: dict[tuple[str, str], _Document] = {}
+    for document in documents:
+        if document.key is not None and (other := first.setdefault(document.key, document)) is not document:
+            place = f"{document.file}:{document.node.line}: name"
+            yield (
+                place,
+                f"must be unique among the {document.key[0]} documents; {other.file}:{other.node.line} has it too",
+            )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 from backend.workflows.manifests.nodes import Node, Problem
+from backend.workflows.manifests.shapes import Checked
 
 _LARGEST_BYTES: Final = 32_768
 
@@ -31,6 +32,10 @@ def check_size(schema: Any) -> Any:
     if size > _LARGEST_BYTES:
         raise ValueError(f"must have at most {_LARGEST_BYTES:,} bytes as JSON")
     return schema
+
+
+JSON_SCHEMA: Final = Checked(check_size, {"type": "object"})
+"""A JSON Schema, which `schema_problems` checks further."""
 
 
 def schema_problems(value: Any, node: Node, check: SchemaCheck) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from backend.workflows.manifests.nodes import Node, Problem
 from backend.workflows.manifests.publishing import publication_problems
+from backend.workflows.manifests.references import field_of
 from backend.workflows.parameters import value_problems
 
 _UNIQUE: Final = (("steps", "step"), ("parameters", "name"), ("publish", "knowledge_graph"))
@@ -25,11 +26,7 @@ def workflow_problems(definition: dict[str, Any], node: Node) -> list[Problem]:
     """Returns all problems between the fields of a workflow."""
     rules = (_steps, _graph, _result, _publish, _parameters)
     violations = [*_repetitions(node), *(one for rule in rules for one in rule(definition))]
-    return [Problem(node.line_of(*one.path), _field(one.path), one.reason) for one in violations]
-
-
-def _field(path: tuple[str | int, ...]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+    return [Problem(node.line_of(*one.path), field_of(*one.path), one.reason) for one in violations]
 
 
 def _members(definition: dict[str, Any], name: str) -> list[tuple[int, dict[str, Any]]]:
@@ -80,7 +77,7 @@ def _graph(definition: dict[str, Any]) -> Iterator[Violation]:
 
 def _result(definition: dict[str, Any]) -> Iterator[Violation]:
     wanted = (definition.get("result") or {}).get("step")
-    if wanted is None:
+    if wanted is None or definition.get("steps") is None:
         return
     found = next((step for _, step in _members(definition, "steps") if step.get("step") == wanted), None)
     if found is None:
@@ -90,9 +87,10 @@ def _result(definition: dict[str, Any]) -> Iterator[Violation]:
 
 
 def _publish(definition: dict[str, Any]) -> Iterator[Violation]:
+    readable = definition.get("steps") is not None
     approvals = {step.get("step"): step.get("approval") is not None for _, step in _members(definition, "steps")}
     for index, entry in _members(definition, "publish"):
-        for position, step in enumerate(entry.get("steps") or ()):
+        for position, step in enumerate((entry.get("steps") or ()) if readable else ()):
             if step and step not in approvals:
                 yield Violation(("publish", index, "steps", position), f"must name a step; there is no step {step}")
             elif step and approvals[step]:

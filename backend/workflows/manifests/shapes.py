@@ -1,4 +1,7 @@
-"""Types of the fields of manifests: each reads a node, and reports what is allowed if the node is not valid."""
+"""Types of single values in manifests: each reads a node, and reports what is allowed if the node is not valid.
+
+Each also gives its JSON Schema, from the same bounds, by which editors check manifests and their reference is written.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from backend import addresses, secrets
-from backend.workflows.manifests.nodes import Node, Problem, member
+from backend.workflows.manifests.nodes import Node, Problem
+
+JsonSchema = dict[str, Any]
 
 INVALID: Final = None
 """Returned in place of a value that is not valid, after a problem was added."""
@@ -17,6 +22,14 @@ class Shape(Protocol):
 
     def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
         """Returns the value as JSON has it, with defaults filled in; adds its problems to `problems`."""
+
+    def json_schema(self) -> JsonSchema:
+        """Returns the JSON Schema (draft 2020-12) that every valid value fits."""
+
+
+def whole_value(pattern: re.Pattern[str]) -> str:
+    """Returns the pattern as JSON Schema has it, where a pattern otherwise may match anywhere in a text."""
+    return f"^(?:{pattern.pattern})$"
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,13 @@ class Text:
         problems.append(Problem(node.line, name, reason))
         return INVALID
 
+    def json_schema(self) -> JsonSchema:
+        """Returns the bounds, and the pattern with its description as editors show it."""
+        schema: JsonSchema = {"type": "string", "minLength": self.shortest, "maxLength": self.longest}
+        if self.pattern:
+            schema |= {"pattern": whole_value(self.pattern), "patternErrorMessage": f"must be {self.must_be}"}
+        return schema
+
 
 HTTP_ADDRESS: Final = Text(2_048, pattern=addresses.HTTP_ADDRESS, must_be="an http or https address")
 SECRET_NAME: Final = Text(64, pattern=secrets.NAME, must_be="the name of a secret")
@@ -64,6 +84,40 @@ class Whole:
         problems.append(Problem(node.line, name, f"must be an integer from {self.minimum:,} to {self.maximum:,}"))
         return INVALID
 
+    def json_schema(self) -> JsonSchema:
+        """Returns the bounds."""
+        return {"type": "integer", "minimum": self.minimum, "maximum": self.maximum}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number within bounds, and if there is a `step` a multiple of it; `null_means` says what null stands for."""
+
+    minimum: float
+    maximum: float
+    step: float | None = None
+    null_means: str = ""
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """Reads a number as a float."""
+        value = node.value
+        if isinstance(value, int | float) and not isinstance(value, bool) and self._allows(value):
+            return float(value)
+        form = f"must be a number from {self.minimum:g} to {self.maximum:g}"
+        if self.step is not None:
+            form = f"must be from {self.minimum:g} to {self.maximum:g} in steps of {self.step:g}"
+        reason = f"{form}, or null for {self.null_means}" if self.null_means else form
+        problems.append(Problem(node.line, name, reason))
+        return INVALID
+
+    def json_schema(self) -> JsonSchema:
+        """Returns the bounds."""
+        schema: JsonSchema = {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
+        return schema if self.step is None else {**schema, "multipleOf": self.step}
+
+    def _allows(self, value: float) -> bool:
+        return self.minimum <= value <= self.maximum and (self.step is None or value / self.step % 1 == 0)
+
 
 @dataclass(frozen=True)
 class Flag:
@@ -75,6 +129,10 @@ class Flag:
             return node.value
         problems.append(Problem(node.line, name, "must be true or false"))
         return INVALID
+
+    def json_schema(self) -> JsonSchema:
+        """Returns the type."""
+        return {"type": "boolean"}
 
 
 class OneOf:
@@ -90,6 +148,10 @@ class OneOf:
         problems.append(Problem(node.line, name, f"must be one of: {', '.join(self._words)}"))
         return INVALID
 
+    def json_schema(self) -> JsonSchema:
+        """Returns the words."""
+        return {"enum": list(self._words)}
+
 
 @dataclass(frozen=True)
 class Anything:
@@ -99,12 +161,20 @@ class Anything:
         """Reads any value."""
         return node.plain()
 
+    def json_schema(self) -> JsonSchema:
+        """Returns a schema that everything fits."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Checked:
-    """A value that a function normalises, or refuses by a ValueError that says what is allowed."""
+    """A value that a function normalises, or refuses by a ValueError that says what is allowed.
+
+    `schema` is a JSON Schema that every value fits which the function accepts.
+    """
 
     check: Callable[[Any], Any]
+    schema: Mapping[str, Any]
 
     def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
         """Reads a value that the function accepts."""
@@ -114,146 +184,6 @@ class Checked:
             problems.append(Problem(node.line, name, str(error)))
             return INVALID
 
-
-@dataclass(frozen=True)
-class ListOf:
-    """A list of up to `most` members, all different if `unique`; a member that is not valid becomes INVALID."""
-
-    member: Shape
-    most: int
-    least: int = 0
-    unique: bool = False
-
-    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
-        """Reads a list."""
-        if not isinstance(node.value, list):
-            problems.append(Problem(node.line, name, "must be a list"))
-            return INVALID
-        if not self.least <= len(node.value) <= self.most:
-            allowed = f"at most {self.most:,}" if not self.least else f"{self.least:,} to {self.most:,}"
-            problems.append(Problem(node.line, name, f"must have {allowed} entries"))
-            return INVALID
-        values: list[Any] = []
-        for index, item in enumerate(node.value):
-            inner = f"{name}[{index}]"
-            value = self.member.read(item, inner, problems)
-            if self.unique and value is not INVALID and value in values:
-                problems.append(Problem(item.line, inner, "must not be there twice"))
-            values.append(value)
-        return values
-
-
-@dataclass(frozen=True)
-class MapOf:
-    """An object of up to `most` members of one shape, under arbitrary names of up to `longest` characters."""
-
-    member: Shape
-    most: int
-    longest: int
-
-    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
-        """Reads an object."""
-        if not isinstance(node.value, dict) or len(node.value) > self.most:
-            problems.append(Problem(node.line, name, f"must be an object of at most {self.most:,} members"))
-            return INVALID
-        values: dict[str, Any] = {}
-        for given, inner in node.value.items():
-            if 1 <= len(given) <= self.longest:
-                values[given] = self.member.read(inner, member(name, given), problems)
-            else:
-                problems.append(
-                    Problem(inner.line, member(name, given), f"must have a name of 1 to {self.longest:,} characters")
-                )
-        return values
-
-
-@dataclass(frozen=True)
-class Field:
-    """A field of a record: its shape, and whether it is required or which default it has."""
-
-    shape: Shape
-    required: bool = False
-    default: Any = None
-
-
-@dataclass(frozen=True)
-class Record:
-    """An object of known fields; an unknown field is refused, and null counts as absent."""
-
-    fields: Mapping[str, Field]
-    also: tuple[str, ...] = ()
-    """Further known fields, which the enclosing shapes read."""
-
-    def beside(self, name: str) -> "Record":
-        """Returns a copy with one more known field, which the enclosing shape reads."""
-        return Record(self.fields, tuple(dict.fromkeys((*self.also, name))))
-
-    def defaults(self) -> dict[str, Any]:
-        """Returns the value of an empty object."""
-        return {name: entry.default for name, entry in self.fields.items()}
-
-    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
-        """Reads an object; a field that is not valid is INVALID or missing in it."""
-        if not isinstance(node.value, dict):
-            problems.append(Problem(node.line, name or "document", "must be an object"))
-            return INVALID
-        for given, inner in node.value.items():
-            if given not in self.fields and given not in self.also:
-                known = ", ".join((*self.also, *self.fields))
-                problems.append(Problem(inner.line, member(name, given), f"is not a known field; known are: {known}"))
-        values: dict[str, Any] = {}
-        for expected, entry in self.fields.items():
-            inner = node.value.get(expected)
-            if inner is not None and inner.value is not None:
-                values[expected] = entry.shape.read(inner, member(name, expected), problems)
-            elif entry.required:
-                problems.append(Problem(node.line, member(name, expected), "is required"))
-            else:
-                values[expected] = entry.default
-        return values
-
-
-@dataclass(frozen=True)
-class Either:
-    """A record, or the text of its field `short` as an abbreviation of a record with that field alone."""
-
-    text: Text
-    short: str
-    record: Record
-
-    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
-        """Reads text or an object."""
-        if isinstance(node.value, dict):
-            return self.record.read(node, name, problems)
-        value = self.text.read(node, name, problems)
-        return INVALID if value is INVALID else {**self.record.defaults(), self.short: value}
-
-
-class Variant:
-    """An object whose field `tag` selects its record; `default` is the value of an absent tag."""
-
-    def __init__(self, tag: str, records: "Mapping[str, Record | Variant]", default: str | None = None) -> None:
-        self._tag = tag
-        self._default = default
-        self._word = OneOf(*records)
-        self._records = {word: record.beside(tag) for word, record in records.items()}
-
-    def beside(self, name: str) -> "Variant":
-        """Returns a copy with one more known field, which the enclosing shape reads."""
-        return Variant(self._tag, {word: record.beside(name) for word, record in self._records.items()}, self._default)
-
-    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
-        """Reads the tag, then the record that it selects; the tag is the first field of the value."""
-        if not isinstance(node.value, dict):
-            problems.append(Problem(node.line, name or "document", "must be an object"))
-            return INVALID
-        inner = member(name, self._tag)
-        tag = node.value.get(self._tag)
-        if tag is None and self._default is None:
-            problems.append(Problem(node.line, inner, "is required"))
-            return INVALID
-        word = self._default if tag is None else self._word.read(tag, inner, problems)
-        if word is INVALID:
-            return INVALID
-        values = self._records[word].read(node, name, problems)
-        return INVALID if values is INVALID else {self._tag: word, **values}
+    def json_schema(self) -> JsonSchema:
+        """Returns the given schema."""
+        return dict(self.schema)

@@ -1,32 +1,48 @@
-"""Pages of pending approvals and their decisions."""
+"""Pages of approvals: the inbox, what one is about, and its decision."""
 
-from typing import Final
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
 from urllib.parse import quote
 
 from contract.fields import rules_of
-from edge.console.visit import ALL_ROLES, Answered, Page, Redirect, View, Visit
+from contract.times import milliseconds_of
+from edge.console import formatting
+from edge.console.paging import all_items
+from edge.console.visit import ALL_ROLES, Answered, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
+from workflow_api.v1.reviews_pb2 import (
+    APPROVAL_STATE_PENDING,
+    GetReviewRequest,
+    Review,
+    ReviewMaterial,
+    ReviewStep,
+)
 from workflow_api.v1.runs_pb2 import DecideApprovalRequest, ListPendingApprovalsRequest, PendingApproval
 
 MAX_COMMENT_CHARS: Final = rules_of(DecideApprovalRequest.DESCRIPTOR.fields_by_name["comment"]).max_length
 
 _DECISIONS: Final = {"approve": True, "reject": False}
 _LIST: Final = "/approvals"
+_EMPTY: Final = frozenset({"", "{}"})
+_PAGE: Final = 100
+_POLL_SECONDS: Final = 1.0
 
 
 async def pending_approvals(visit: Visit) -> list[PendingApproval]:
     """Returns the pending approvals, oldest first."""
-    answer = await visit.services.call("RunsService/ListPendingApprovals", ListPendingApprovalsRequest())
-    return list(answer.items)
+    request = ListPendingApprovalsRequest(page_size=_PAGE)
+    return await all_items(visit.services, "RunsService/ListPendingApprovals", request)
 
 
 async def show_list(visit: Visit) -> Answered:
     """Shows the pending approvals."""
-    return View("approvals/list.html", {"approvals": await pending_approvals(visit)})
+    approvals = [(each, waiting_text(each)) for each in await pending_approvals(visit)]
+    return View("approvals/list.html", {"approvals": approvals})
 
 
 async def show_one(visit: Visit) -> Answered:
-    """Shows one approval with its form, or a page that says that it is no longer pending."""
+    """Shows one approval with what it is about and its form; of one that is decided, who decided it."""
     return await _one(visit)
 
 
@@ -49,17 +65,82 @@ async def decide(visit: Visit) -> Answered:
         if refusal.code != "not_found" and not late:
             raise
         return Redirect(_back(visit), "Nothing was changed: this approval is no longer pending.")
-    done = "Approved: the run goes on." if request.approve else "Rejected: the run fails."
+    done = "Approved: the run continues." if request.approve else "Rejected: the run fails."
     return Redirect(f"/runs/{quote(decided.run_id, safe='')}", done)
+
+
+async def stream(visit: Visit) -> Answered:
+    """Streams an update once what the approval is about has been prepared."""
+    return EventStream(_until_prepared(visit))
+
+
+async def _until_prepared(visit: Visit) -> AsyncIterator[tuple[str, str]]:
+    while True:
+        if not (await _review(visit)).preparing:
+            yield "refresh", "prepared"
+            return
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _review(visit: Visit) -> Review:
+    request = GetReviewRequest(approval_id=visit.path["approval_id"])
+    answer: Review = await visit.services.call("ReviewsService/GetReview", request)
+    return answer
 
 
 async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
     approval_id = visit.path["approval_id"]
-    found = [each for each in await pending_approvals(visit) if each.approval.approval_id == approval_id]
-    if not found:
+    try:
+        review = await _review(visit)
+    except Refusal as refusal:
+        if refusal.code not in {"not_found", "invalid_request"}:
+            raise
         return View("approvals/gone.html", status=404)
-    context = {"pending": found[0], "comment": comment, "problem": problem, "longest": MAX_COMMENT_CHARS}
+    pending = review.pending
+    context = {
+        "review": review,
+        "pending": pending,
+        "waiting": waiting_text(pending),
+        "started_by": formatting.trigger(pending.triggered_by),
+        "labels": sorted(pending.labels.items()),
+        "open": review.state == APPROVAL_STATE_PENDING,
+        "state": formatting.approval_badge(review.state),
+        "inputs": _inputs(review.material),
+        "steps": [_step(step) for step in review.material.steps],
+        "stream": f"/approvals/{quote(approval_id, safe='')}/stream" if review.preparing else "",
+        "comment": comment,
+        "problem": problem,
+        "longest": MAX_COMMENT_CHARS,
+    }
     return View("approvals/one.html", context, status=400 if problem else 200)
+
+
+def waiting_text(pending: PendingApproval) -> str:
+    """Returns how long an approval has waited, in words."""
+    return formatting.duration(milliseconds_of(pending.waiting))
+
+
+def _inputs(material: ReviewMaterial) -> list[tuple[str, str, bool]]:
+    """Returns the inputs of the run as heading, text, and whether the rest is cut."""
+    found = []
+    if material.HasField("input_text"):
+        found.append(("Text", material.input_text.text, material.input_text.cut))
+    if material.parameters.text not in _EMPTY:
+        found.append(("Parameters", formatting.json_lines(material.parameters.text), material.parameters.cut))
+    if material.HasField("inputs_manifest"):
+        given = material.inputs_manifest
+        found.append(("Copied inputs", formatting.json_lines(given.text), given.cut))
+    return found
+
+
+def _step(step: ReviewStep) -> Mapping[str, Any]:
+    value = formatting.json_lines(step.value.text) if step.HasField("value") else ""
+    return {
+        "step": step,
+        "value": "" if value == "null" else value,
+        "files": [(file, formatting.size(file.size_bytes)) for file in step.files],
+        "left_out": step.files_total - len(step.files),
+    }
 
 
 def _is_about(refusal: Refusal, name: str) -> bool:
@@ -76,5 +157,6 @@ def _back(visit: Visit) -> str:
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", _LIST, ALL_ROLES, show_list),
     Page("GET", "/approvals/{approval_id}", ALL_ROLES, show_one),
+    Page("GET", "/approvals/{approval_id}/stream", ALL_ROLES, stream),
     Page("POST", "/approvals/{approval_id}", ALL_ROLES, decide),
 )

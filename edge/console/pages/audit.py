@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import orjson
 
-from edge.codec.timestamps import from_milliseconds, to_milliseconds
+from contract.times import milliseconds_of, to_timestamp
 from edge.console.problems import Problems, invalid, problems_of
 from edge.console.times import DAY_MS, start_of_day
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
@@ -58,11 +58,11 @@ def _request(asked: Mapping[str, str], cursor: str) -> ListAuditRecordsRequest:
         raise invalid(problems)
     return ListAuditRecordsRequest(
         target=asked["target"] or None,
-        since=from_milliseconds(days["from"]) if "from" in days else None,
+        since=to_timestamp(days["from"]) if "from" in days else None,
         # The last day belongs to the window.
-        until=from_milliseconds(days["to"] + DAY_MS) if "to" in days else None,
+        until=to_timestamp(days["to"] + DAY_MS) if "to" in days else None,
         page_size=int(asked["size"]) if asked["size"] in SIZES else None,
-        page_token=cursor or None,
+        page_token=cursor,
     )
 
 
@@ -79,7 +79,7 @@ def _view(asked: Mapping[str, str], rows: list[AuditRow], *, older: str = "", pr
 
 
 def _row(record: AuditRecord) -> AuditRow:
-    return AuditRow(to_milliseconds(record.at), record.actor, record.action, record.target, _details(record.details))
+    return AuditRow(milliseconds_of(record.at), record.actor, record.action, record.target, _details(record.details))
 
 
 def _details(details: str) -> Mapping[str, str]:

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from edge.console.problems import Problems, check_mark, invalid, mark_of, problems_of, whole_number
+from contract.durations import count_of, duration_of
+from edge.console.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
 from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest, UpdateDeploymentRequest
+from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS
 
 LICENCE_STATES: Final = (("active", "Active"), ("hold", "On hold: the runtime refuses work"))
 
@@ -40,7 +42,7 @@ async def change(visit: Visit) -> Answered:
         retention_days=visit.sent("retention_days"),
     )
     try:
-        check_mark(_form_of(record), visit.sent("mark"))
+        check_unchanged(_form_of(record), visit.sent("form_hash"))
     except Refusal as refusal:
         return _view(record, _form_of(record), problems_of(refusal))
     try:
@@ -56,10 +58,11 @@ async def change(visit: Visit) -> Answered:
 def _changes(present: DeploymentForm, wanted: DeploymentForm) -> Mapping[str, Any]:
     changed = {name: value for name, value in wanted._asdict().items() if value != getattr(present, name)}
     if "retention_days" in changed:
+        del changed["retention_days"]
         days = whole_number(wanted.retention_days)
         if days is None:
             raise invalid({"retention_days": "must be a whole number"})
-        changed["retention_days"] = days
+        changed["retention"] = duration_of(days, TIME_UNIT_DAYS)
     return changed
 
 
@@ -69,7 +72,7 @@ def _form_of(record: Deployment) -> DeploymentForm:
         api_enabled=record.api_enabled,
         licence_state=record.licence.state,
         licence_reason=record.licence.reason,
-        retention_days=str(record.retention_days),
+        retention_days=str(count_of(record.retention, TIME_UNIT_DAYS)),
     )
 
 
@@ -77,7 +80,7 @@ def _view(record: Deployment, form: DeploymentForm, problems: Problems = _NO_PRO
     context = {
         "deployment": record,
         "form": form,
-        "mark": mark_of(_form_of(record)),
+        "form_hash": form_hash(_form_of(record)),
         "problems": problems,
         "elsewhere": {name: why for name, why in problems.items() if name not in DeploymentForm._fields},
         "licence_states": LICENCE_STATES,

@@ -1,12 +1,13 @@
-"""Pages of API keys: the list, one key, and its changes. (contract 9.6)."""
+"""Pages of API keys: the list, one key, and its changes (contract 9.6)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from contract.choices import EXPIRY_DAYS, OVERLAP_HOURS
+from contract.durations import duration_of
 from contract.spellings import SCOPES
-from edge.codec.timestamps import to_milliseconds
+from contract.times import milliseconds_of
 from edge.console.key_details import key_details
 from edge.console.key_form import (
     KeyForm,
@@ -16,11 +17,13 @@ from edge.console.key_form import (
     form_of,
     typed_form,
 )
-from edge.console.problems import Problems, check_mark, invalid, mark_of, problems_of, whole_number
+from edge.console.paging import all_items
+from edge.console.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
 from edge.console.times import now_ms
 from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1 import keys_pb2, usage_pb2
+from workflow_api.v1.options_pb2 import TIME_UNIT_HOURS
 from workflow_api.v1.workflows_pb2 import ListWorkflowsRequest, WorkflowStatus
 
 _HOURS: Final = (("", "any"), *((str(hour), f"{hour:02}:00") for hour in range(24)))
@@ -32,11 +35,11 @@ _NOTHING_WRONG: Final[Problems] = {}
 
 async def list_keys(visit: Visit) -> Answered:
     """Lists all keys, newest first, with the time of their last use."""
-    answer = await visit.services.call("KeysService/ListKeys", keys_pb2.ListKeysRequest())
+    records = await all_items(visit.services, "KeysService/ListKeys", keys_pb2.ListKeysRequest(page_size=_PAGE))
     few = asyncio.Semaphore(_AT_ONCE)
-    used = await asyncio.gather(*(_used(visit.services, record, few) for record in answer.items))
+    used = await asyncio.gather(*(_used(visit.services, record, few) for record in records))
     now = now_ms()
-    rows = [key_details(record, now, used_ms) for record, used_ms in zip(answer.items, used, strict=True)]
+    rows = [key_details(record, now, used_ms) for record, used_ms in zip(records, used, strict=True)]
     return View("keys/list.html", {"keys": rows})
 
 
@@ -64,7 +67,7 @@ async def edit(visit: Visit) -> Answered:
     """Changes the properties that differ from the key's."""
     record = await _record(visit)
     try:
-        check_mark(form_of(record), visit.sent("mark"))
+        check_unchanged(form_of(record), visit.sent("form_hash"))
     except Refusal as refusal:
         return await _one(visit, problems=problems_of(refusal))
     form = typed_form(visit)
@@ -84,7 +87,7 @@ async def rotate(visit: Visit) -> Answered:
     try:
         if hours is None:
             raise invalid({"overlap_hours": "must be a whole number"})
-        request = keys_pb2.RotateKeyRequest(key_id=visit.path["key_id"], overlap_hours=hours)
+        request = keys_pb2.RotateKeyRequest(key_id=visit.path["key_id"], overlap=duration_of(hours, TIME_UNIT_HOURS))
         credentials = await visit.services.call("KeysService/RotateKey", request)
     except Refusal as refusal:
         return await _one(visit, problems=problems_of(refusal))
@@ -131,7 +134,7 @@ async def _one(visit: Visit, form: KeyForm | None = None, problems: Problems = _
         "key": sheet,
         "state": record.state,
         "overlaps": [(hours, _overlap(hours)) for hours in OVERLAP_HOURS],
-        "mark": mark_of(form_of(record)),
+        "form_hash": form_hash(form_of(record)),
     }
     return View("keys/show.html", {**shown, **page}, status=400 if problems else 200)
 
@@ -181,22 +184,17 @@ async def _used(services: Services, record: keys_pb2.KeyRecord, few: asyncio.Sem
 async def _last_use(services: Services, key_id: str) -> int | None:
     request = usage_pb2.ListUsageRecordsRequest(key_id=key_id, page_size=1)
     newest = (await services.call("UsageService/ListUsageRecords", request)).items
-    return to_milliseconds(newest[0].at) if newest else None
+    return milliseconds_of(newest[0].at) if newest else None
 
 
 async def _workflow_choices(services: Services, chosen: Sequence[str]) -> list[tuple[str, str]]:
     """Returns every workflow as a choice, and the key's own ones that no longer exist."""
     request = ListWorkflowsRequest(page_size=_PAGE, include_inactive=True)
     choices: dict[str, str] = {}
-    while True:
-        answer = await services.call("WorkflowsService/ListWorkflows", request)
-        for workflow in answer.items:
-            status = WorkflowStatus.Name(workflow.status).removeprefix("WORKFLOW_STATUS_").lower()
-            kept = f"{workflow.name} ({workflow.workflow_id})"
-            choices[workflow.workflow_id] = kept if status == "active" else f"{kept}, {status}"
-        if not answer.HasField("next_page_token"):
-            break
-        request = ListWorkflowsRequest(page_size=_PAGE, include_inactive=True, page_token=answer.next_page_token)
+    for workflow in await all_items(services, "WorkflowsService/ListWorkflows", request):
+        status = WorkflowStatus.Name(workflow.status).removeprefix("WORKFLOW_STATUS_").lower()
+        kept = f"{workflow.name} ({workflow.workflow_id})"
+        choices[workflow.workflow_id] = kept if status == "active" else f"{kept}, {status}"
     return [*choices.items(), *((each, each) for each in chosen if each not in choices)]
 
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from edge.console.paging import all_items
 from edge.console.problems import Problems, problems_of
 from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
@@ -23,6 +24,7 @@ _CHOICES: Final = (
     ("approver", "Approver: sees workflows and runs, and decides approvals"),
     ("administrator", "Administrator: everything"),
 )
+_PAGE: Final = 100
 _NO_PROBLEMS: Final[Problems] = {}
 
 
@@ -47,7 +49,7 @@ async def disable(visit: Visit) -> Answered:
     """Disables a user and ends their sessions; users cannot disable themselves."""
     name = visit.path["name"]
     if name == visit.user.name:
-        own = "You cannot disable yourself: nobody might be left to undo it. Ask another administrator."
+        own = "You cannot disable yourself. Ask another administrator."
         return await _list(visit, {"form": own})
     await visit.services.call("UsersService/DisableUser", DisableUserRequest(name=name))
     return Redirect("/people", f"{name} cannot sign in any more.")
@@ -61,9 +63,9 @@ async def reset_password(visit: Visit) -> Answered:
 
 
 async def _list(visit: Visit, problems: Problems = _NO_PROBLEMS) -> View:
-    people = await visit.services.call("UsersService/ListUsers", ListUsersRequest())
+    people = await all_items(visit.services, "UsersService/ListUsers", ListUsersRequest(page_size=_PAGE))
     context = {
-        "people": people.items,
+        "people": people,
         "role_words": ROLE_WORDS,
         "roles": {number: text for text, number in ROLES.items()},
         "choices": _CHOICES,

@@ -9,17 +9,19 @@ from urllib.parse import quote, urlencode
 import orjson
 
 from contract.fields import rules_of
+from contract.times import milliseconds_of
 from edge.codec.enum_lists import parse_enum_list
 from edge.codec.response import object_of
-from edge.codec.timestamps import to_milliseconds
 from edge.console import dag, formatting
 from edge.console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
+from edge.console.pages.logs import failure_logs, latest_logs
 from edge.console.pages.workflows import every_workflow
 from edge.console.run_events import RunProgress, events_page, watch
 from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
 from workflow_api.v1.pii_policy_pb2 import PiiPolicy
+from workflow_api.v1.reviews_pb2 import ListDecisionsRequest
 from workflow_api.v1.runs_pb2 import (
     STEP_STATUS_PENDING,
     CancelRunRequest,
@@ -105,7 +107,7 @@ async def show_one(visit: Visit) -> Answered:
         {
             "run": run,
             "badge": formatting.run_badge(summary.status),
-            "lasted": formatting.duration(to_milliseconds(summary.duration)) if summary.HasField("duration") else "",
+            "lasted": formatting.duration(milliseconds_of(summary.duration)) if summary.HasField("duration") else "",
             "started_by": formatting.trigger(run.triggered_by),
             "labels": sorted(summary.labels.items()),
             "erased": run.HasField("data_purged_at"),
@@ -156,17 +158,22 @@ async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
     run_id = run.summary.run_id
     asked = visit.query.get("after_seq", "")
     after_seq = int(asked) if _SEQ.fullmatch(asked) else None
-    steps, pending, events, (outputs, withheld) = await asyncio.gather(
+    steps, pending, decided, events, (outputs, withheld), logs = await asyncio.gather(
         visit.services.call("RunsService/ListRunSteps", ListRunStepsRequest(run_id=run_id)),
         pending_approvals(visit),
+        visit.services.call("ReviewsService/ListDecisions", ListDecisionsRequest(run_id=run_id)),
         events_page(visit.services, run_id, visit.query.get("segment", ""), after_seq),
         _outputs(visit, run_id),
+        latest_logs(visit, run_id),
     )
     progress = RunProgress.of(run, events.read)
     return {
         "steps": [_step(step) for step in steps.items],
+        "logs": logs,
+        "failures": await failure_logs(visit, run_id, steps.items),
         "drawing": dag.draw(_nodes(steps.items)),
         "approvals": [each for each in pending if each.run_id == run_id],
+        "decisions": [(each, formatting.approval_badge(each.state)) for each in decided.items],
         "events": events,
         "event_rows": [(event, "" if event.data in {"", "{}"} else event.data) for event in events.read.events],
         "stream": "" if progress.ended and not withheld else _stream_address(run_id, progress),
@@ -195,7 +202,7 @@ def _step(step: Step) -> Mapping[str, Any]:
         "step": step,
         "kind": formatting.step_kind(step.kind),
         "badge": formatting.step_badge(step.status),
-        "lasted": formatting.duration(to_milliseconds(step.duration)) if step.HasField("duration") else "",
+        "lasted": formatting.duration(milliseconds_of(step.duration)) if step.HasField("duration") else "",
     }
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from edge.codec.timestamps import from_milliseconds
+from contract.times import to_timestamp
 from edge.console.charts import bar_chart
 from edge.console.times import now_ms
 from edge.console.usage_counts import KINDS, WINDOWS, bars_of, routes, spans, window_named
@@ -35,7 +35,7 @@ async def _usage(visit: Visit, key: keys_pb2.ApiKey | None) -> View:
     hours, newest = await asyncio.gather(
         visit.services.call(
             "UsageService/ListUsageHours",
-            usage_pb2.ListUsageHoursRequest(key_id=key_id, since=from_milliseconds(since), page_size=_MAX_COUNTS),
+            usage_pb2.ListUsageHoursRequest(key_id=key_id, since=to_timestamp(since), page_size=_MAX_COUNTS),
         ),
         visit.services.call(
             "UsageService/ListUsageRecords",
@@ -43,7 +43,7 @@ async def _usage(visit: Visit, key: keys_pb2.ApiKey | None) -> View:
         ),
     )
     found = spans(hours.items, window, now)
-    cut_off = len(hours.items) == _MAX_COUNTS
+    cut_off = hours.HasField("next_page_token")
     at_least = "At least " if cut_off else ""
     summary = f"{at_least}{sum(span.calls for span in found):,} calls in the last {window.label}"
     return View(

@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from edge.console import dag, formatting
+from edge.console.paging import all_items
 from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.workflows_pb2 import (
@@ -37,14 +38,8 @@ _BOUNDS: Final = (
 
 async def every_workflow(visit: Visit) -> list[Workflow]:
     """Returns all workflows by name, drafts and inactive ones included."""
-    found: list[Workflow] = []
     request = ListWorkflowsRequest(page_size=_PAGE, include_inactive=True)
-    while True:
-        page = await visit.services.call("WorkflowsService/ListWorkflows", request)
-        found += page.items
-        if not page.HasField("next_page_token"):
-            return found
-        request.page_token = page.next_page_token
+    return await all_items(visit.services, "WorkflowsService/ListWorkflows", request)
 
 
 async def show_list(visit: Visit) -> Answered:

@@ -35,7 +35,7 @@ class ListAuditRecordsRequest(_message.Message):
     page_size: _builtins.int
     """Most records to return."""
     page_token: _builtins.str
-    """From `next_page_token` of the page before."""
+    """`next_page_token` of the page before."""
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
         """The window begins with this time; absent means as early as a window may."""
@@ -51,16 +51,14 @@ class ListAuditRecordsRequest(_message.Message):
         target: _builtins.str | None = ...,
         page_size: _builtins.int | None = ...,
         until: _timestamp_pb2.Timestamp | None = ...,
-        page_token: _builtins.str | None = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_page_token", b"_page_token", "_since", b"_since", "_target", b"_target", "_until", b"_until", "page_size", b"page_size", "page_token", b"page_token", "since", b"since", "target", b"target", "until", b"until"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_since", b"_since", "_target", b"_target", "_until", b"_until", "page_size", b"page_size", "since", b"since", "target", b"target", "until", b"until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_page_token", b"_page_token", "_since", b"_since", "_target", b"_target", "_until", b"_until", "page_size", b"page_size", "page_token", b"page_token", "since", b"since", "target", b"target", "until", b"until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_since", b"_since", "_target", b"_target", "_until", b"_until", "page_size", b"page_size", "page_token", b"page_token", "since", b"since", "target", b"target", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
-    _WhichOneofReturnType__page_token: _TypeAlias = _typing.Literal["page_token"]  # noqa: Y015
-    _WhichOneofArgType__page_token: _TypeAlias = _typing.Literal["_page_token", b"_page_token"]  # noqa: Y015
     _WhichOneofReturnType__since: _TypeAlias = _typing.Literal["since"]  # noqa: Y015
     _WhichOneofArgType__since: _TypeAlias = _typing.Literal["_since", b"_since"]  # noqa: Y015
     _WhichOneofReturnType__target: _TypeAlias = _typing.Literal["target"]  # noqa: Y015
@@ -69,8 +67,6 @@ class ListAuditRecordsRequest(_message.Message):
     _WhichOneofArgType__until: _TypeAlias = _typing.Literal["_until", b"_until"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_token) -> _WhichOneofReturnType__page_token | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__since) -> _WhichOneofReturnType__since | None: ...
     @_typing.overload

@@ -23,18 +23,19 @@ _sym_db = _symbol_database.Default()
 
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n workflow_api/v1/deployment.proto\x12\x0fworkflow_api.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1dworkflow_api/v1/options.proto\"\x12\n\x10GetHealthRequest\"\xaa\x01\n\x06Health\x12.\n\x06status\x18\x01 \x01(\x0e\x32\x1e.workflow_api.v1.Health.Status\x12\x15\n\rdeployment_id\x18\x02 \x01(\t\x12\x13\n\x0b\x61pi_version\x18\x03 \x01(\t\"D\n\x06Status\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\r\n\tSTATUS_OK\x10\x01\x12\x13\n\x0fSTATUS_DISABLED\x10\x02\"\x16\n\x14GetDeploymentRequest\"\x98\x01\n\x07Licence\x12\r\n\x05state\x18\x01 \x01(\t\x12\x13\n\x06reason\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x1f\n\x12\x65nforcement_status\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x17\n\nlicense_id\x18\x04 \x01(\tH\x02\x88\x01\x01\x42\t\n\x07_reasonB\x15\n\x13_enforcement_statusB\r\n\x0b_license_id\"\xa6\x01\n\nDeployment\x12\x15\n\rdeployment_id\x18\x01 \x01(\t\x12\x0f\n\x07release\x18\x02 \x01(\t\x12\x10\n\x08governed\x18\x03 \x01(\x08\x12\x13\n\x0b\x61pi_enabled\x18\x04 \x01(\x08\x12)\n\x07licence\x18\x05 \x01(\x0b\x32\x18.workflow_api.v1.Licence\x12\x1e\n\x0eretention_days\x18\x06 \x01(\x05\x42\x06\xba\xbb\x18\x02@Z\"\xae\x03\n\x17UpdateDeploymentRequest\x12\x15\n\x08governed\x18\x01 \x01(\x08H\x00\x88\x01\x01\x12\x18\n\x0b\x61pi_enabled\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12=\n\rlicence_state\x18\x03 \x01(\tB!\xba\xbb\x18\x1d\"\x0b\x61\x63tive|hold*\x0e\x61\x63tive or holdH\x02\x88\x01\x01\x12$\n\x0elicence_reason\x18\x04 \x01(\tB\x07\xba\xbb\x18\x03\x18\xf4\x03H\x03\x88\x01\x01\x12\x30\n\x1alicence_enforcement_status\x18\x05 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01H\x04\x88\x01\x01\x12 \n\nlicense_id\x18\x06 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01H\x05\x88\x01\x01\x12&\n\x0eretention_days\x18\x07 \x01(\x05\x42\t\xba\xbb\x18\x05\x30\x01\x38\xc2\x1cH\x06\x88\x01\x01\x42\x0b\n\t_governedB\x0e\n\x0c_api_enabledB\x10\n\x0e_licence_stateB\x11\n\x0f_licence_reasonB\x1d\n\x1b_licence_enforcement_statusB\r\n\x0b_license_idB\x11\n\x0f_retention_days2\xcd\x02\n\x11\x44\x65ploymentService\x12j\n\tGetHealth\x12!.workflow_api.v1.GetHealthRequest\x1a\x17.workflow_api.v1.Health\"!\x90\x02\x01\xb2\xbb\x18\x04\x08\x02(\x01\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/health\x12\x63\n\rGetDeployment\x12%.workflow_api.v1.GetDeploymentRequest\x1a\x1b.workflow_api.v1.Deployment\"\x0e\x90\x02\x01\xb2\xbb\x18\x07\x08\x01(\x01:\x01\x02\x12g\n\x10UpdateDeployment\x12(.workflow_api.v1.UpdateDeploymentRequest\x1a\x1b.workflow_api.v1.Deployment\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n workflow_api/v1/deployment.proto\x12\x0fworkflow_api.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1dworkflow_api/v1/options.proto\"\x12\n\x10GetHealthRequest\"\xaa\x01\n\x06Health\x12.\n\x06status\x18\x01 \x01(\x0e\x32\x1e.workflow_api.v1.Health.Status\x12\x15\n\rdeployment_id\x18\x02 \x01(\t\x12\x13\n\x0b\x61pi_version\x18\x03 \x01(\t\"D\n\x06Status\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\r\n\tSTATUS_OK\x10\x01\x12\x13\n\x0fSTATUS_DISABLED\x10\x02\"\x16\n\x14GetDeploymentRequest\"\x98\x01\n\x07Licence\x12\r\n\x05state\x18\x01 \x01(\t\x12\x13\n\x06reason\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x1f\n\x12\x65nforcement_status\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x17\n\nlicense_id\x18\x04 \x01(\tH\x02\x88\x01\x01\x42\t\n\x07_reasonB\x15\n\x13_enforcement_statusB\r\n\x0b_license_id\"\xd0\x01\n\nDeployment\x12\x15\n\rdeployment_id\x18\x01 \x01(\t\x12\x0f\n\x07release\x18\x02 \x01(\t\x12\x10\n\x08governed\x18\x03 \x01(\x08\x12\x13\n\x0b\x61pi_enabled\x18\x04 \x01(\x08\x12)\n\x07licence\x18\x05 \x01(\x0b\x32\x18.workflow_api.v1.Licence\x12H\n\tretention\x18\x06 \x01(\x0b\x32\x19.google.protobuf.DurationB\x1a\xba\xbb\x18\x16@Z\xda\x01\x0eretention_days\xe8\x01\x04\"\xd3\x03\n\x17UpdateDeploymentRequest\x12\x15\n\x08governed\x18\x01 \x01(\x08H\x00\x88\x01\x01\x12\x18\n\x0b\x61pi_enabled\x18\x02 \x01(\x08H\x01\x88\x01\x01\x12=\n\rlicence_state\x18\x03 \x01(\tB!\xba\xbb\x18\x1d\"\x0b\x61\x63tive|hold*\x0e\x61\x63tive or holdH\x02\x88\x01\x01\x12$\n\x0elicence_reason\x18\x04 \x01(\tB\x07\xba\xbb\x18\x03\x18\xf4\x03H\x03\x88\x01\x01\x12\x30\n\x1alicence_enforcement_status\x18\x05 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01H\x04\x88\x01\x01\x12 \n\nlicense_id\x18\x06 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01H\x05\x88\x01\x01\x12P\n\tretention\x18\x07 \x01(\x0b\x32\x19.google.protobuf.DurationB\x1d\xba\xbb\x18\x19\x30\x01\x38\xc2\x1c\xda\x01\x0eretention_days\xe8\x01\x04H\x06\x88\x01\x01\x42\x0b\n\t_governedB\x0e\n\x0c_api_enabledB\x10\n\x0e_licence_stateB\x11\n\x0f_licence_reasonB\x1d\n\x1b_licence_enforcement_statusB\r\n\x0b_license_idB\x0c\n\n_retention2\xcd\x02\n\x11\x44\x65ploymentService\x12j\n\tGetHealth\x12!.workflow_api.v1.GetHealthRequest\x1a\x17.workflow_api.v1.Health\"!\x90\x02\x01\xb2\xbb\x18\x04\x08\x02(\x01\x82\xd3\xe4\x93\x02\x10\x12\x0e/api/v1/health\x12\x63\n\rGetDeployment\x12%.workflow_api.v1.GetDeploymentRequest\x1a\x1b.workflow_api.v1.Deployment\"\x0e\x90\x02\x01\xb2\xbb\x18\x07\x08\x01(\x01:\x01\x02\x12g\n\x10UpdateDeployment\x12(.workflow_api.v1.UpdateDeploymentRequest\x1a\x1b.workflow_api.v1.Deployment\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'workflow_api.v1.deployment_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DEPLOYMENT'].fields_by_name['retention_days']._loaded_options = None
-  _globals['_DEPLOYMENT'].fields_by_name['retention_days']._serialized_options = b'\272\273\030\002@Z'
+  _globals['_DEPLOYMENT'].fields_by_name['retention']._loaded_options = None
+  _globals['_DEPLOYMENT'].fields_by_name['retention']._serialized_options = b'\272\273\030\026@Z\332\001\016retention_days\350\001\004'
   _globals['_UPDATEDEPLOYMENTREQUEST'].fields_by_name['licence_state']._loaded_options = None
   _globals['_UPDATEDEPLOYMENTREQUEST'].fields_by_name['licence_state']._serialized_options = b'\272\273\030\035\"\013active|hold*\016active or hold'
   _globals['_UPDATEDEPLOYMENTREQUEST'].fields_by_name['licence_reason']._loaded_options = None
@@ -43,28 +44,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPDATEDEPLOYMENTREQUEST'].fields_by_name['licence_enforcement_status']._serialized_options = b'\272\273\030\003\030\310\001'
   _globals['_UPDATEDEPLOYMENTREQUEST'].fields_by_name['license_id']._loaded_options = None
   _globals['_UPDATEDEPLOYMENTREQUEST'].fields_by_name['license_id']._serialized_options = b'\272\273\030\003\030\310\001'
-  _globals['_UPDATEDEPLOYMENTREQUEST'].fields_by_name['retention_days']._loaded_options = None
-  _globals['_UPDATEDEPLOYMENTREQUEST'].fields_by_name['retention_days']._serialized_options = b'\272\273\030\0050\0018\302\034'
+  _globals['_UPDATEDEPLOYMENTREQUEST'].fields_by_name['retention']._loaded_options = None
+  _globals['_UPDATEDEPLOYMENTREQUEST'].fields_by_name['retention']._serialized_options = b'\272\273\030\0310\0018\302\034\332\001\016retention_days\350\001\004'
   _globals['_DEPLOYMENTSERVICE'].methods_by_name['GetHealth']._loaded_options = None
   _globals['_DEPLOYMENTSERVICE'].methods_by_name['GetHealth']._serialized_options = b'\220\002\001\262\273\030\004\010\002(\001\202\323\344\223\002\020\022\016/api/v1/health'
   _globals['_DEPLOYMENTSERVICE'].methods_by_name['GetDeployment']._loaded_options = None
   _globals['_DEPLOYMENTSERVICE'].methods_by_name['GetDeployment']._serialized_options = b'\220\002\001\262\273\030\007\010\001(\001:\001\002'
   _globals['_DEPLOYMENTSERVICE'].methods_by_name['UpdateDeployment']._loaded_options = None
   _globals['_DEPLOYMENTSERVICE'].methods_by_name['UpdateDeployment']._serialized_options = b'\262\273\030\010\010\001\"\001\001:\001\002'
-  _globals['_GETHEALTHREQUEST']._serialized_start=114
-  _globals['_GETHEALTHREQUEST']._serialized_end=132
-  _globals['_HEALTH']._serialized_start=135
-  _globals['_HEALTH']._serialized_end=305
-  _globals['_HEALTH_STATUS']._serialized_start=237
-  _globals['_HEALTH_STATUS']._serialized_end=305
-  _globals['_GETDEPLOYMENTREQUEST']._serialized_start=307
-  _globals['_GETDEPLOYMENTREQUEST']._serialized_end=329
-  _globals['_LICENCE']._serialized_start=332
-  _globals['_LICENCE']._serialized_end=484
-  _globals['_DEPLOYMENT']._serialized_start=487
-  _globals['_DEPLOYMENT']._serialized_end=653
-  _globals['_UPDATEDEPLOYMENTREQUEST']._serialized_start=656
-  _globals['_UPDATEDEPLOYMENTREQUEST']._serialized_end=1086
-  _globals['_DEPLOYMENTSERVICE']._serialized_start=1089
-  _globals['_DEPLOYMENTSERVICE']._serialized_end=1422
+  _globals['_GETHEALTHREQUEST']._serialized_start=146
+  _globals['_GETHEALTHREQUEST']._serialized_end=164
+  _globals['_HEALTH']._serialized_start=167
+  _globals['_HEALTH']._serialized_end=337
+  _globals['_HEALTH_STATUS']._serialized_start=269
+  _globals['_HEALTH_STATUS']._serialized_end=337
+  _globals['_GETDEPLOYMENTREQUEST']._serialized_start=339
+  _globals['_GETDEPLOYMENTREQUEST']._serialized_end=361
+  _globals['_LICENCE']._serialized_start=364
+  _globals['_LICENCE']._serialized_end=516
+  _globals['_DEPLOYMENT']._serialized_start=519
+  _globals['_DEPLOYMENT']._serialized_end=727
+  _globals['_UPDATEDEPLOYMENTREQUEST']._serialized_start=730
+  _globals['_UPDATEDEPLOYMENTREQUEST']._serialized_end=1197
+  _globals['_DEPLOYMENTSERVICE']._serialized_start=1200
+  _globals['_DEPLOYMENTSERVICE']._serialized_end=1533
 # @@protoc_insertion_point(module_scope)

@@ -4,6 +4,7 @@ isort:skip_file
 The deployment record: whether it is governed, whether the API is on, its licence and its retention."""
 
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
@@ -160,7 +161,7 @@ class Deployment(_message.Message):
     GOVERNED_FIELD_NUMBER: _builtins.int
     API_ENABLED_FIELD_NUMBER: _builtins.int
     LICENCE_FIELD_NUMBER: _builtins.int
-    RETENTION_DAYS_FIELD_NUMBER: _builtins.int
+    RETENTION_FIELD_NUMBER: _builtins.int
     deployment_id: _builtins.str
     """The deployment."""
     release: _builtins.str
@@ -169,11 +170,13 @@ class Deployment(_message.Message):
     """Whether the deployment is governed; keys are served only then."""
     api_enabled: _builtins.bool
     """The programmatic-API flag."""
-    retention_days: _builtins.int
-    """Days that run data is kept, 1 to 3,650, default 90."""
     @_builtins.property
     def licence(self) -> Global___Licence:
         """The licence."""
+
+    @_builtins.property
+    def retention(self) -> _duration_pb2.Duration:
+        """How long run data is kept: 1 to 3,650 days, default 90."""
 
     def __init__(
         self,
@@ -183,11 +186,11 @@ class Deployment(_message.Message):
         governed: _builtins.bool = ...,
         api_enabled: _builtins.bool = ...,
         licence: Global___Licence | None = ...,
-        retention_days: _builtins.int = ...,
+        retention: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["licence", b"licence"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["licence", b"licence", "retention", b"retention"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["api_enabled", b"api_enabled", "deployment_id", b"deployment_id", "governed", b"governed", "licence", b"licence", "release", b"release", "retention_days", b"retention_days"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["api_enabled", b"api_enabled", "deployment_id", b"deployment_id", "governed", b"governed", "licence", b"licence", "release", b"release", "retention", b"retention"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -205,7 +208,7 @@ class UpdateDeploymentRequest(_message.Message):
     LICENCE_REASON_FIELD_NUMBER: _builtins.int
     LICENCE_ENFORCEMENT_STATUS_FIELD_NUMBER: _builtins.int
     LICENSE_ID_FIELD_NUMBER: _builtins.int
-    RETENTION_DAYS_FIELD_NUMBER: _builtins.int
+    RETENTION_FIELD_NUMBER: _builtins.int
     governed: _builtins.bool
     """Whether the deployment is governed."""
     api_enabled: _builtins.bool
@@ -218,8 +221,10 @@ class UpdateDeploymentRequest(_message.Message):
     """What the licence service enforces."""
     license_id: _builtins.str
     """The licence."""
-    retention_days: _builtins.int
-    """Days that run data is kept."""
+    @_builtins.property
+    def retention(self) -> _duration_pb2.Duration:
+        """How long run data is kept, in whole days."""
+
     def __init__(
         self,
         *,
@@ -229,11 +234,11 @@ class UpdateDeploymentRequest(_message.Message):
         licence_reason: _builtins.str | None = ...,
         licence_enforcement_status: _builtins.str | None = ...,
         license_id: _builtins.str | None = ...,
-        retention_days: _builtins.int | None = ...,
+        retention: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_api_enabled", b"_api_enabled", "_governed", b"_governed", "_licence_enforcement_status", b"_licence_enforcement_status", "_licence_reason", b"_licence_reason", "_licence_state", b"_licence_state", "_license_id", b"_license_id", "_retention_days", b"_retention_days", "api_enabled", b"api_enabled", "governed", b"governed", "licence_enforcement_status", b"licence_enforcement_status", "licence_reason", b"licence_reason", "licence_state", b"licence_state", "license_id", b"license_id", "retention_days", b"retention_days"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_api_enabled", b"_api_enabled", "_governed", b"_governed", "_licence_enforcement_status", b"_licence_enforcement_status", "_licence_reason", b"_licence_reason", "_licence_state", b"_licence_state", "_license_id", b"_license_id", "_retention", b"_retention", "api_enabled", b"api_enabled", "governed", b"governed", "licence_enforcement_status", b"licence_enforcement_status", "licence_reason", b"licence_reason", "licence_state", b"licence_state", "license_id", b"license_id", "retention", b"retention"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_api_enabled", b"_api_enabled", "_governed", b"_governed", "_licence_enforcement_status", b"_licence_enforcement_status", "_licence_reason", b"_licence_reason", "_licence_state", b"_licence_state", "_license_id", b"_license_id", "_retention_days", b"_retention_days", "api_enabled", b"api_enabled", "governed", b"governed", "licence_enforcement_status", b"licence_enforcement_status", "licence_reason", b"licence_reason", "licence_state", b"licence_state", "license_id", b"license_id", "retention_days", b"retention_days"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_api_enabled", b"_api_enabled", "_governed", b"_governed", "_licence_enforcement_status", b"_licence_enforcement_status", "_licence_reason", b"_licence_reason", "_licence_state", b"_licence_state", "_license_id", b"_license_id", "_retention", b"_retention", "api_enabled", b"api_enabled", "governed", b"governed", "licence_enforcement_status", b"licence_enforcement_status", "licence_reason", b"licence_reason", "licence_state", b"licence_state", "license_id", b"license_id", "retention", b"retention"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__api_enabled: _TypeAlias = _typing.Literal["api_enabled"]  # noqa: Y015
     _WhichOneofArgType__api_enabled: _TypeAlias = _typing.Literal["_api_enabled", b"_api_enabled"]  # noqa: Y015
@@ -247,8 +252,8 @@ class UpdateDeploymentRequest(_message.Message):
     _WhichOneofArgType__licence_state: _TypeAlias = _typing.Literal["_licence_state", b"_licence_state"]  # noqa: Y015
     _WhichOneofReturnType__license_id: _TypeAlias = _typing.Literal["license_id"]  # noqa: Y015
     _WhichOneofArgType__license_id: _TypeAlias = _typing.Literal["_license_id", b"_license_id"]  # noqa: Y015
-    _WhichOneofReturnType__retention_days: _TypeAlias = _typing.Literal["retention_days"]  # noqa: Y015
-    _WhichOneofArgType__retention_days: _TypeAlias = _typing.Literal["_retention_days", b"_retention_days"]  # noqa: Y015
+    _WhichOneofReturnType__retention: _TypeAlias = _typing.Literal["retention"]  # noqa: Y015
+    _WhichOneofArgType__retention: _TypeAlias = _typing.Literal["_retention", b"_retention"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__api_enabled) -> _WhichOneofReturnType__api_enabled | None: ...
     @_typing.overload
@@ -262,6 +267,6 @@ class UpdateDeploymentRequest(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__license_id) -> _WhichOneofReturnType__license_id | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__retention_days) -> _WhichOneofReturnType__retention_days | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__retention) -> _WhichOneofReturnType__retention | None: ...
 
 Global___UpdateDeploymentRequest: _TypeAlias = UpdateDeploymentRequest  # noqa: Y015

@@ -11,6 +11,7 @@ name without its prefix. `ErrorInfo.metadata` holds the reason's details as stri
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import descriptor_pb2 as _descriptor_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -226,7 +227,7 @@ class ErrorRules(_message.Message):
     DETAILS_FIELD_NUMBER: _builtins.int
     PROBLEM_LIST_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
-    RETRY_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
+    RETRY_AFTER_FIELD_NUMBER: _builtins.int
     http_status: _builtins.int
     """HTTP status of the JSON answer."""
     grpc_code: _code_pb2.Code.ValueType
@@ -235,11 +236,13 @@ class ErrorRules(_message.Message):
     """True when `error.details` is the list of `{name, reason}` problems."""
     message: _builtins.str
     """Message for a person when the raiser gives none."""
-    retry_after_seconds: _builtins.int
-    """Seconds of `Retry-After` when the raiser gives none; 0 means no such header."""
     @_builtins.property
     def details(self) -> _containers.RepeatedCompositeFieldContainer[Global___ErrorDetail]:
         """The members of `error.details`; none when the reason has no structured information."""
+
+    @_builtins.property
+    def retry_after(self) -> _duration_pb2.Duration:
+        """`Retry-After` in whole seconds when the raiser gives none; absent means no such header."""
 
     def __init__(
         self,
@@ -249,11 +252,11 @@ class ErrorRules(_message.Message):
         details: _abc.Iterable[Global___ErrorDetail] | None = ...,
         problem_list: _builtins.bool = ...,
         message: _builtins.str = ...,
-        retry_after_seconds: _builtins.int = ...,
+        retry_after: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_after", b"retry_after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["details", b"details", "grpc_code", b"grpc_code", "http_status", b"http_status", "message", b"message", "problem_list", b"problem_list", "retry_after_seconds", b"retry_after_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["details", b"details", "grpc_code", b"grpc_code", "http_status", b"http_status", "message", b"message", "problem_list", b"problem_list", "retry_after", b"retry_after"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -22,11 +22,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aworkflow_api/v1/keys.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\xaf\x01\n\x0eWorkflowAccess\x12\x32\n\x04mode\x18\x01 \x01(\x0e\x32$.workflow_api.v1.WorkflowAccess.Mode\x12#\n\x0cworkflow_ids\x18\x02 \x03(\tB\r\xba\xbb\x18\tH2Z\x05\x10\x01\x18\x80\x01\"D\n\x04Mode\x12\x14\n\x10MODE_UNSPECIFIED\x10\x00\x12\x13\n\x0fMODE_ALL_ACTIVE\x10\x01\x12\x11\n\rMODE_EXPLICIT\x10\x02\"\xcc\x02\n\x06\x41piKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x15\n\rdeployment_id\x18\x03 \x01(\t\x12&\n\x06scopes\x18\x04 \x03(\x0e\x32\x16.workflow_api.v1.Scope\x12\x38\n\x0fworkflow_access\x18\x05 \x01(\x0b\x32\x1f.workflow_api.v1.WorkflowAccess\x12.\n\nexpires_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0erate_limit_rpm\x18\x07 \x01(\x05\x12\x17\n\x0f\x64\x61ily_run_quota\x18\x08 \x01(\x05\x12\x18\n\x10quota_used_today\x18\t \x01(\x05\x12\x1b\n\x13max_concurrent_runs\x18\n \x01(\x05\x12\x13\n\x0b\x61\x63tive_runs\x18\x0b \x01(\x05\"H\n\x0c\x41llowedHours\x12\x1c\n\nstart_hour\x18\x01 \x01(\x05\x42\x08\xba\xbb\x18\x04\x30\x00\x38\x17\x12\x1a\n\x08\x65nd_hour\x18\x02 \x01(\x05\x42\x08\xba\xbb\x18\x04\x30\x00\x38\x17\"\x86\x03\n\tKeyRecord\x12-\n\x03key\x18\x01 \x01(\x0b\x32\x17.workflow_api.v1.ApiKeyB\x07\xba\xbb\x18\x03\x88\x01\x01\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x19\n\x11source_allow_list\x18\x03 \x03(\t\x12\x39\n\rallowed_hours\x18\x04 \x01(\x0b\x32\x1d.workflow_api.v1.AllowedHoursH\x00\x88\x01\x01\x12\r\n\x05state\x18\x05 \x01(\t\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x37\n\x0erotating_until\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x01\x88\x01\x01\x12\x33\n\nrevoked_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x02\x88\x01\x01\x42\x10\n\x0e_allowed_hoursB\x11\n\x0f_rotating_untilB\r\n\x0b_revoked_at\"\xdd\x05\n\x10\x43reateKeyRequest\x12\x97\x01\n\x04name\x18\x01 \x01(\tB\x88\x01\xba\xbb\x18\x83\x01\x08\x01\x10\x01\x18\x64\"?(?![\\s\\u00ad\\u200b-\\u200f\\u2060\\ufeff]*$)[^\\x00-\\x1f\\x7f-\\x9f]**:characters, without control characters and not blank alone\x12\x1c\n\x0b\x64\x65scription\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\xf4\x03\x12.\n\x06scopes\x18\x03 \x03(\x0e\x32\x16.workflow_api.v1.ScopeB\x06\xba\xbb\x18\x02\x08\x01\x12\x38\n\x0fworkflow_access\x18\x04 \x01(\x0b\x32\x1f.workflow_api.v1.WorkflowAccess\x12!\n\x11source_allow_list\x18\x05 \x03(\tB\x06\xba\xbb\x18\x02H \x12\x39\n\rallowed_hours\x18\x06 \x01(\x0b\x32\x1d.workflow_api.v1.AllowedHoursH\x00\x88\x01\x01\x12*\n\x0c\x65xpires_days\x18\x07 \x01(\x05\x42\x0f\xba\xbb\x18\x0b@Z\xd2\x01\x06\x1eZ\xb4\x01\xed\x02H\x01\x88\x01\x01\x12(\n\x0erate_limit_rpm\x18\x08 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\x90N@<H\x02\x88\x01\x01\x12*\n\x0f\x64\x61ily_run_quota\x18\t \x01(\x05\x42\x0c\xba\xbb\x18\x08\x30\x01\x38\xa0\x8d\x06@dH\x03\x88\x01\x01\x12,\n\x13max_concurrent_runs\x18\n \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x01\x38\x64@\nH\x04\x88\x01\x01\x12%\n\rdeployment_id\x18\x0b \x01(\tB\t\xba\xbb\x18\x05\x10\x01\x18\x80\x01H\x05\x88\x01\x01\x42\x10\n\x0e_allowed_hoursB\x0f\n\r_expires_daysB\x11\n\x0f_rate_limit_rpmB\x12\n\x10_daily_run_quotaB\x16\n\x14_max_concurrent_runsB\x10\n\x0e_deployment_id\"\x95\x01\n\x0eKeyCredentials\x12\x33\n\x06record\x18\x01 \x01(\x0b\x32\x1a.workflow_api.v1.KeyRecordB\x07\xba\xbb\x18\x03\x88\x01\x01\x12\x16\n\tkey_value\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x18\n\x0b\x65xternal_id\x18\x03 \x01(\tH\x01\x88\x01\x01\x42\x0c\n\n_key_valueB\x0e\n\x0c_external_id\"\'\n\rGetKeyRequest\x12\x16\n\x06key_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x08\x01\"\x11\n\x0fListKeysRequest\"=\n\x10ListKeysResponse\x12)\n\x05items\x18\x01 \x03(\x0b\x32\x1a.workflow_api.v1.KeyRecord\")\n\x0fSourceAllowList\x12\x16\n\x06ranges\x18\x01 \x03(\tB\x06\xba\xbb\x18\x02H \"3\n\tScopeList\x12&\n\x06scopes\x18\x01 \x03(\x0e\x32\x16.workflow_api.v1.Scope\"\xcc\x06\n\x10UpdateKeyRequest\x12\x16\n\x06key_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x08\x01\x12\x9a\x01\n\x04name\x18\x02 \x01(\tB\x86\x01\xba\xbb\x18\x81\x01\x10\x01\x18\x64\"?(?![\\s\\u00ad\\u200b-\\u200f\\u2060\\ufeff]*$)[^\\x00-\\x1f\\x7f-\\x9f]**:characters, without control characters and not blank aloneH\x00\x88\x01\x01\x12!\n\x0b\x64\x65scription\x18\x03 \x01(\tB\x07\xba\xbb\x18\x03\x18\xf4\x03H\x01\x88\x01\x01\x12/\n\x06scopes\x18\x04 \x01(\x0b\x32\x1a.workflow_api.v1.ScopeListH\x02\x88\x01\x01\x12=\n\x0fworkflow_access\x18\x05 \x01(\x0b\x32\x1f.workflow_api.v1.WorkflowAccessH\x03\x88\x01\x01\x12@\n\x11source_allow_list\x18\x06 \x01(\x0b\x32 .workflow_api.v1.SourceAllowListH\x04\x88\x01\x01\x12\x39\n\rallowed_hours\x18\x07 \x01(\x0b\x32\x1d.workflow_api.v1.AllowedHoursH\x05\x88\x01\x01\x12\x1b\n\x13\x63lear_allowed_hours\x18\x08 \x01(\x08\x12(\n\x0c\x65xpires_days\x18\t \x01(\x05\x42\r\xba\xbb\x18\t\xd2\x01\x06\x1eZ\xb4\x01\xed\x02H\x06\x88\x01\x01\x12&\n\x0erate_limit_rpm\x18\n \x01(\x05\x42\t\xba\xbb\x18\x05\x30\x01\x38\x90NH\x07\x88\x01\x01\x12(\n\x0f\x64\x61ily_run_quota\x18\x0b \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x01\x38\xa0\x8d\x06H\x08\x88\x01\x01\x12*\n\x13max_concurrent_runs\x18\x0c \x01(\x05\x42\x08\xba\xbb\x18\x04\x30\x01\x38\x64H\t\x88\x01\x01\x42\x07\n\x05_nameB\x0e\n\x0c_descriptionB\t\n\x07_scopesB\x12\n\x10_workflow_accessB\x14\n\x12_source_allow_listB\x10\n\x0e_allowed_hoursB\x0f\n\r_expires_daysB\x11\n\x0f_rate_limit_rpmB\x12\n\x10_daily_run_quotaB\x16\n\x14_max_concurrent_runs\"h\n\x10RotateKeyRequest\x12\x16\n\x06key_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x08\x01\x12*\n\roverlap_hours\x18\x02 \x01(\x05\x42\x0e\xba\xbb\x18\n@\x18\xd2\x01\x05\x01\x18H\xa8\x01H\x00\x88\x01\x01\x42\x10\n\x0e_overlap_hours\"0\n\x16IssueExternalIdRequest\x12\x16\n\x06key_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x08\x01\"*\n\x10RevokeKeyRequest\x12\x16\n\x06key_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x08\x01\"*\n\x10\x44\x65leteKeyRequest\x12\x16\n\x06key_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x08\x01\"\x13\n\x11\x44\x65leteKeyResponse2\x8a\x06\n\x0bKeysService\x12]\n\tCreateKey\x12!.workflow_api.v1.CreateKeyRequest\x1a\x1f.workflow_api.v1.KeyCredentials\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12X\n\x06GetKey\x12\x1e.workflow_api.v1.GetKeyRequest\x1a\x1a.workflow_api.v1.KeyRecord\"\x12\x90\x02\x01\xb2\xbb\x18\x0b\x08\x01\"\x02\x01\x0f(\x01:\x01\x02\x12]\n\x08ListKeys\x12 .workflow_api.v1.ListKeysRequest\x1a!.workflow_api.v1.ListKeysResponse\"\x0c\x90\x02\x01\xb2\xbb\x18\x05\x08\x01:\x01\x02\x12Y\n\tUpdateKey\x12!.workflow_api.v1.UpdateKeyRequest\x1a\x1a.workflow_api.v1.KeyRecord\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12^\n\tRotateKey\x12!.workflow_api.v1.RotateKeyRequest\x1a\x1f.workflow_api.v1.KeyCredentials\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12j\n\x0fIssueExternalId\x12\'.workflow_api.v1.IssueExternalIdRequest\x1a\x1f.workflow_api.v1.KeyCredentials\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12Y\n\tRevokeKey\x12!.workflow_api.v1.RevokeKeyRequest\x1a\x1a.workflow_api.v1.KeyRecord\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12\x61\n\tDeleteKey\x12!.workflow_api.v1.DeleteKeyRequest\x1a\".workflow_api.v1.DeleteKeyResponse\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aworkflow_api/v1/keys.proto\x12\x0fworkflow_api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\xaf\x01\n\x0eWorkflowAccess\x12\x32\n\x04mode\x18\x01 \x01(\x0e\x32$.workflow_api.v1.WorkflowAccess.Mode\x12#\n\x0cworkflow_ids\x18\x02 \x03(\tB\r\xba\xbb\x18\tH2Z\x05\x10\x01\x18\x80\x01\"D\n\x04Mode\x12\x14\n\x10MODE_UNSPECIFIED\x10\x00\x12\x13\n\x0fMODE_ALL_ACTIVE\x10\x01\x12\x11\n\rMODE_EXPLICIT\x10\x02\"\xcc\x02\n\x06\x41piKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x15\n\rdeployment_id\x18\x03 \x01(\t\x12&\n\x06scopes\x18\x04 \x03(\x0e\x32\x16.workflow_api.v1.Scope\x12\x38\n\x0fworkflow_access\x18\x05 \x01(\x0b\x32\x1f.workflow_api.v1.WorkflowAccess\x12.\n\nexpires_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0erate_limit_rpm\x18\x07 \x01(\x05\x12\x17\n\x0f\x64\x61ily_run_quota\x18\x08 \x01(\x05\x12\x18\n\x10quota_used_today\x18\t \x01(\x05\x12\x1b\n\x13max_concurrent_runs\x18\n \x01(\x05\x12\x13\n\x0b\x61\x63tive_runs\x18\x0b \x01(\x05\"H\n\x0c\x41llowedHours\x12\x1c\n\nstart_hour\x18\x01 \x01(\x05\x42\x08\xba\xbb\x18\x04\x30\x00\x38\x17\x12\x1a\n\x08\x65nd_hour\x18\x02 \x01(\x05\x42\x08\xba\xbb\x18\x04\x30\x00\x38\x17\"\x86\x03\n\tKeyRecord\x12-\n\x03key\x18\x01 \x01(\x0b\x32\x17.workflow_api.v1.ApiKeyB\x07\xba\xbb\x18\x03\x88\x01\x01\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x19\n\x11source_allow_list\x18\x03 \x03(\t\x12\x39\n\rallowed_hours\x18\x04 \x01(\x0b\x32\x1d.workflow_api.v1.AllowedHoursH\x00\x88\x01\x01\x12\r\n\x05state\x18\x05 \x01(\t\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x37\n\x0erotating_until\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x01\x88\x01\x01\x12\x33\n\nrevoked_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x02\x88\x01\x01\x42\x10\n\x0e_allowed_hoursB\x11\n\x0f_rotating_untilB\r\n\x0b_revoked_at\"\x82\x06\n\x10\x43reateKeyRequest\x12\x97\x01\n\x04name\x18\x01 \x01(\tB\x88\x01\xba\xbb\x18\x83\x01\x08\x01\x10\x01\x18\x64\"?(?![\\s\\u00ad\\u200b-\\u200f\\u2060\\ufeff]*$)[^\\x00-\\x1f\\x7f-\\x9f]**:characters, without control characters and not blank alone\x12\x1c\n\x0b\x64\x65scription\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\xf4\x03\x12.\n\x06scopes\x18\x03 \x03(\x0e\x32\x16.workflow_api.v1.ScopeB\x06\xba\xbb\x18\x02\x08\x01\x12\x38\n\x0fworkflow_access\x18\x04 \x01(\x0b\x32\x1f.workflow_api.v1.WorkflowAccess\x12!\n\x11source_allow_list\x18\x05 \x03(\tB\x06\xba\xbb\x18\x02H \x12\x39\n\rallowed_hours\x18\x06 \x01(\x0b\x32\x1d.workflow_api.v1.AllowedHoursH\x00\x88\x01\x01\x12S\n\x08lifetime\x18\x07 \x01(\x0b\x32\x19.google.protobuf.DurationB!\xba\xbb\x18\x1d@Z\xd2\x01\x06\x1eZ\xb4\x01\xed\x02\xda\x01\x0c\x65xpires_days\xe8\x01\x04H\x01\x88\x01\x01\x12(\n\x0erate_limit_rpm\x18\x08 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\x90N@<H\x02\x88\x01\x01\x12*\n\x0f\x64\x61ily_run_quota\x18\t \x01(\x05\x42\x0c\xba\xbb\x18\x08\x30\x01\x38\xa0\x8d\x06@dH\x03\x88\x01\x01\x12,\n\x13max_concurrent_runs\x18\n \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x01\x38\x64@\nH\x04\x88\x01\x01\x12%\n\rdeployment_id\x18\x0b \x01(\tB\t\xba\xbb\x18\x05\x10\x01\x18\x80\x01H\x05\x88\x01\x01\x42\x10\n\x0e_allowed_hoursB\x0b\n\t_lifetimeB\x11\n\x0f_rate_limit_rpmB\x12\n\x10_daily_run_quotaB\x16\n\x14_max_concurrent_runsB\x10\n\x0e_deployment_id\"\x95\x01\n\x0eKeyCredentials\x12\x33\n\x06record\x18\x01 \x01(\x0b\x32\x1a.workflow_api.v1.KeyRecordB\x07\xba\xbb\x18\x03\x88\x01\x01\x12\x16\n\tkey_value\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x18\n\x0b\x65xternal_id\x18\x03 \x01(\tH\x01\x88\x01\x01\x42\x0c\n\n_key_valueB\x0e\n\x0c_external_id\"\'\n\rGetKeyRequest\x12\x16\n\x06key_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x08\x01\"a\n\x0fListKeysRequest\x12#\n\tpage_size\x18\x01 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xe8\x07@dH\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"o\n\x10ListKeysResponse\x12)\n\x05items\x18\x01 \x03(\x0b\x32\x1a.workflow_api.v1.KeyRecord\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\")\n\x0fSourceAllowList\x12\x16\n\x06ranges\x18\x01 \x03(\tB\x06\xba\xbb\x18\x02H \"3\n\tScopeList\x12&\n\x06scopes\x18\x01 \x03(\x0e\x32\x16.workflow_api.v1.Scope\"\xf1\x06\n\x10UpdateKeyRequest\x12\x16\n\x06key_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x08\x01\x12\x9a\x01\n\x04name\x18\x02 \x01(\tB\x86\x01\xba\xbb\x18\x81\x01\x10\x01\x18\x64\"?(?![\\s\\u00ad\\u200b-\\u200f\\u2060\\ufeff]*$)[^\\x00-\\x1f\\x7f-\\x9f]**:characters, without control characters and not blank aloneH\x00\x88\x01\x01\x12!\n\x0b\x64\x65scription\x18\x03 \x01(\tB\x07\xba\xbb\x18\x03\x18\xf4\x03H\x01\x88\x01\x01\x12/\n\x06scopes\x18\x04 \x01(\x0b\x32\x1a.workflow_api.v1.ScopeListH\x02\x88\x01\x01\x12=\n\x0fworkflow_access\x18\x05 \x01(\x0b\x32\x1f.workflow_api.v1.WorkflowAccessH\x03\x88\x01\x01\x12@\n\x11source_allow_list\x18\x06 \x01(\x0b\x32 .workflow_api.v1.SourceAllowListH\x04\x88\x01\x01\x12\x39\n\rallowed_hours\x18\x07 \x01(\x0b\x32\x1d.workflow_api.v1.AllowedHoursH\x05\x88\x01\x01\x12\x1b\n\x13\x63lear_allowed_hours\x18\x08 \x01(\x08\x12Q\n\x08lifetime\x18\t \x01(\x0b\x32\x19.google.protobuf.DurationB\x1f\xba\xbb\x18\x1b\xd2\x01\x06\x1eZ\xb4\x01\xed\x02\xda\x01\x0c\x65xpires_days\xe8\x01\x04H\x06\x88\x01\x01\x12&\n\x0erate_limit_rpm\x18\n \x01(\x05\x42\t\xba\xbb\x18\x05\x30\x01\x38\x90NH\x07\x88\x01\x01\x12(\n\x0f\x64\x61ily_run_quota\x18\x0b \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x01\x38\xa0\x8d\x06H\x08\x88\x01\x01\x12*\n\x13max_concurrent_runs\x18\x0c \x01(\x05\x42\x08\xba\xbb\x18\x04\x30\x01\x38\x64H\t\x88\x01\x01\x42\x07\n\x05_nameB\x0e\n\x0c_descriptionB\t\n\x07_scopesB\x12\n\x10_workflow_accessB\x14\n\x12_source_allow_listB\x10\n\x0e_allowed_hoursB\x0b\n\t_lifetimeB\x11\n\x0f_rate_limit_rpmB\x12\n\x10_daily_run_quotaB\x16\n\x14_max_concurrent_runs\"\x8a\x01\n\x10RotateKeyRequest\x12\x16\n\x06key_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x08\x01\x12R\n\x07overlap\x18\x02 \x01(\x0b\x32\x19.google.protobuf.DurationB!\xba\xbb\x18\x1d@\x18\xd2\x01\x05\x01\x18H\xa8\x01\xda\x01\roverlap_hours\xe8\x01\x03H\x00\x88\x01\x01\x42\n\n\x08_overlap\"0\n\x16IssueExternalIdRequest\x12\x16\n\x06key_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x08\x01\"*\n\x10RevokeKeyRequest\x12\x16\n\x06key_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x08\x01\"*\n\x10\x44\x65leteKeyRequest\x12\x16\n\x06key_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x08\x01\"\x13\n\x11\x44\x65leteKeyResponse2\x8d\x06\n\x0bKeysService\x12]\n\tCreateKey\x12!.workflow_api.v1.CreateKeyRequest\x1a\x1f.workflow_api.v1.KeyCredentials\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12X\n\x06GetKey\x12\x1e.workflow_api.v1.GetKeyRequest\x1a\x1a.workflow_api.v1.KeyRecord\"\x12\x90\x02\x01\xb2\xbb\x18\x0b\x08\x01\"\x02\x01\x0f(\x01:\x01\x02\x12`\n\x08ListKeys\x12 .workflow_api.v1.ListKeysRequest\x1a!.workflow_api.v1.ListKeysResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12Y\n\tUpdateKey\x12!.workflow_api.v1.UpdateKeyRequest\x1a\x1a.workflow_api.v1.KeyRecord\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12^\n\tRotateKey\x12!.workflow_api.v1.RotateKeyRequest\x1a\x1f.workflow_api.v1.KeyCredentials\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12j\n\x0fIssueExternalId\x12\'.workflow_api.v1.IssueExternalIdRequest\x1a\x1f.workflow_api.v1.KeyCredentials\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12Y\n\tRevokeKey\x12!.workflow_api.v1.RevokeKeyRequest\x1a\x1a.workflow_api.v1.KeyRecord\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12\x61\n\tDeleteKey\x12!.workflow_api.v1.DeleteKeyRequest\x1a\".workflow_api.v1.DeleteKeyResponse\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,8 +50,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATEKEYREQUEST'].fields_by_name['scopes']._serialized_options = b'\272\273\030\002\010\001'
   _globals['_CREATEKEYREQUEST'].fields_by_name['source_allow_list']._loaded_options = None
   _globals['_CREATEKEYREQUEST'].fields_by_name['source_allow_list']._serialized_options = b'\272\273\030\002H '
-  _globals['_CREATEKEYREQUEST'].fields_by_name['expires_days']._loaded_options = None
-  _globals['_CREATEKEYREQUEST'].fields_by_name['expires_days']._serialized_options = b'\272\273\030\013@Z\322\001\006\036Z\264\001\355\002'
+  _globals['_CREATEKEYREQUEST'].fields_by_name['lifetime']._loaded_options = None
+  _globals['_CREATEKEYREQUEST'].fields_by_name['lifetime']._serialized_options = b'\272\273\030\035@Z\322\001\006\036Z\264\001\355\002\332\001\014expires_days\350\001\004'
   _globals['_CREATEKEYREQUEST'].fields_by_name['rate_limit_rpm']._loaded_options = None
   _globals['_CREATEKEYREQUEST'].fields_by_name['rate_limit_rpm']._serialized_options = b'\272\273\030\0070\0018\220N@<'
   _globals['_CREATEKEYREQUEST'].fields_by_name['daily_run_quota']._loaded_options = None
@@ -63,6 +64,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_KEYCREDENTIALS'].fields_by_name['record']._serialized_options = b'\272\273\030\003\210\001\001'
   _globals['_GETKEYREQUEST'].fields_by_name['key_id']._loaded_options = None
   _globals['_GETKEYREQUEST'].fields_by_name['key_id']._serialized_options = b'\272\273\030\002\010\001'
+  _globals['_LISTKEYSREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTKEYSREQUEST'].fields_by_name['page_size']._serialized_options = b'\272\273\030\0070\0018\350\007@d'
+  _globals['_LISTKEYSREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_LISTKEYSREQUEST'].fields_by_name['page_token']._serialized_options = b'\272\273\030\003\030\200\010'
   _globals['_SOURCEALLOWLIST'].fields_by_name['ranges']._loaded_options = None
   _globals['_SOURCEALLOWLIST'].fields_by_name['ranges']._serialized_options = b'\272\273\030\002H '
   _globals['_UPDATEKEYREQUEST'].fields_by_name['key_id']._loaded_options = None
@@ -71,8 +76,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPDATEKEYREQUEST'].fields_by_name['name']._serialized_options = b'\272\273\030\201\001\020\001\030d\"?(?![\\s\\u00ad\\u200b-\\u200f\\u2060\\ufeff]*$)[^\\x00-\\x1f\\x7f-\\x9f]**:characters, without control characters and not blank alone'
   _globals['_UPDATEKEYREQUEST'].fields_by_name['description']._loaded_options = None
   _globals['_UPDATEKEYREQUEST'].fields_by_name['description']._serialized_options = b'\272\273\030\003\030\364\003'
-  _globals['_UPDATEKEYREQUEST'].fields_by_name['expires_days']._loaded_options = None
-  _globals['_UPDATEKEYREQUEST'].fields_by_name['expires_days']._serialized_options = b'\272\273\030\t\322\001\006\036Z\264\001\355\002'
+  _globals['_UPDATEKEYREQUEST'].fields_by_name['lifetime']._loaded_options = None
+  _globals['_UPDATEKEYREQUEST'].fields_by_name['lifetime']._serialized_options = b'\272\273\030\033\322\001\006\036Z\264\001\355\002\332\001\014expires_days\350\001\004'
   _globals['_UPDATEKEYREQUEST'].fields_by_name['rate_limit_rpm']._loaded_options = None
   _globals['_UPDATEKEYREQUEST'].fields_by_name['rate_limit_rpm']._serialized_options = b'\272\273\030\0050\0018\220N'
   _globals['_UPDATEKEYREQUEST'].fields_by_name['daily_run_quota']._loaded_options = None
@@ -81,8 +86,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPDATEKEYREQUEST'].fields_by_name['max_concurrent_runs']._serialized_options = b'\272\273\030\0040\0018d'
   _globals['_ROTATEKEYREQUEST'].fields_by_name['key_id']._loaded_options = None
   _globals['_ROTATEKEYREQUEST'].fields_by_name['key_id']._serialized_options = b'\272\273\030\002\010\001'
-  _globals['_ROTATEKEYREQUEST'].fields_by_name['overlap_hours']._loaded_options = None
-  _globals['_ROTATEKEYREQUEST'].fields_by_name['overlap_hours']._serialized_options = b'\272\273\030\n@\030\322\001\005\001\030H\250\001'
+  _globals['_ROTATEKEYREQUEST'].fields_by_name['overlap']._loaded_options = None
+  _globals['_ROTATEKEYREQUEST'].fields_by_name['overlap']._serialized_options = b'\272\273\030\035@\030\322\001\005\001\030H\250\001\332\001\roverlap_hours\350\001\003'
   _globals['_ISSUEEXTERNALIDREQUEST'].fields_by_name['key_id']._loaded_options = None
   _globals['_ISSUEEXTERNALIDREQUEST'].fields_by_name['key_id']._serialized_options = b'\272\273\030\002\010\001'
   _globals['_REVOKEKEYREQUEST'].fields_by_name['key_id']._loaded_options = None
@@ -94,7 +99,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_KEYSSERVICE'].methods_by_name['GetKey']._loaded_options = None
   _globals['_KEYSSERVICE'].methods_by_name['GetKey']._serialized_options = b'\220\002\001\262\273\030\013\010\001\"\002\001\017(\001:\001\002'
   _globals['_KEYSSERVICE'].methods_by_name['ListKeys']._loaded_options = None
-  _globals['_KEYSSERVICE'].methods_by_name['ListKeys']._serialized_options = b'\220\002\001\262\273\030\005\010\001:\001\002'
+  _globals['_KEYSSERVICE'].methods_by_name['ListKeys']._serialized_options = b'\220\002\001\262\273\030\010\010\001\"\001\001:\001\002'
   _globals['_KEYSSERVICE'].methods_by_name['UpdateKey']._loaded_options = None
   _globals['_KEYSSERVICE'].methods_by_name['UpdateKey']._serialized_options = b'\262\273\030\t\010\001\"\002\001\017:\001\002'
   _globals['_KEYSSERVICE'].methods_by_name['RotateKey']._loaded_options = None
@@ -105,42 +110,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_KEYSSERVICE'].methods_by_name['RevokeKey']._serialized_options = b'\262\273\030\t\010\001\"\002\001\017:\001\002'
   _globals['_KEYSSERVICE'].methods_by_name['DeleteKey']._loaded_options = None
   _globals['_KEYSSERVICE'].methods_by_name['DeleteKey']._serialized_options = b'\262\273\030\t\010\001\"\002\001\017:\001\002'
-  _globals['_WORKFLOWACCESS']._serialized_start=112
-  _globals['_WORKFLOWACCESS']._serialized_end=287
-  _globals['_WORKFLOWACCESS_MODE']._serialized_start=219
-  _globals['_WORKFLOWACCESS_MODE']._serialized_end=287
-  _globals['_APIKEY']._serialized_start=290
-  _globals['_APIKEY']._serialized_end=622
-  _globals['_ALLOWEDHOURS']._serialized_start=624
-  _globals['_ALLOWEDHOURS']._serialized_end=696
-  _globals['_KEYRECORD']._serialized_start=699
-  _globals['_KEYRECORD']._serialized_end=1089
-  _globals['_CREATEKEYREQUEST']._serialized_start=1092
-  _globals['_CREATEKEYREQUEST']._serialized_end=1825
-  _globals['_KEYCREDENTIALS']._serialized_start=1828
-  _globals['_KEYCREDENTIALS']._serialized_end=1977
-  _globals['_GETKEYREQUEST']._serialized_start=1979
-  _globals['_GETKEYREQUEST']._serialized_end=2018
-  _globals['_LISTKEYSREQUEST']._serialized_start=2020
-  _globals['_LISTKEYSREQUEST']._serialized_end=2037
-  _globals['_LISTKEYSRESPONSE']._serialized_start=2039
-  _globals['_LISTKEYSRESPONSE']._serialized_end=2100
-  _globals['_SOURCEALLOWLIST']._serialized_start=2102
-  _globals['_SOURCEALLOWLIST']._serialized_end=2143
-  _globals['_SCOPELIST']._serialized_start=2145
-  _globals['_SCOPELIST']._serialized_end=2196
-  _globals['_UPDATEKEYREQUEST']._serialized_start=2199
-  _globals['_UPDATEKEYREQUEST']._serialized_end=3043
-  _globals['_ROTATEKEYREQUEST']._serialized_start=3045
-  _globals['_ROTATEKEYREQUEST']._serialized_end=3149
-  _globals['_ISSUEEXTERNALIDREQUEST']._serialized_start=3151
-  _globals['_ISSUEEXTERNALIDREQUEST']._serialized_end=3199
-  _globals['_REVOKEKEYREQUEST']._serialized_start=3201
-  _globals['_REVOKEKEYREQUEST']._serialized_end=3243
-  _globals['_DELETEKEYREQUEST']._serialized_start=3245
-  _globals['_DELETEKEYREQUEST']._serialized_end=3287
-  _globals['_DELETEKEYRESPONSE']._serialized_start=3289
-  _globals['_DELETEKEYRESPONSE']._serialized_end=3308
-  _globals['_KEYSSERVICE']._serialized_start=3311
-  _globals['_KEYSSERVICE']._serialized_end=4089
+  _globals['_WORKFLOWACCESS']._serialized_start=144
+  _globals['_WORKFLOWACCESS']._serialized_end=319
+  _globals['_WORKFLOWACCESS_MODE']._serialized_start=251
+  _globals['_WORKFLOWACCESS_MODE']._serialized_end=319
+  _globals['_APIKEY']._serialized_start=322
+  _globals['_APIKEY']._serialized_end=654
+  _globals['_ALLOWEDHOURS']._serialized_start=656
+  _globals['_ALLOWEDHOURS']._serialized_end=728
+  _globals['_KEYRECORD']._serialized_start=731
+  _globals['_KEYRECORD']._serialized_end=1121
+  _globals['_CREATEKEYREQUEST']._serialized_start=1124
+  _globals['_CREATEKEYREQUEST']._serialized_end=1894
+  _globals['_KEYCREDENTIALS']._serialized_start=1897
+  _globals['_KEYCREDENTIALS']._serialized_end=2046
+  _globals['_GETKEYREQUEST']._serialized_start=2048
+  _globals['_GETKEYREQUEST']._serialized_end=2087
+  _globals['_LISTKEYSREQUEST']._serialized_start=2089
+  _globals['_LISTKEYSREQUEST']._serialized_end=2186
+  _globals['_LISTKEYSRESPONSE']._serialized_start=2188
+  _globals['_LISTKEYSRESPONSE']._serialized_end=2299
+  _globals['_SOURCEALLOWLIST']._serialized_start=2301
+  _globals['_SOURCEALLOWLIST']._serialized_end=2342
+  _globals['_SCOPELIST']._serialized_start=2344
+  _globals['_SCOPELIST']._serialized_end=2395
+  _globals['_UPDATEKEYREQUEST']._serialized_start=2398
+  _globals['_UPDATEKEYREQUEST']._serialized_end=3279
+  _globals['_ROTATEKEYREQUEST']._serialized_start=3282
+  _globals['_ROTATEKEYREQUEST']._serialized_end=3420
+  _globals['_ISSUEEXTERNALIDREQUEST']._serialized_start=3422
+  _globals['_ISSUEEXTERNALIDREQUEST']._serialized_end=3470
+  _globals['_REVOKEKEYREQUEST']._serialized_start=3472
+  _globals['_REVOKEKEYREQUEST']._serialized_end=3514
+  _globals['_DELETEKEYREQUEST']._serialized_start=3516
+  _globals['_DELETEKEYREQUEST']._serialized_end=3558
+  _globals['_DELETEKEYRESPONSE']._serialized_start=3560
+  _globals['_DELETEKEYRESPONSE']._serialized_end=3579
+  _globals['_KEYSSERVICE']._serialized_start=3582
+  _globals['_KEYSSERVICE']._serialized_end=4363
 # @@protoc_insertion_point(module_scope)

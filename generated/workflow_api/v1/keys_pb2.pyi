@@ -5,6 +5,7 @@ API keys: the contract of one outside caller with one deployment."""
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -251,7 +252,7 @@ class CreateKeyRequest(_message.Message):
     WORKFLOW_ACCESS_FIELD_NUMBER: _builtins.int
     SOURCE_ALLOW_LIST_FIELD_NUMBER: _builtins.int
     ALLOWED_HOURS_FIELD_NUMBER: _builtins.int
-    EXPIRES_DAYS_FIELD_NUMBER: _builtins.int
+    LIFETIME_FIELD_NUMBER: _builtins.int
     RATE_LIMIT_RPM_FIELD_NUMBER: _builtins.int
     DAILY_RUN_QUOTA_FIELD_NUMBER: _builtins.int
     MAX_CONCURRENT_RUNS_FIELD_NUMBER: _builtins.int
@@ -260,8 +261,6 @@ class CreateKeyRequest(_message.Message):
     """Name."""
     description: _builtins.str
     """Description."""
-    expires_days: _builtins.int
-    """30, 90, 180 or 365 days from now."""
     rate_limit_rpm: _builtins.int
     """Requests a minute."""
     daily_run_quota: _builtins.int
@@ -286,6 +285,10 @@ class CreateKeyRequest(_message.Message):
     def allowed_hours(self) -> Global___AllowedHours:
         """Allowed hours."""
 
+    @_builtins.property
+    def lifetime(self) -> _duration_pb2.Duration:
+        """How long it works: 30, 90 (default), 180 or 365 days."""
+
     def __init__(
         self,
         *,
@@ -295,15 +298,15 @@ class CreateKeyRequest(_message.Message):
         workflow_access: Global___WorkflowAccess | None = ...,
         source_allow_list: _abc.Iterable[_builtins.str] | None = ...,
         allowed_hours: Global___AllowedHours | None = ...,
-        expires_days: _builtins.int | None = ...,
+        lifetime: _duration_pb2.Duration | None = ...,
         rate_limit_rpm: _builtins.int | None = ...,
         daily_run_quota: _builtins.int | None = ...,
         max_concurrent_runs: _builtins.int | None = ...,
         deployment_id: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_run_quota", b"_daily_run_quota", "_deployment_id", b"_deployment_id", "_expires_days", b"_expires_days", "_max_concurrent_runs", b"_max_concurrent_runs", "_rate_limit_rpm", b"_rate_limit_rpm", "allowed_hours", b"allowed_hours", "daily_run_quota", b"daily_run_quota", "deployment_id", b"deployment_id", "expires_days", b"expires_days", "max_concurrent_runs", b"max_concurrent_runs", "rate_limit_rpm", b"rate_limit_rpm", "workflow_access", b"workflow_access"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_run_quota", b"_daily_run_quota", "_deployment_id", b"_deployment_id", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_rate_limit_rpm", b"_rate_limit_rpm", "allowed_hours", b"allowed_hours", "daily_run_quota", b"daily_run_quota", "deployment_id", b"deployment_id", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "rate_limit_rpm", b"rate_limit_rpm", "workflow_access", b"workflow_access"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_run_quota", b"_daily_run_quota", "_deployment_id", b"_deployment_id", "_expires_days", b"_expires_days", "_max_concurrent_runs", b"_max_concurrent_runs", "_rate_limit_rpm", b"_rate_limit_rpm", "allowed_hours", b"allowed_hours", "daily_run_quota", b"daily_run_quota", "deployment_id", b"deployment_id", "description", b"description", "expires_days", b"expires_days", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_run_quota", b"_daily_run_quota", "_deployment_id", b"_deployment_id", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_rate_limit_rpm", b"_rate_limit_rpm", "allowed_hours", b"allowed_hours", "daily_run_quota", b"daily_run_quota", "deployment_id", b"deployment_id", "description", b"description", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__allowed_hours: _TypeAlias = _typing.Literal["allowed_hours"]  # noqa: Y015
     _WhichOneofArgType__allowed_hours: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours"]  # noqa: Y015
@@ -311,8 +314,8 @@ class CreateKeyRequest(_message.Message):
     _WhichOneofArgType__daily_run_quota: _TypeAlias = _typing.Literal["_daily_run_quota", b"_daily_run_quota"]  # noqa: Y015
     _WhichOneofReturnType__deployment_id: _TypeAlias = _typing.Literal["deployment_id"]  # noqa: Y015
     _WhichOneofArgType__deployment_id: _TypeAlias = _typing.Literal["_deployment_id", b"_deployment_id"]  # noqa: Y015
-    _WhichOneofReturnType__expires_days: _TypeAlias = _typing.Literal["expires_days"]  # noqa: Y015
-    _WhichOneofArgType__expires_days: _TypeAlias = _typing.Literal["_expires_days", b"_expires_days"]  # noqa: Y015
+    _WhichOneofReturnType__lifetime: _TypeAlias = _typing.Literal["lifetime"]  # noqa: Y015
+    _WhichOneofArgType__lifetime: _TypeAlias = _typing.Literal["_lifetime", b"_lifetime"]  # noqa: Y015
     _WhichOneofReturnType__max_concurrent_runs: _TypeAlias = _typing.Literal["max_concurrent_runs"]  # noqa: Y015
     _WhichOneofArgType__max_concurrent_runs: _TypeAlias = _typing.Literal["_max_concurrent_runs", b"_max_concurrent_runs"]  # noqa: Y015
     _WhichOneofReturnType__rate_limit_rpm: _TypeAlias = _typing.Literal["rate_limit_rpm"]  # noqa: Y015
@@ -324,7 +327,7 @@ class CreateKeyRequest(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__deployment_id) -> _WhichOneofReturnType__deployment_id | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__expires_days) -> _WhichOneofReturnType__expires_days | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__lifetime) -> _WhichOneofReturnType__lifetime | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_concurrent_runs) -> _WhichOneofReturnType__max_concurrent_runs | None: ...
     @_typing.overload
@@ -395,28 +398,42 @@ Global___GetKeyRequest: _TypeAlias = GetKeyRequest  # noqa: Y015
 
 @_typing.final
 class ListKeysRequest(_message.Message):
-    """Asks for all keys."""
+    """Asks for keys."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Most keys to return."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before."""
     def __init__(
         self,
+        *,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
 
 Global___ListKeysRequest: _TypeAlias = ListKeysRequest  # noqa: Y015
 
 @_typing.final
 class ListKeysResponse(_message.Message):
-    """All keys, newest first."""
+    """A page of keys."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where the next page begins; absent on the last one."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___KeyRecord]:
         """The keys."""
@@ -425,12 +442,15 @@ class ListKeysResponse(_message.Message):
         self,
         *,
         items: _abc.Iterable[Global___KeyRecord] | None = ...,
+        next_page_token: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListKeysResponse: _TypeAlias = ListKeysResponse  # noqa: Y015
 
@@ -496,7 +516,7 @@ class UpdateKeyRequest(_message.Message):
     SOURCE_ALLOW_LIST_FIELD_NUMBER: _builtins.int
     ALLOWED_HOURS_FIELD_NUMBER: _builtins.int
     CLEAR_ALLOWED_HOURS_FIELD_NUMBER: _builtins.int
-    EXPIRES_DAYS_FIELD_NUMBER: _builtins.int
+    LIFETIME_FIELD_NUMBER: _builtins.int
     RATE_LIMIT_RPM_FIELD_NUMBER: _builtins.int
     DAILY_RUN_QUOTA_FIELD_NUMBER: _builtins.int
     MAX_CONCURRENT_RUNS_FIELD_NUMBER: _builtins.int
@@ -508,8 +528,6 @@ class UpdateKeyRequest(_message.Message):
     """New description."""
     clear_allowed_hours: _builtins.bool
     """Ends the allowed hours: the key works at any hour."""
-    expires_days: _builtins.int
-    """30, 90, 180 or 365 days from the creation of the key."""
     rate_limit_rpm: _builtins.int
     """New requests a minute."""
     daily_run_quota: _builtins.int
@@ -532,6 +550,10 @@ class UpdateKeyRequest(_message.Message):
     def allowed_hours(self) -> Global___AllowedHours:
         """New allowed hours."""
 
+    @_builtins.property
+    def lifetime(self) -> _duration_pb2.Duration:
+        """New length of time from the creation of the key to its expiry: 30, 90, 180 or 365 days."""
+
     def __init__(
         self,
         *,
@@ -543,14 +565,14 @@ class UpdateKeyRequest(_message.Message):
         source_allow_list: Global___SourceAllowList | None = ...,
         allowed_hours: Global___AllowedHours | None = ...,
         clear_allowed_hours: _builtins.bool = ...,
-        expires_days: _builtins.int | None = ...,
+        lifetime: _duration_pb2.Duration | None = ...,
         rate_limit_rpm: _builtins.int | None = ...,
         daily_run_quota: _builtins.int | None = ...,
         max_concurrent_runs: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_run_quota", b"_daily_run_quota", "_description", b"_description", "_expires_days", b"_expires_days", "_max_concurrent_runs", b"_max_concurrent_runs", "_name", b"_name", "_rate_limit_rpm", b"_rate_limit_rpm", "_scopes", b"_scopes", "_source_allow_list", b"_source_allow_list", "_workflow_access", b"_workflow_access", "allowed_hours", b"allowed_hours", "daily_run_quota", b"daily_run_quota", "description", b"description", "expires_days", b"expires_days", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_run_quota", b"_daily_run_quota", "_description", b"_description", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_name", b"_name", "_rate_limit_rpm", b"_rate_limit_rpm", "_scopes", b"_scopes", "_source_allow_list", b"_source_allow_list", "_workflow_access", b"_workflow_access", "allowed_hours", b"allowed_hours", "daily_run_quota", b"daily_run_quota", "description", b"description", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_run_quota", b"_daily_run_quota", "_description", b"_description", "_expires_days", b"_expires_days", "_max_concurrent_runs", b"_max_concurrent_runs", "_name", b"_name", "_rate_limit_rpm", b"_rate_limit_rpm", "_scopes", b"_scopes", "_source_allow_list", b"_source_allow_list", "_workflow_access", b"_workflow_access", "allowed_hours", b"allowed_hours", "clear_allowed_hours", b"clear_allowed_hours", "daily_run_quota", b"daily_run_quota", "description", b"description", "expires_days", b"expires_days", "key_id", b"key_id", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours", "_daily_run_quota", b"_daily_run_quota", "_description", b"_description", "_lifetime", b"_lifetime", "_max_concurrent_runs", b"_max_concurrent_runs", "_name", b"_name", "_rate_limit_rpm", b"_rate_limit_rpm", "_scopes", b"_scopes", "_source_allow_list", b"_source_allow_list", "_workflow_access", b"_workflow_access", "allowed_hours", b"allowed_hours", "clear_allowed_hours", b"clear_allowed_hours", "daily_run_quota", b"daily_run_quota", "description", b"description", "key_id", b"key_id", "lifetime", b"lifetime", "max_concurrent_runs", b"max_concurrent_runs", "name", b"name", "rate_limit_rpm", b"rate_limit_rpm", "scopes", b"scopes", "source_allow_list", b"source_allow_list", "workflow_access", b"workflow_access"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__allowed_hours: _TypeAlias = _typing.Literal["allowed_hours"]  # noqa: Y015
     _WhichOneofArgType__allowed_hours: _TypeAlias = _typing.Literal["_allowed_hours", b"_allowed_hours"]  # noqa: Y015
@@ -558,8 +580,8 @@ class UpdateKeyRequest(_message.Message):
     _WhichOneofArgType__daily_run_quota: _TypeAlias = _typing.Literal["_daily_run_quota", b"_daily_run_quota"]  # noqa: Y015
     _WhichOneofReturnType__description: _TypeAlias = _typing.Literal["description"]  # noqa: Y015
     _WhichOneofArgType__description: _TypeAlias = _typing.Literal["_description", b"_description"]  # noqa: Y015
-    _WhichOneofReturnType__expires_days: _TypeAlias = _typing.Literal["expires_days"]  # noqa: Y015
-    _WhichOneofArgType__expires_days: _TypeAlias = _typing.Literal["_expires_days", b"_expires_days"]  # noqa: Y015
+    _WhichOneofReturnType__lifetime: _TypeAlias = _typing.Literal["lifetime"]  # noqa: Y015
+    _WhichOneofArgType__lifetime: _TypeAlias = _typing.Literal["_lifetime", b"_lifetime"]  # noqa: Y015
     _WhichOneofReturnType__max_concurrent_runs: _TypeAlias = _typing.Literal["max_concurrent_runs"]  # noqa: Y015
     _WhichOneofArgType__max_concurrent_runs: _TypeAlias = _typing.Literal["_max_concurrent_runs", b"_max_concurrent_runs"]  # noqa: Y015
     _WhichOneofReturnType__name: _TypeAlias = _typing.Literal["name"]  # noqa: Y015
@@ -579,7 +601,7 @@ class UpdateKeyRequest(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__description) -> _WhichOneofReturnType__description | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__expires_days) -> _WhichOneofReturnType__expires_days | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__lifetime) -> _WhichOneofReturnType__lifetime | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_concurrent_runs) -> _WhichOneofReturnType__max_concurrent_runs | None: ...
     @_typing.overload
@@ -602,24 +624,26 @@ class RotateKeyRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     KEY_ID_FIELD_NUMBER: _builtins.int
-    OVERLAP_HOURS_FIELD_NUMBER: _builtins.int
+    OVERLAP_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """The key id."""
-    overlap_hours: _builtins.int
-    """How long the old secret stays valid: 1, 24 (default), 72 or 168 hours."""
+    @_builtins.property
+    def overlap(self) -> _duration_pb2.Duration:
+        """How long the old secret stays valid: 1, 24 (default), 72 or 168 hours."""
+
     def __init__(
         self,
         *,
         key_id: _builtins.str = ...,
-        overlap_hours: _builtins.int | None = ...,
+        overlap: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_overlap_hours", b"_overlap_hours", "overlap_hours", b"overlap_hours"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_overlap", b"_overlap", "overlap", b"overlap"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_overlap_hours", b"_overlap_hours", "key_id", b"key_id", "overlap_hours", b"overlap_hours"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_overlap", b"_overlap", "key_id", b"key_id", "overlap", b"overlap"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__overlap_hours: _TypeAlias = _typing.Literal["overlap_hours"]  # noqa: Y015
-    _WhichOneofArgType__overlap_hours: _TypeAlias = _typing.Literal["_overlap_hours", b"_overlap_hours"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__overlap_hours) -> _WhichOneofReturnType__overlap_hours | None: ...
+    _WhichOneofReturnType__overlap: _TypeAlias = _typing.Literal["overlap"]  # noqa: Y015
+    _WhichOneofArgType__overlap: _TypeAlias = _typing.Literal["_overlap", b"_overlap"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__overlap) -> _WhichOneofReturnType__overlap | None: ...
 
 Global___RotateKeyRequest: _TypeAlias = RotateKeyRequest  # noqa: Y015
 

@@ -72,6 +72,8 @@ class _CallerRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CallerRole
     """An administrator at the command line."""
     CALLER_ROLE_CONSOLE: _CallerRole.ValueType  # 3
     """The console; it may also call every RPC of the role for administration."""
+    CALLER_ROLE_RUNS: _CallerRole.ValueType  # 4
+    """A person at the command line who starts, cancels and erases runs, and fetches their outputs."""
 
 class CallerRole(_CallerRole, metaclass=_CallerRoleEnumTypeWrapper):
     """What a caller inside the deployment is. The settings give these to the identities of certificates, each by its name
@@ -86,6 +88,8 @@ CALLER_ROLE_ADMINISTRATION: CallerRole.ValueType  # 2
 """An administrator at the command line."""
 CALLER_ROLE_CONSOLE: CallerRole.ValueType  # 3
 """The console; it may also call every RPC of the role for administration."""
+CALLER_ROLE_RUNS: CallerRole.ValueType  # 4
+"""A person at the command line who starts, cancels and erases runs, and fetches their outputs."""
 Global___CallerRole: _TypeAlias = CallerRole  # noqa: Y015
 
 class _Scope:
@@ -123,6 +127,38 @@ SCOPE_OUTPUTS_READ: Scope.ValueType  # 4
 SCOPE_RUNS_DELETE: Scope.ValueType  # 5
 """Erase a finished run's data."""
 Global___Scope: _TypeAlias = Scope  # noqa: Y015
+
+class _TimeUnit:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TimeUnitEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TimeUnit.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TIME_UNIT_UNSPECIFIED: _TimeUnit.ValueType  # 0
+    """Not a length of time."""
+    TIME_UNIT_MILLISECONDS: _TimeUnit.ValueType  # 1
+    """Whole milliseconds."""
+    TIME_UNIT_SECONDS: _TimeUnit.ValueType  # 2
+    """Whole seconds."""
+    TIME_UNIT_HOURS: _TimeUnit.ValueType  # 3
+    """Hours, in an answer with a fraction where it has one."""
+    TIME_UNIT_DAYS: _TimeUnit.ValueType  # 4
+    """Whole days of 24 hours."""
+
+class TimeUnit(_TimeUnit, metaclass=_TimeUnitEnumTypeWrapper):
+    """Unit in which the JSON API and the bounds of a google.protobuf.Duration count it."""
+
+TIME_UNIT_UNSPECIFIED: TimeUnit.ValueType  # 0
+"""Not a length of time."""
+TIME_UNIT_MILLISECONDS: TimeUnit.ValueType  # 1
+"""Whole milliseconds."""
+TIME_UNIT_SECONDS: TimeUnit.ValueType  # 2
+"""Whole seconds."""
+TIME_UNIT_HOURS: TimeUnit.ValueType  # 3
+"""Hours, in an answer with a fraction where it has one."""
+TIME_UNIT_DAYS: TimeUnit.ValueType  # 4
+"""Whole days of 24 hours."""
+Global___TimeUnit: _TypeAlias = TimeUnit  # noqa: Y015
 
 @_typing.final
 class MethodRules(_message.Message):
@@ -210,6 +246,7 @@ class FieldRules(_message.Message):
     CHOICES_FIELD_NUMBER: _builtins.int
     JSON_NAME_FIELD_NUMBER: _builtins.int
     REMEMBERED_FIELD_NUMBER: _builtins.int
+    UNIT_FIELD_NUMBER: _builtins.int
     required: _builtins.bool
     """The field must be given."""
     min_length: _builtins.int
@@ -221,11 +258,11 @@ class FieldRules(_message.Message):
     pattern_text: _builtins.str
     """What `pattern` allows, in words for a person; it completes "must be …"."""
     minimum: _builtins.int
-    """Least value of a number."""
+    """Least value of a number, or of a Duration in its unit."""
     maximum: _builtins.int
-    """Greatest value of a number."""
+    """Greatest value of a number, or of a Duration in its unit."""
     default_value: _builtins.int
-    """Value of an absent number."""
+    """Value of an absent number, or of an absent Duration in its unit."""
     max_items: _builtins.int
     """Most members of a repeated field or pairs of a map."""
     raw_json: _builtins.bool
@@ -260,6 +297,8 @@ class FieldRules(_message.Message):
     """Name in the JSON API and the query when it is not the field's own."""
     remembered: _builtins.bool
     """Few values of the message are in use: an edge may remember the JSON that it wrote of each."""
+    unit: Global___TimeUnit.ValueType
+    """Unit of a Duration. A request has it in whole ones."""
     @_builtins.property
     def keys(self) -> Global___FieldRules:
         """Bounds of a map's keys."""
@@ -270,7 +309,7 @@ class FieldRules(_message.Message):
 
     @_builtins.property
     def choices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The only values that a number may have."""
+        """The only values that a number may have, or a Duration in its unit."""
 
     def __init__(
         self,
@@ -303,10 +342,11 @@ class FieldRules(_message.Message):
         choices: _abc.Iterable[_builtins.int] | None = ...,
         json_name: _builtins.str = ...,
         remembered: _builtins.bool = ...,
+        unit: Global___TimeUnit.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "default_value", b"default_value", "keys", b"keys", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "min_length", b"min_length", "minimum", b"minimum", "values", b"values"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "choices", b"choices", "default_value", b"default_value", "header", b"header", "inline", b"inline", "internal", b"internal", "json_list", b"json_list", "json_name", b"json_name", "json_type", b"json_type", "keys", b"keys", "link", b"link", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "may_be_absent", b"may_be_absent", "min_length", b"min_length", "minimum", b"minimum", "omit_when_unset", b"omit_when_unset", "or_text", b"or_text", "pattern", b"pattern", "pattern_text", b"pattern_text", "raw_json", b"raw_json", "raw_json_kind", b"raw_json_kind", "remembered", b"remembered", "required", b"required", "tag", b"tag", "tagged_by", b"tagged_by", "values", b"values", "violation", b"violation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "choices", b"choices", "default_value", b"default_value", "header", b"header", "inline", b"inline", "internal", b"internal", "json_list", b"json_list", "json_name", b"json_name", "json_type", b"json_type", "keys", b"keys", "link", b"link", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "may_be_absent", b"may_be_absent", "min_length", b"min_length", "minimum", b"minimum", "omit_when_unset", b"omit_when_unset", "or_text", b"or_text", "pattern", b"pattern", "pattern_text", b"pattern_text", "raw_json", b"raw_json", "raw_json_kind", b"raw_json_kind", "remembered", b"remembered", "required", b"required", "tag", b"tag", "tagged_by", b"tagged_by", "unit", b"unit", "values", b"values", "violation", b"violation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__default_value: _TypeAlias = _typing.Literal["default_value"]  # noqa: Y015
     _WhichOneofArgType__default_value: _TypeAlias = _typing.Literal["_default_value", b"_default_value"]  # noqa: Y015

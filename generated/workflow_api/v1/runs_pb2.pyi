@@ -73,7 +73,7 @@ class _TriggeredByEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Triggered
     TRIGGERED_BY_API_KEY: _TriggeredBy.ValueType  # 1
     """A call with an API key."""
     TRIGGERED_BY_CONSOLE: _TriggeredBy.ValueType  # 2
-    """A person in the console."""
+    """A person inside the deployment: in the console, or at the command line."""
     TRIGGERED_BY_SCHEDULE: _TriggeredBy.ValueType  # 3
     """A schedule."""
 
@@ -85,7 +85,7 @@ TRIGGERED_BY_UNSPECIFIED: TriggeredBy.ValueType  # 0
 TRIGGERED_BY_API_KEY: TriggeredBy.ValueType  # 1
 """A call with an API key."""
 TRIGGERED_BY_CONSOLE: TriggeredBy.ValueType  # 2
-"""A person in the console."""
+"""A person inside the deployment: in the console, or at the command line."""
 TRIGGERED_BY_SCHEDULE: TriggeredBy.ValueType  # 3
 """A schedule."""
 Global___TriggeredBy: _TypeAlias = TriggeredBy  # noqa: Y015
@@ -564,7 +564,7 @@ class Run(_message.Message):
     INPUT_TEXT_FIELD_NUMBER: _builtins.int
     INPUTS_MANIFEST_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
-    MAX_RUN_HOURS_FIELD_NUMBER: _builtins.int
+    MAX_RUN_TIME_FIELD_NUMBER: _builtins.int
     TRIGGERED_BY_FIELD_NUMBER: _builtins.int
     KEY_ID_FIELD_NUMBER: _builtins.int
     SUMMARY_MARKDOWN_FIELD_NUMBER: _builtins.int
@@ -581,8 +581,6 @@ class Run(_message.Message):
     """Text given at the start."""
     inputs_manifest: _builtins.str
     """What was copied in, one entry per `s3_prefix` parameter with a value; null before, and where there is none."""
-    max_run_hours: _builtins.float
-    """Time limit in hours, time spent waiting for approvals included; null means none."""
     triggered_by: Global___TriggeredBy.ValueType
     """What started it."""
     key_id: _builtins.str
@@ -607,6 +605,10 @@ class Run(_message.Message):
     @_builtins.property
     def error(self) -> Global___RunError:
         """Present only when the run failed."""
+
+    @_builtins.property
+    def max_run_time(self) -> _duration_pb2.Duration:
+        """Time limit in hours, time spent waiting for approvals included; null means none."""
 
     @_builtins.property
     def result_error(self) -> Global___RunError:
@@ -635,7 +637,7 @@ class Run(_message.Message):
         input_text: _builtins.str | None = ...,
         inputs_manifest: _builtins.str | None = ...,
         error: Global___RunError | None = ...,
-        max_run_hours: _builtins.float | None = ...,
+        max_run_time: _duration_pb2.Duration | None = ...,
         triggered_by: Global___TriggeredBy.ValueType = ...,
         key_id: _builtins.str | None = ...,
         summary_markdown: _builtins.str | None = ...,
@@ -647,9 +649,9 @@ class Run(_message.Message):
         pii_redaction: _builtins.str | None = ...,
         pii_policy: _pii_policy_pb2.PiiPolicy | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_hours", b"_max_run_hours", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_hours", b"max_run_hours", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "summary", b"summary", "summary_markdown", b"summary_markdown"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "summary", b"summary", "summary_markdown", b"summary_markdown"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_hours", b"_max_run_hours", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_hours", b"max_run_hours", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "summary", b"summary", "summary_markdown", b"summary_markdown", "triggered_by", b"triggered_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "summary", b"summary", "summary_markdown", b"summary_markdown", "triggered_by", b"triggered_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data_purged_at: _TypeAlias = _typing.Literal["data_purged_at"]  # noqa: Y015
     _WhichOneofArgType__data_purged_at: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at"]  # noqa: Y015
@@ -661,8 +663,8 @@ class Run(_message.Message):
     _WhichOneofArgType__inputs_manifest: _TypeAlias = _typing.Literal["_inputs_manifest", b"_inputs_manifest"]  # noqa: Y015
     _WhichOneofReturnType__key_id: _TypeAlias = _typing.Literal["key_id"]  # noqa: Y015
     _WhichOneofArgType__key_id: _TypeAlias = _typing.Literal["_key_id", b"_key_id"]  # noqa: Y015
-    _WhichOneofReturnType__max_run_hours: _TypeAlias = _typing.Literal["max_run_hours"]  # noqa: Y015
-    _WhichOneofArgType__max_run_hours: _TypeAlias = _typing.Literal["_max_run_hours", b"_max_run_hours"]  # noqa: Y015
+    _WhichOneofReturnType__max_run_time: _TypeAlias = _typing.Literal["max_run_time"]  # noqa: Y015
+    _WhichOneofArgType__max_run_time: _TypeAlias = _typing.Literal["_max_run_time", b"_max_run_time"]  # noqa: Y015
     _WhichOneofReturnType__parameters: _TypeAlias = _typing.Literal["parameters"]  # noqa: Y015
     _WhichOneofArgType__parameters: _TypeAlias = _typing.Literal["_parameters", b"_parameters"]  # noqa: Y015
     _WhichOneofReturnType__pii_redaction: _TypeAlias = _typing.Literal["pii_redaction"]  # noqa: Y015
@@ -688,7 +690,7 @@ class Run(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__key_id) -> _WhichOneofReturnType__key_id | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_run_hours) -> _WhichOneofReturnType__max_run_hours | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_run_time) -> _WhichOneofReturnType__max_run_time | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__parameters) -> _WhichOneofReturnType__parameters | None: ...
     @_typing.overload
@@ -967,18 +969,28 @@ class ListRunApprovalsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
+    page_size: _builtins.int
+    """Most approvals to return; all of them where it is absent."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before."""
     def __init__(
         self,
         *,
         run_id: _builtins.str = ...,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
 
 Global___ListRunApprovalsRequest: _TypeAlias = ListRunApprovalsRequest  # noqa: Y015
 
@@ -1035,6 +1047,9 @@ class ListRunApprovalsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where the next page begins; absent on the last one."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___Approval]:
         """The nodes."""
@@ -1043,12 +1058,15 @@ class ListRunApprovalsResponse(_message.Message):
         self,
         *,
         items: _abc.Iterable[Global___Approval] | None = ...,
+        next_page_token: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListRunApprovalsResponse: _TypeAlias = ListRunApprovalsResponse  # noqa: Y015
 
@@ -1178,6 +1196,7 @@ class ListRunEventsRequest(_message.Message):
     AFTER_SEQ_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     SEGMENT_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     after_seq: _builtins.int
@@ -1186,6 +1205,8 @@ class ListRunEventsRequest(_message.Message):
     """Most events to return."""
     segment: _builtins.str
     """Runtime segment, one of `segments`; absent means the latest."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before, which says segment and seq: neither is given beside it."""
     def __init__(
         self,
         *,
@@ -1193,10 +1214,11 @@ class ListRunEventsRequest(_message.Message):
         after_seq: _builtins.int | None = ...,
         page_size: _builtins.int | None = ...,
         segment: _builtins.str = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "after_seq", b"after_seq", "page_size", b"page_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "after_seq", b"after_seq", "page_size", b"page_size", "run_id", b"run_id", "segment", b"segment"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "after_seq", b"after_seq", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "segment", b"segment"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__after_seq: _TypeAlias = _typing.Literal["after_seq"]  # noqa: Y015
     _WhichOneofArgType__after_seq: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq"]  # noqa: Y015
@@ -1315,12 +1337,15 @@ class ListRunEventsResponse(_message.Message):
     EVENTS_FIELD_NUMBER: _builtins.int
     NEXT_AFTER_SEQ_FIELD_NUMBER: _builtins.int
     SEGMENTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     segment_id: _builtins.str
     """The segment read; null when none has begun."""
     next_after_seq: _builtins.int
     """The last seq returned, or `after_seq` when there was none: where to go on."""
+    next_page_token: _builtins.str
+    """Where the next page begins; absent where the segment had no more events."""
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]:
         """The events."""
@@ -1337,13 +1362,19 @@ class ListRunEventsResponse(_message.Message):
         events: _abc.Iterable[Global___Event] | None = ...,
         next_after_seq: _builtins.int = ...,
         segments: _abc.Iterable[Global___Segment] | None = ...,
+        next_page_token: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_segment_id", b"_segment_id", "segment_id", b"segment_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "_segment_id", b"_segment_id", "next_page_token", b"next_page_token", "segment_id", b"segment_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_segment_id", b"_segment_id", "events", b"events", "next_after_seq", b"next_after_seq", "run_id", b"run_id", "segment_id", b"segment_id", "segments", b"segments"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "_segment_id", b"_segment_id", "events", b"events", "next_after_seq", b"next_after_seq", "next_page_token", b"next_page_token", "run_id", b"run_id", "segment_id", b"segment_id", "segments", b"segments"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
     _WhichOneofReturnType__segment_id: _TypeAlias = _typing.Literal["segment_id"]  # noqa: Y015
     _WhichOneofArgType__segment_id: _TypeAlias = _typing.Literal["_segment_id", b"_segment_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__segment_id) -> _WhichOneofReturnType__segment_id | None: ...
 
 Global___ListRunEventsResponse: _TypeAlias = ListRunEventsResponse  # noqa: Y015
@@ -1355,18 +1386,28 @@ class ListRunStepsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
+    page_size: _builtins.int
+    """Most steps to return; all of them where it is absent."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before."""
     def __init__(
         self,
         *,
         run_id: _builtins.str = ...,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
 
 Global___ListRunStepsRequest: _TypeAlias = ListRunStepsRequest  # noqa: Y015
 
@@ -1480,6 +1521,9 @@ class ListRunStepsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where the next page begins; absent on the last one."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___Step]:
         """The steps in the order of the definition."""
@@ -1488,12 +1532,15 @@ class ListRunStepsResponse(_message.Message):
         self,
         *,
         items: _abc.Iterable[Global___Step] | None = ...,
+        next_page_token: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListRunStepsResponse: _TypeAlias = ListRunStepsResponse  # noqa: Y015
 
@@ -1528,6 +1575,8 @@ class RunUpkeepResponse(_message.Message):
     MORE_FIELD_NUMBER: _builtins.int
     SESSIONS_FIELD_NUMBER: _builtins.int
     SIGN_IN_TRIES_FIELD_NUMBER: _builtins.int
+    STEP_LOG_PARTS_FIELD_NUMBER: _builtins.int
+    AGENT_SOURCES_FIELD_NUMBER: _builtins.int
     runs_erased: _builtins.int
     """Runs whose data was erased."""
     idempotency_records: _builtins.int
@@ -1544,6 +1593,10 @@ class RunUpkeepResponse(_message.Message):
     """Sessions of people deleted."""
     sign_in_tries: _builtins.int
     """Counts of failed sign-ins deleted."""
+    step_log_parts: _builtins.int
+    """Parts of logs deleted in whose place there is a stored log."""
+    agent_sources: _builtins.int
+    """Folders with the code of agents deleted that no version needs."""
     def __init__(
         self,
         *,
@@ -1555,10 +1608,12 @@ class RunUpkeepResponse(_message.Message):
         more: _builtins.bool = ...,
         sessions: _builtins.int = ...,
         sign_in_tries: _builtins.int = ...,
+        step_log_parts: _builtins.int = ...,
+        agent_sources: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_records", b"audit_records", "idempotency_records", b"idempotency_records", "more", b"more", "runs_erased", b"runs_erased", "sessions", b"sessions", "sign_in_tries", b"sign_in_tries", "usage_hours", b"usage_hours", "usage_records", b"usage_records"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_sources", b"agent_sources", "audit_records", b"audit_records", "idempotency_records", b"idempotency_records", "more", b"more", "runs_erased", b"runs_erased", "sessions", b"sessions", "sign_in_tries", b"sign_in_tries", "step_log_parts", b"step_log_parts", "usage_hours", b"usage_hours", "usage_records", b"usage_records"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1570,14 +1625,25 @@ class ListPendingApprovalsRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Most approvals to return."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before."""
     def __init__(
         self,
+        *,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
 
 Global___ListPendingApprovalsRequest: _TypeAlias = ListPendingApprovalsRequest  # noqa: Y015
 
@@ -1587,16 +1653,64 @@ class PendingApproval(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     APPROVAL_FIELD_NUMBER: _builtins.int
     RUN_ID_FIELD_NUMBER: _builtins.int
     WORKFLOW_NAME_FIELD_NUMBER: _builtins.int
+    WORKFLOW_ID_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    CLIENT_REFERENCE_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    TRIGGERED_BY_FIELD_NUMBER: _builtins.int
+    KEY_ID_FIELD_NUMBER: _builtins.int
+    KEY_NAME_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     workflow_name: _builtins.str
     """The workflow's name."""
+    workflow_id: _builtins.str
+    """The workflow."""
+    version: _builtins.int
+    """The workflow version that runs."""
+    client_reference: _builtins.str
+    """The caller's own reference."""
+    triggered_by: Global___TriggeredBy.ValueType
+    """What started the run."""
+    key_id: _builtins.str
+    """The key that started it; absent where none did."""
+    key_name: _builtins.str
+    """The key's name; absent where none started it, or the key was deleted."""
     @_builtins.property
     def approval(self) -> Global___Approval:
         """The approval."""
+
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """The caller's own labels."""
+
+    @_builtins.property
+    def waiting(self) -> _duration_pb2.Duration:
+        """How long it has waited."""
 
     def __init__(
         self,
@@ -1604,22 +1718,44 @@ class PendingApproval(_message.Message):
         approval: Global___Approval | None = ...,
         run_id: _builtins.str = ...,
         workflow_name: _builtins.str = ...,
+        workflow_id: _builtins.str = ...,
+        version: _builtins.int = ...,
+        client_reference: _builtins.str | None = ...,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        triggered_by: Global___TriggeredBy.ValueType = ...,
+        key_id: _builtins.str | None = ...,
+        key_name: _builtins.str | None = ...,
+        waiting: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_key_id", b"_key_id", "_key_name", b"_key_name", "approval", b"approval", "client_reference", b"client_reference", "key_id", b"key_id", "key_name", b"key_name", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval", b"approval", "run_id", b"run_id", "workflow_name", b"workflow_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_key_id", b"_key_id", "_key_name", b"_key_name", "approval", b"approval", "client_reference", b"client_reference", "key_id", b"key_id", "key_name", b"key_name", "labels", b"labels", "run_id", b"run_id", "triggered_by", b"triggered_by", "version", b"version", "waiting", b"waiting", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__client_reference: _TypeAlias = _typing.Literal["client_reference"]  # noqa: Y015
+    _WhichOneofArgType__client_reference: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference"]  # noqa: Y015
+    _WhichOneofReturnType__key_id: _TypeAlias = _typing.Literal["key_id"]  # noqa: Y015
+    _WhichOneofArgType__key_id: _TypeAlias = _typing.Literal["_key_id", b"_key_id"]  # noqa: Y015
+    _WhichOneofReturnType__key_name: _TypeAlias = _typing.Literal["key_name"]  # noqa: Y015
+    _WhichOneofArgType__key_name: _TypeAlias = _typing.Literal["_key_name", b"_key_name"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__client_reference) -> _WhichOneofReturnType__client_reference | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__key_id) -> _WhichOneofReturnType__key_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__key_name) -> _WhichOneofReturnType__key_name | None: ...
 
 Global___PendingApproval: _TypeAlias = PendingApproval  # noqa: Y015
 
 @_typing.final
 class ListPendingApprovalsResponse(_message.Message):
-    """What waits for a person, oldest first."""
+    """A page of what waits for a person."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where the next page begins; absent on the last one."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___PendingApproval]:
         """The approvals."""
@@ -1628,12 +1764,15 @@ class ListPendingApprovalsResponse(_message.Message):
         self,
         *,
         items: _abc.Iterable[Global___PendingApproval] | None = ...,
+        next_page_token: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListPendingApprovalsResponse: _TypeAlias = ListPendingApprovalsResponse  # noqa: Y015
 

@@ -80,10 +80,13 @@ class ListUsageRecordsRequest(_message.Message):
     KEY_ID_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """Only this key's."""
     page_size: _builtins.int
     """Most records to return."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before."""
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
         """Records at or after this time."""
@@ -94,10 +97,11 @@ class ListUsageRecordsRequest(_message.Message):
         key_id: _builtins.str | None = ...,
         since: _timestamp_pb2.Timestamp | None = ...,
         page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "key_id", b"key_id", "page_size", b"page_size", "since", b"since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "key_id", b"key_id", "page_size", b"page_size", "since", b"since"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "key_id", b"key_id", "page_size", b"page_size", "page_token", b"page_token", "since", b"since"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__key_id: _TypeAlias = _typing.Literal["key_id"]  # noqa: Y015
     _WhichOneofArgType__key_id: _TypeAlias = _typing.Literal["_key_id", b"_key_id"]  # noqa: Y015
@@ -121,6 +125,9 @@ class ListUsageRecordsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where the next page begins; absent on the last one."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___UsageRecord]:
         """The records."""
@@ -129,12 +136,15 @@ class ListUsageRecordsResponse(_message.Message):
         self,
         *,
         items: _abc.Iterable[Global___UsageRecord] | None = ...,
+        next_page_token: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListUsageRecordsResponse: _TypeAlias = ListUsageRecordsResponse  # noqa: Y015
 
@@ -147,10 +157,13 @@ class ListUsageHoursRequest(_message.Message):
     KEY_ID_FIELD_NUMBER: _builtins.int
     SINCE_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """Only this key's."""
     page_size: _builtins.int
     """Most counts to return."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before."""
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
         """Hours that began at or after this time."""
@@ -161,10 +174,11 @@ class ListUsageHoursRequest(_message.Message):
         key_id: _builtins.str | None = ...,
         since: _timestamp_pb2.Timestamp | None = ...,
         page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "key_id", b"key_id", "page_size", b"page_size", "since", b"since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "key_id", b"key_id", "page_size", b"page_size", "since", b"since"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "key_id", b"key_id", "page_size", b"page_size", "page_token", b"page_token", "since", b"since"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__key_id: _TypeAlias = _typing.Literal["key_id"]  # noqa: Y015
     _WhichOneofArgType__key_id: _TypeAlias = _typing.Literal["_key_id", b"_key_id"]  # noqa: Y015
@@ -232,6 +246,9 @@ class ListUsageHoursResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where the next page begins; absent on the last one."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___UsageHour]:
         """The counts."""
@@ -240,11 +257,14 @@ class ListUsageHoursResponse(_message.Message):
         self,
         *,
         items: _abc.Iterable[Global___UsageHour] | None = ...,
+        next_page_token: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListUsageHoursResponse: _TypeAlias = ListUsageHoursResponse  # noqa: Y015

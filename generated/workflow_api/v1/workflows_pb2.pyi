@@ -5,6 +5,7 @@ Workflows: what can be run, in versions that never change, and the resources tha
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -48,6 +49,38 @@ WORKFLOW_STATUS_ACTIVE: WorkflowStatus.ValueType  # 2
 WORKFLOW_STATUS_INACTIVE: WorkflowStatus.ValueType  # 3
 """Switched off; cannot be started."""
 Global___WorkflowStatus: _TypeAlias = WorkflowStatus  # noqa: Y015
+
+class _ResourceKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ResourceKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ResourceKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    RESOURCE_KIND_UNSPECIFIED: _ResourceKind.ValueType  # 0
+    """Not known."""
+    RESOURCE_KIND_ENVIRONMENT: _ResourceKind.ValueType  # 1
+    """Bounds of steps."""
+    RESOURCE_KIND_CONNECTOR: _ResourceKind.ValueType  # 2
+    """Object storage of others."""
+    RESOURCE_KIND_AGENT: _ResourceKind.ValueType  # 3
+    """What does the work of a step."""
+    RESOURCE_KIND_KNOWLEDGE_GRAPH: _ResourceKind.ValueType  # 4
+    """A store that workflows publish to."""
+
+class ResourceKind(_ResourceKind, metaclass=_ResourceKindEnumTypeWrapper):
+    """Kind of what workflows use."""
+
+RESOURCE_KIND_UNSPECIFIED: ResourceKind.ValueType  # 0
+"""Not known."""
+RESOURCE_KIND_ENVIRONMENT: ResourceKind.ValueType  # 1
+"""Bounds of steps."""
+RESOURCE_KIND_CONNECTOR: ResourceKind.ValueType  # 2
+"""Object storage of others."""
+RESOURCE_KIND_AGENT: ResourceKind.ValueType  # 3
+"""What does the work of a step."""
+RESOURCE_KIND_KNOWLEDGE_GRAPH: ResourceKind.ValueType  # 4
+"""A store that workflows publish to."""
+Global___ResourceKind: _TypeAlias = ResourceKind  # noqa: Y015
 
 @_typing.final
 class Readiness(_message.Message):
@@ -119,7 +152,7 @@ class Workflow(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     READINESS_FIELD_NUMBER: _builtins.int
-    MAX_RUN_HOURS_FIELD_NUMBER: _builtins.int
+    MAX_RUN_TIME_FIELD_NUMBER: _builtins.int
     PARALLEL_STEPS_FIELD_NUMBER: _builtins.int
     PII_POLICY_FIELD_NUMBER: _builtins.int
     RESULT_SCHEMA_VERSION_FIELD_NUMBER: _builtins.int
@@ -136,8 +169,6 @@ class Workflow(_message.Message):
     """`active`, `draft` or `inactive`."""
     version: _builtins.int
     """Number of the active version; of the newest where none was ever active."""
-    max_run_hours: _builtins.float
-    """Time limit of a run in hours, time spent waiting for approvals included; null means none."""
     parallel_steps: _builtins.int
     """Steps that run at once, 1 to 10."""
     result_schema_version: _builtins.str
@@ -145,6 +176,10 @@ class Workflow(_message.Message):
     @_builtins.property
     def readiness(self) -> Global___Readiness:
         """Whether it can run."""
+
+    @_builtins.property
+    def max_run_time(self) -> _duration_pb2.Duration:
+        """Time limit of a run in hours, time spent waiting for approvals included; null means none."""
 
     @_builtins.property
     def pii_policy(self) -> _pii_policy_pb2.PiiPolicy:
@@ -171,7 +206,7 @@ class Workflow(_message.Message):
         status: Global___WorkflowStatus.ValueType = ...,
         version: _builtins.int = ...,
         readiness: Global___Readiness | None = ...,
-        max_run_hours: _builtins.float | None = ...,
+        max_run_time: _duration_pb2.Duration | None = ...,
         parallel_steps: _builtins.int = ...,
         pii_policy: _pii_policy_pb2.PiiPolicy | None = ...,
         result_schema_version: _builtins.str | None = ...,
@@ -179,16 +214,16 @@ class Workflow(_message.Message):
         updated_at: _timestamp_pb2.Timestamp | None = ...,
         links: Global___WorkflowLinks | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_run_hours", b"_max_run_hours", "_result_schema_version", b"_result_schema_version", "created_at", b"created_at", "links", b"links", "max_run_hours", b"max_run_hours", "pii_policy", b"pii_policy", "readiness", b"readiness", "result_schema_version", b"result_schema_version", "updated_at", b"updated_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_run_time", b"_max_run_time", "_result_schema_version", b"_result_schema_version", "created_at", b"created_at", "links", b"links", "max_run_time", b"max_run_time", "pii_policy", b"pii_policy", "readiness", b"readiness", "result_schema_version", b"result_schema_version", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_run_hours", b"_max_run_hours", "_result_schema_version", b"_result_schema_version", "created_at", b"created_at", "description", b"description", "links", b"links", "max_run_hours", b"max_run_hours", "name", b"name", "parallel_steps", b"parallel_steps", "pii_policy", b"pii_policy", "readiness", b"readiness", "result_schema_version", b"result_schema_version", "status", b"status", "updated_at", b"updated_at", "version", b"version", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_run_time", b"_max_run_time", "_result_schema_version", b"_result_schema_version", "created_at", b"created_at", "description", b"description", "links", b"links", "max_run_time", b"max_run_time", "name", b"name", "parallel_steps", b"parallel_steps", "pii_policy", b"pii_policy", "readiness", b"readiness", "result_schema_version", b"result_schema_version", "status", b"status", "updated_at", b"updated_at", "version", b"version", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__max_run_hours: _TypeAlias = _typing.Literal["max_run_hours"]  # noqa: Y015
-    _WhichOneofArgType__max_run_hours: _TypeAlias = _typing.Literal["_max_run_hours", b"_max_run_hours"]  # noqa: Y015
+    _WhichOneofReturnType__max_run_time: _TypeAlias = _typing.Literal["max_run_time"]  # noqa: Y015
+    _WhichOneofArgType__max_run_time: _TypeAlias = _typing.Literal["_max_run_time", b"_max_run_time"]  # noqa: Y015
     _WhichOneofReturnType__result_schema_version: _TypeAlias = _typing.Literal["result_schema_version"]  # noqa: Y015
     _WhichOneofArgType__result_schema_version: _TypeAlias = _typing.Literal["_result_schema_version", b"_result_schema_version"]  # noqa: Y015
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_run_hours) -> _WhichOneofReturnType__max_run_hours | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_run_time) -> _WhichOneofReturnType__max_run_time | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__result_schema_version) -> _WhichOneofReturnType__result_schema_version | None: ...
 
@@ -289,18 +324,28 @@ class ListParametersRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     WORKFLOW_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     workflow_id: _builtins.str
     """The workflow."""
+    page_size: _builtins.int
+    """Most parameters to return; all of them where it is absent."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before."""
     def __init__(
         self,
         *,
         workflow_id: _builtins.str = ...,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
 
 Global___ListParametersRequest: _TypeAlias = ListParametersRequest  # noqa: Y015
 
@@ -430,10 +475,13 @@ class ListParametersResponse(_message.Message):
     WORKFLOW_ID_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     PARAMETERS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     workflow_id: _builtins.str
     """The workflow."""
     version: _builtins.int
     """The version that declares them."""
+    next_page_token: _builtins.str
+    """Where the next page begins; absent on the last one."""
     @_builtins.property
     def parameters(self) -> _containers.RepeatedCompositeFieldContainer[Global___Parameter]:
         """The parameters in the order of the declaration."""
@@ -444,14 +492,43 @@ class ListParametersResponse(_message.Message):
         workflow_id: _builtins.str = ...,
         version: _builtins.int = ...,
         parameters: _abc.Iterable[Global___Parameter] | None = ...,
+        next_page_token: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token", "parameters", b"parameters", "version", b"version", "workflow_id", b"workflow_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
+
+Global___ListParametersResponse: _TypeAlias = ListParametersResponse  # noqa: Y015
+
+@_typing.final
+class AttachedFile(_message.Message):
+    """A file that comes with a manifest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    """Path from the folder of the manifest, with `/`."""
+    content: _builtins.bytes
+    """Its bytes."""
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+        content: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["parameters", b"parameters", "version", b"version", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "path", b"path"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ListParametersResponse: _TypeAlias = ListParametersResponse  # noqa: Y015
+Global___AttachedFile: _TypeAlias = AttachedFile  # noqa: Y015
 
 @_typing.final
 class ManifestFile(_message.Message):
@@ -461,19 +538,25 @@ class ManifestFile(_message.Message):
 
     NAME_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
+    ATTACHED_FILES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name for messages."""
     content: _builtins.str
     """YAML, one or more documents."""
+    @_builtins.property
+    def attached_files(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttachedFile]:
+        """The files that its documents name: `code_file` and `source` of agents, `requirements` of environments."""
+
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         content: _builtins.str = ...,
+        attached_files: _abc.Iterable[Global___AttachedFile] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "name", b"name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attached_files", b"attached_files", "content", b"content", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -486,6 +569,12 @@ class ApplyManifestsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     FILES_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    UPGRADE_PACKAGES_FIELD_NUMBER: _builtins.int
+    dry_run: _builtins.bool
+    """Only tells what would be applied; nothing is changed."""
+    upgrade_packages: _builtins.bool
+    """Takes the newest releases that satisfy the packages of the environments, instead of those locked before."""
     @_builtins.property
     def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___ManifestFile]:
         """The files, in order."""
@@ -494,10 +583,12 @@ class ApplyManifestsRequest(_message.Message):
         self,
         *,
         files: _abc.Iterable[Global___ManifestFile] | None = ...,
+        dry_run: _builtins.bool = ...,
+        upgrade_packages: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "files", b"files", "upgrade_packages", b"upgrade_packages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -515,19 +606,37 @@ class AppliedResource(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     CHANGED_RESOURCES_FIELD_NUMBER: _builtins.int
+    PREVIOUS_VERSION_FIELD_NUMBER: _builtins.int
+    DIFFERENCE_FIELD_NUMBER: _builtins.int
+    NOT_READY_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """`Environment`, `Connector`, `Agent`, `KnowledgeGraph` or `Workflow`."""
     name: _builtins.str
     """Name."""
     id: _builtins.str
-    """Id."""
+    """Id; empty in a dry run where none of the name existed."""
     version: _builtins.int
-    """Version now."""
+    """Version now, or after a dry run were it applied."""
     outcome: _builtins.str
     """`created`, `updated` or `unchanged`."""
+    previous_version: _builtins.int
+    """Version before; absent where none of the name existed."""
+    difference: _builtins.str
+    """Of a dry run: what changes in the definition with its defaults, as a unified difference of YAML; empty where
+    nothing existed before, or nothing changes.
+    """
     @_builtins.property
     def changed_resources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The agents and environments whose change made this version of a workflow, each as `Agent counter`."""
+
+    @_builtins.property
+    def not_ready(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What keeps a workflow from running, each worded for a person."""
+
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What will not work as it is, though it keeps no workflow from running, each worded for a person."""
 
     def __init__(
         self,
@@ -538,12 +647,18 @@ class AppliedResource(_message.Message):
         version: _builtins.int = ...,
         outcome: _builtins.str = ...,
         changed_resources: _abc.Iterable[_builtins.str] | None = ...,
+        previous_version: _builtins.int | None = ...,
+        difference: _builtins.str = ...,
+        not_ready: _abc.Iterable[_builtins.str] | None = ...,
+        warnings: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version", "previous_version", b"previous_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_resources", b"changed_resources", "id", b"id", "kind", b"kind", "name", b"name", "outcome", b"outcome", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version", "changed_resources", b"changed_resources", "difference", b"difference", "id", b"id", "kind", b"kind", "name", b"name", "not_ready", b"not_ready", "outcome", b"outcome", "previous_version", b"previous_version", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__previous_version: _TypeAlias = _typing.Literal["previous_version"]  # noqa: Y015
+    _WhichOneofArgType__previous_version: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__previous_version) -> _WhichOneofReturnType__previous_version | None: ...
 
 Global___AppliedResource: _TypeAlias = AppliedResource  # noqa: Y015
 
@@ -705,6 +820,209 @@ class VersionResource(_message.Message):
 Global___VersionResource: _TypeAlias = VersionResource  # noqa: Y015
 
 @_typing.final
+class ListResourcesRequest(_message.Message):
+    """Asks for the resources of one kind."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    kind: Global___ResourceKind.ValueType
+    """The kind."""
+    page_size: _builtins.int
+    """Most resources to return."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before."""
+    def __init__(
+        self,
+        *,
+        kind: Global___ResourceKind.ValueType = ...,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "kind", b"kind", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+
+Global___ListResourcesRequest: _TypeAlias = ListResourcesRequest  # noqa: Y015
+
+@_typing.final
+class Resource(_message.Message):
+    """A resource at its newest version."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    RESOURCE_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    CREATED_AT_FIELD_NUMBER: _builtins.int
+    UPDATED_AT_FIELD_NUMBER: _builtins.int
+    kind: Global___ResourceKind.ValueType
+    """Its kind."""
+    resource_id: _builtins.str
+    """Its id."""
+    name: _builtins.str
+    """Its name."""
+    version: _builtins.int
+    """Number of the newest version."""
+    type: _builtins.str
+    """Type of an agent or a connector, store of a knowledge graph; null for an environment."""
+    status: _builtins.str
+    """`active` or `inactive` of an environment; `passed`, `failed` or `not tested` of a connector, by the last test of its
+    newest version; null for others.
+    """
+    @_builtins.property
+    def created_at(self) -> _timestamp_pb2.Timestamp:
+        """When it was first applied."""
+
+    @_builtins.property
+    def updated_at(self) -> _timestamp_pb2.Timestamp:
+        """When it last changed."""
+
+    def __init__(
+        self,
+        *,
+        kind: Global___ResourceKind.ValueType = ...,
+        resource_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        version: _builtins.int = ...,
+        type: _builtins.str | None = ...,
+        status: _builtins.str | None = ...,
+        created_at: _timestamp_pb2.Timestamp | None = ...,
+        updated_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_status", b"_status", "_type", b"_type", "created_at", b"created_at", "status", b"status", "type", b"type", "updated_at", b"updated_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_status", b"_status", "_type", b"_type", "created_at", b"created_at", "kind", b"kind", "name", b"name", "resource_id", b"resource_id", "status", b"status", "type", b"type", "updated_at", b"updated_at", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__status: _TypeAlias = _typing.Literal["status"]  # noqa: Y015
+    _WhichOneofArgType__status: _TypeAlias = _typing.Literal["_status", b"_status"]  # noqa: Y015
+    _WhichOneofReturnType__type: _TypeAlias = _typing.Literal["type"]  # noqa: Y015
+    _WhichOneofArgType__type: _TypeAlias = _typing.Literal["_type", b"_type"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__status) -> _WhichOneofReturnType__status | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__type) -> _WhichOneofReturnType__type | None: ...
+
+Global___Resource: _TypeAlias = Resource  # noqa: Y015
+
+@_typing.final
+class ListResourcesResponse(_message.Message):
+    """A page of resources."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where the next page begins; absent on the last one."""
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___Resource]:
+        """The resources."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___Resource] | None = ...,
+        next_page_token: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
+
+Global___ListResourcesResponse: _TypeAlias = ListResourcesResponse  # noqa: Y015
+
+@_typing.final
+class GetResourceRequest(_message.Message):
+    """Asks for one resource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    kind: Global___ResourceKind.ValueType
+    """Its kind."""
+    resource: _builtins.str
+    """Id or name."""
+    version: _builtins.int
+    """Version; absent means the newest."""
+    def __init__(
+        self,
+        *,
+        kind: Global___ResourceKind.ValueType = ...,
+        resource: _builtins.str = ...,
+        version: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_version", b"_version", "version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_version", b"_version", "kind", b"kind", "resource", b"resource", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__version: _TypeAlias = _typing.Literal["version"]  # noqa: Y015
+    _WhichOneofArgType__version: _TypeAlias = _typing.Literal["_version", b"_version"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__version) -> _WhichOneofReturnType__version | None: ...
+
+Global___GetResourceRequest: _TypeAlias = GetResourceRequest  # noqa: Y015
+
+@_typing.final
+class ResourceDefinition(_message.Message):
+    """One version of a resource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    SHOWN_VERSION_FIELD_NUMBER: _builtins.int
+    DEFINITION_FIELD_NUMBER: _builtins.int
+    USED_BY_FIELD_NUMBER: _builtins.int
+    LAST_TEST_FIELD_NUMBER: _builtins.int
+    shown_version: _builtins.int
+    """Number of the version shown."""
+    definition: _builtins.str
+    """The manifest as a JSON object; it names secrets and holds none."""
+    @_builtins.property
+    def resource(self) -> Global___Resource:
+        """The resource at its newest version."""
+
+    @_builtins.property
+    def used_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the workflows whose present version uses the resource."""
+
+    @_builtins.property
+    def last_test(self) -> Global___ConnectorTest:
+        """The last test of a connector's newest version; null where there was none."""
+
+    def __init__(
+        self,
+        *,
+        resource: Global___Resource | None = ...,
+        shown_version: _builtins.int = ...,
+        definition: _builtins.str = ...,
+        used_by: _abc.Iterable[_builtins.str] | None = ...,
+        last_test: Global___ConnectorTest | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_test", b"_last_test", "last_test", b"last_test", "resource", b"resource"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_test", b"_last_test", "definition", b"definition", "last_test", b"last_test", "resource", b"resource", "shown_version", b"shown_version", "used_by", b"used_by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__last_test: _TypeAlias = _typing.Literal["last_test"]  # noqa: Y015
+    _WhichOneofArgType__last_test: _TypeAlias = _typing.Literal["_last_test", b"_last_test"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__last_test) -> _WhichOneofReturnType__last_test | None: ...
+
+Global___ResourceDefinition: _TypeAlias = ResourceDefinition  # noqa: Y015
+
+@_typing.final
 class TestConnectorRequest(_message.Message):
     """Tests a connector."""
 
@@ -772,18 +1090,29 @@ Global___ConnectorTest: _TypeAlias = ConnectorTest  # noqa: Y015
 
 @_typing.final
 class ListKnowledgeGraphsRequest(_message.Message):
-    """Asks for every knowledge graph."""
+    """Asks for knowledge graphs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Most knowledge graphs to return."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before."""
     def __init__(
         self,
+        *,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
 
 Global___ListKnowledgeGraphsRequest: _TypeAlias = ListKnowledgeGraphsRequest  # noqa: Y015
 
@@ -843,25 +1172,31 @@ Global___KnowledgeGraph: _TypeAlias = KnowledgeGraph  # noqa: Y015
 
 @_typing.final
 class ListKnowledgeGraphsResponse(_message.Message):
-    """The knowledge graphs."""
+    """A page of knowledge graphs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ITEMS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where the next page begins; absent on the last one."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___KnowledgeGraph]:
-        """At most 256."""
+        """The knowledge graphs; there are at most 256."""
 
     def __init__(
         self,
         *,
         items: _abc.Iterable[Global___KnowledgeGraph] | None = ...,
+        next_page_token: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListKnowledgeGraphsResponse: _TypeAlias = ListKnowledgeGraphsResponse  # noqa: Y015
 
@@ -874,35 +1209,37 @@ class QueryKnowledgeGraphRequest(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     QUERY_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
-    TIMEOUT_SECONDS_FIELD_NUMBER: _builtins.int
+    TIMEOUT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name of the knowledge graph."""
     query: _builtins.str
     """SPARQL 1.1, without SERVICE."""
     limit: _builtins.int
     """Most rows, or triples, of the answer."""
-    timeout_seconds: _builtins.int
-    """Most seconds that it may take."""
+    @_builtins.property
+    def timeout(self) -> _duration_pb2.Duration:
+        """The time that it may take: 1 to 300 seconds, 30 where it is absent."""
+
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         query: _builtins.str = ...,
         limit: _builtins.int | None = ...,
-        timeout_seconds: _builtins.int | None = ...,
+        timeout: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_timeout_seconds", b"_timeout_seconds", "limit", b"limit", "timeout_seconds", b"timeout_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_timeout", b"_timeout", "limit", b"limit", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_timeout_seconds", b"_timeout_seconds", "limit", b"limit", "name", b"name", "query", b"query", "timeout_seconds", b"timeout_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "_timeout", b"_timeout", "limit", b"limit", "name", b"name", "query", b"query", "timeout", b"timeout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015
-    _WhichOneofReturnType__timeout_seconds: _TypeAlias = _typing.Literal["timeout_seconds"]  # noqa: Y015
-    _WhichOneofArgType__timeout_seconds: _TypeAlias = _typing.Literal["_timeout_seconds", b"_timeout_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__timeout: _TypeAlias = _typing.Literal["timeout"]  # noqa: Y015
+    _WhichOneofArgType__timeout: _TypeAlias = _typing.Literal["_timeout", b"_timeout"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__timeout_seconds) -> _WhichOneofReturnType__timeout_seconds | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__timeout) -> _WhichOneofReturnType__timeout | None: ...
 
 Global___QueryKnowledgeGraphRequest: _TypeAlias = QueryKnowledgeGraphRequest  # noqa: Y015
 

@@ -65,6 +65,16 @@ class WorkflowsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_workflows__pb2.GetWorkflowDefinitionRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.WorkflowDefinition.FromString,
                 _registered_method=True)
+        self.ListResources = channel.unary_unary(
+                '/workflow_api.v1.WorkflowsService/ListResources',
+                request_serializer=workflow__api_dot_v1_dot_workflows__pb2.ListResourcesRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.ListResourcesResponse.FromString,
+                _registered_method=True)
+        self.GetResource = channel.unary_unary(
+                '/workflow_api.v1.WorkflowsService/GetResource',
+                request_serializer=workflow__api_dot_v1_dot_workflows__pb2.GetResourceRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.ResourceDefinition.FromString,
+                _registered_method=True)
         self.TestConnector = channel.unary_unary(
                 '/workflow_api.v1.WorkflowsService/TestConnector',
                 request_serializer=workflow__api_dot_v1_dot_workflows__pb2.TestConnectorRequest.SerializeToString,
@@ -129,6 +139,20 @@ class WorkflowsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListResources(self, request, context):
+        """Environments, connectors, agents or knowledge graphs, by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetResource(self, request, context):
+        """One version of an environment, connector, agent or knowledge graph, with its definition.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def TestConnector(self, request, context):
         """Really lists with the connector's credentials and records whether it passed, for its present version.
         """
@@ -137,7 +161,7 @@ class WorkflowsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListKnowledgeGraphs(self, request, context):
-        """Every knowledge graph by name, with how much was published to it.
+        """Knowledge graphs by name, with how much was published to it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -183,6 +207,16 @@ def add_WorkflowsServiceServicer_to_server(servicer, server):
                     servicer.GetWorkflowDefinition,
                     request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.GetWorkflowDefinitionRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_workflows__pb2.WorkflowDefinition.SerializeToString,
+            ),
+            'ListResources': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListResources,
+                    request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.ListResourcesRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_workflows__pb2.ListResourcesResponse.SerializeToString,
+            ),
+            'GetResource': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetResource,
+                    request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.GetResourceRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_workflows__pb2.ResourceDefinition.SerializeToString,
             ),
             'TestConnector': grpc.unary_unary_rpc_method_handler(
                     servicer.TestConnector,
@@ -363,6 +397,60 @@ class WorkflowsService:
             '/workflow_api.v1.WorkflowsService/GetWorkflowDefinition',
             workflow__api_dot_v1_dot_workflows__pb2.GetWorkflowDefinitionRequest.SerializeToString,
             workflow__api_dot_v1_dot_workflows__pb2.WorkflowDefinition.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListResources(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.WorkflowsService/ListResources',
+            workflow__api_dot_v1_dot_workflows__pb2.ListResourcesRequest.SerializeToString,
+            workflow__api_dot_v1_dot_workflows__pb2.ListResourcesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetResource(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.WorkflowsService/GetResource',
+            workflow__api_dot_v1_dot_workflows__pb2.GetResourceRequest.SerializeToString,
+            workflow__api_dot_v1_dot_workflows__pb2.ResourceDefinition.FromString,
             options,
             channel_credentials,
             insecure,

@@ -47,10 +47,14 @@ class WorkflowsServiceStub:
     """Makes a workflow active or inactive."""
     GetWorkflowDefinition: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowDefinitionRequest, _workflows_pb2.WorkflowDefinition]
     """The definition of one version of a workflow."""
+    ListResources: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ListResourcesRequest, _workflows_pb2.ListResourcesResponse]
+    """Environments, connectors, agents or knowledge graphs, by name."""
+    GetResource: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.GetResourceRequest, _workflows_pb2.ResourceDefinition]
+    """One version of an environment, connector, agent or knowledge graph, with its definition."""
     TestConnector: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.TestConnectorRequest, _workflows_pb2.ConnectorTest]
     """Really lists with the connector's credentials and records whether it passed, for its present version."""
     ListKnowledgeGraphs: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ListKnowledgeGraphsRequest, _workflows_pb2.ListKnowledgeGraphsResponse]
-    """Every knowledge graph by name, with how much was published to it."""
+    """Knowledge graphs by name, with how much was published to it."""
     QueryKnowledgeGraph: _grpc.UnaryStreamMultiCallable[_workflows_pb2.QueryKnowledgeGraphRequest, _workflows_pb2.KnowledgeGraphAnswer]
     """Evaluates a SPARQL query, SELECT, ASK, CONSTRUCT or DESCRIBE, over all that was published to a knowledge graph. The
     first message says what the answer is, the others hold it.
@@ -75,10 +79,14 @@ class WorkflowsServiceAsyncStub(WorkflowsServiceStub):
     """Makes a workflow active or inactive."""
     GetWorkflowDefinition: _aio.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowDefinitionRequest, _workflows_pb2.WorkflowDefinition]  # type: ignore[assignment]
     """The definition of one version of a workflow."""
+    ListResources: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ListResourcesRequest, _workflows_pb2.ListResourcesResponse]  # type: ignore[assignment]
+    """Environments, connectors, agents or knowledge graphs, by name."""
+    GetResource: _aio.UnaryUnaryMultiCallable[_workflows_pb2.GetResourceRequest, _workflows_pb2.ResourceDefinition]  # type: ignore[assignment]
+    """One version of an environment, connector, agent or knowledge graph, with its definition."""
     TestConnector: _aio.UnaryUnaryMultiCallable[_workflows_pb2.TestConnectorRequest, _workflows_pb2.ConnectorTest]  # type: ignore[assignment]
     """Really lists with the connector's credentials and records whether it passed, for its present version."""
     ListKnowledgeGraphs: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ListKnowledgeGraphsRequest, _workflows_pb2.ListKnowledgeGraphsResponse]  # type: ignore[assignment]
-    """Every knowledge graph by name, with how much was published to it."""
+    """Knowledge graphs by name, with how much was published to it."""
     QueryKnowledgeGraph: _aio.UnaryStreamMultiCallable[_workflows_pb2.QueryKnowledgeGraphRequest, _workflows_pb2.KnowledgeGraphAnswer]  # type: ignore[assignment]
     """Evaluates a SPARQL query, SELECT, ASK, CONSTRUCT or DESCRIBE, over all that was published to a knowledge graph. The
     first message says what the answer is, the others hold it.
@@ -138,6 +146,22 @@ class WorkflowsServiceServicer(metaclass=_abc_1.ABCMeta):
         """The definition of one version of a workflow."""
 
     @_abc_1.abstractmethod
+    def ListResources(
+        self,
+        request: _workflows_pb2.ListResourcesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.ListResourcesResponse, _abc.Awaitable[_workflows_pb2.ListResourcesResponse]]:
+        """Environments, connectors, agents or knowledge graphs, by name."""
+
+    @_abc_1.abstractmethod
+    def GetResource(
+        self,
+        request: _workflows_pb2.GetResourceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.ResourceDefinition, _abc.Awaitable[_workflows_pb2.ResourceDefinition]]:
+        """One version of an environment, connector, agent or knowledge graph, with its definition."""
+
+    @_abc_1.abstractmethod
     def TestConnector(
         self,
         request: _workflows_pb2.TestConnectorRequest,
@@ -151,7 +175,7 @@ class WorkflowsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _workflows_pb2.ListKnowledgeGraphsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_workflows_pb2.ListKnowledgeGraphsResponse, _abc.Awaitable[_workflows_pb2.ListKnowledgeGraphsResponse]]:
-        """Every knowledge graph by name, with how much was published to it."""
+        """Knowledge graphs by name, with how much was published to it."""
 
     @_abc_1.abstractmethod
     def QueryKnowledgeGraph(

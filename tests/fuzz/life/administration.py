@@ -1,8 +1,9 @@
-"""What administrators and approvers do to keys, workflows and runs; each example has keys of its own."""
+"""Actions of administrators and approvers on keys, workflows and runs; each example has its own keys."""
 
 from collections.abc import Callable
 from typing import Any, Final
 
+from google.protobuf.duration_pb2 import Duration
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, precondition, rule
 
@@ -10,7 +11,7 @@ from tests.fuzz.life.model import SCOPES, WORKFLOWS, Key, Run, with_status
 from tests.fuzz.life.world import World, refused_by_admin
 from workflow_api.v1 import keys_pb2, runs_pb2
 
-_MOST_KEYS: Final = 3
+_MAX_KEYS: Final = 3
 _SWITCHED: Final = ("Silence", "Echo")
 
 workflows = st.sampled_from([workflow.name for workflow in WORKFLOWS])
@@ -47,7 +48,7 @@ class Administration(RuleBasedStateMachine):
     def begin(self) -> Key:
         return self._created(scopes=SCOPES, workflows=None, source="anywhere", in_hours=None, quota=100, bound=100)
 
-    @precondition(lambda self: len(self.made) < _MOST_KEYS)
+    @precondition(lambda self: len(self.made) < _MAX_KEYS)
     @rule(
         target=keys,
         scopes=_scopes,
@@ -74,7 +75,7 @@ class Administration(RuleBasedStateMachine):
 
     @rule(key=keys)
     def rotate(self, key: Key) -> None:
-        request = keys_pb2.RotateKeyRequest(key_id=key.key_id, overlap_hours=1)
+        request = keys_pb2.RotateKeyRequest(key_id=key.key_id, overlap=Duration(seconds=3_600))
         made = self._issued(key, lambda: self.world.admin.keys.RotateKey(request))
         if made:
             key.rotate(made.key_value)

@@ -1,4 +1,4 @@
-"""The life of keys and runs, as random calls and moves; every answer is what the model says."""
+"""State machine of keys and runs: random calls and actions, whose answers must be those of the model."""
 
 from collections.abc import Callable
 from typing import Any

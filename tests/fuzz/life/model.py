@@ -1,4 +1,4 @@
-"""What the contract says of keys and runs, as plain values: no call is made here.
+"""Model of keys and runs by the contract, as plain values: no call is made here.
 
 A `Refused` is an answer that a caller must get, by the order of checks. (contract 5.1, 12.6)
 """

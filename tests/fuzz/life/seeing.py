@@ -1,4 +1,4 @@
-"""What the bodies of answers must show of a run."""
+"""Checks of what answers show of a run."""
 
 import io
 import zipfile

@@ -1,4 +1,4 @@
-"""Starts of runs: sound ones, refused ones, and the same again under an idempotency key."""
+"""Starts of runs: valid ones, refused ones, and repeats under an idempotency key."""
 
 import uuid
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the machine acts upon: the service, the administrator's calls, and how an answer is held against the model."""
+"""World of the state machine: the service, the administrator's calls, and the comparison of answers with the model."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
@@ -116,7 +116,7 @@ class World:
         return Caller(self.service.address, key.key_id, key.secrets[secret], external_id)
 
     def wait(self, run: Run) -> None:
-        """Returns once a run stands where the model has it, read as an internal service does: its key may be closed."""
+        """Returns once a run is in the state of the model, read as an internal service does: its key may be closed."""
         until(lambda: self._stands(run), f"{run.status} of {run.run_id} in segment {run.segments}")
 
     def _stands(self, run: Run) -> bool:

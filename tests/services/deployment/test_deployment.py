@@ -3,16 +3,21 @@
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from backend.audit import sql as audit
 from backend.audit.servicer import AuditServicer
-from backend.clock import milliseconds_of, to_timestamp
 from backend.deployment.servicer import DeploymentServicer
 from backend.key_changes import KeyChanges
 from backend.services import Services
+from contract.times import milliseconds_of, to_timestamp
 from contract.versions import RELEASE
 from tests.services.calls import Caller, RefusedError
 from workflow_api.v1 import audit_pb2, deployment_pb2
+
+
+def days(count: int) -> Duration:
+    return Duration(seconds=count * 86_400)
 
 
 @pytest.fixture
@@ -34,10 +39,10 @@ def trail(deployment: Caller, **fields: Any) -> list[Any]:
     return list(deployment("ListAuditRecords", audit_pb2.ListAuditRecordsRequest(**fields)).items)
 
 
-def test_a_fresh_deployment_is_governed_enabled_and_licensed(deployment: Caller) -> None:
+def test_a_new_deployment_is_governed_enabled_and_licensed(deployment: Caller) -> None:
     fresh = record(deployment)
     assert (fresh.deployment_id, fresh.governed, fresh.api_enabled) == ("dep-test", True, True)
-    assert (fresh.licence.state, fresh.licence.HasField("license_id"), fresh.retention_days) == ("active", False, 90)
+    assert (fresh.licence.state, fresh.licence.HasField("license_id"), fresh.retention) == ("active", False, days(90))
 
 
 def test_the_release_is_at_least_the_first_that_serves_this_api(deployment: Caller) -> None:
@@ -48,22 +53,22 @@ def test_the_release_is_at_least_the_first_that_serves_this_api(deployment: Call
 def test_only_what_is_given_changes(deployment: Caller) -> None:
     update(deployment, licence_state="hold", licence_reason="unpaid", license_id="lic-1")
     changed = update(deployment, governed=False)
-    assert (changed.governed, changed.api_enabled, changed.retention_days) == (False, True, 90)
+    assert (changed.governed, changed.api_enabled, changed.retention) == (False, True, days(90))
     assert (changed.licence.state, changed.licence.reason, changed.licence.license_id) == ("hold", "unpaid", "lic-1")
     assert record(deployment) == changed
 
 
-@pytest.mark.parametrize("days", [1, 90, 3650])
-def test_run_data_is_kept_for_1_to_3650_days(deployment: Caller, days: int) -> None:
-    assert update(deployment, retention_days=days).retention_days == days
+@pytest.mark.parametrize("count", [1, 90, 3650])
+def test_run_data_is_kept_for_1_to_3650_days(deployment: Caller, count: int) -> None:
+    assert update(deployment, retention=days(count)).retention == days(count)
 
 
-@pytest.mark.parametrize("days", [-1, 0, 3651])
-def test_any_other_retention_is_refused_with_its_bounds(deployment: Caller, days: int) -> None:
+@pytest.mark.parametrize("seconds", [-86_400, 0, 3651 * 86_400, 86_401])
+def test_a_retention_out_of_bounds_is_refused_with_the_bounds(deployment: Caller, seconds: int) -> None:
     with pytest.raises(RefusedError) as refused:
-        update(deployment, retention_days=days)
-    assert refused.value.problems == {"retention_days": "must be an integer from 1 to 3,650"}
-    assert record(deployment).retention_days == 90
+        update(deployment, retention=Duration(seconds=seconds))
+    assert refused.value.problems == {"retention_days": "must be a whole number of days from 1 to 3,650"}
+    assert record(deployment).retention == days(90)
 
 
 def test_the_reason_of_a_hold_ends_with_it(deployment: Caller) -> None:
@@ -104,7 +109,7 @@ def test_pages_of_the_audit_trail_follow_one_another(deployment: Caller, service
 
     services.database.write(fill)
     targets: list[str] = []
-    cursor = None
+    cursor = ""
     for _ in range(3):
         request = audit_pb2.ListAuditRecordsRequest(until=to_timestamp(6), page_size=3, page_token=cursor)
         page = deployment("ListAuditRecords", request)

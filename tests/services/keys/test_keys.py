@@ -1,4 +1,4 @@
-"""The services of keys: the life of a key and its bounds (contract 9.1, 9.6)."""
+"""The services of keys: the life cycle of a key and its bounds (contract 9.1, 9.6)."""
 
 import hashlib
 import json
@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from backend.audit.servicer import AuditServicer
-from backend.clock import milliseconds_of, to_timestamp, utc_day
+from backend.clock import utc_day
 from backend.deployment.servicer import DeploymentServicer
 from backend.key_changes import KeyChanges
 from backend.keys import sql
@@ -18,6 +19,7 @@ from backend.keys.servicer import KeysServicer
 from backend.keys.usage_servicer import UsageServicer
 from backend.runs.start import sql as start_sql
 from backend.services import Services
+from contract.times import milliseconds_of, to_timestamp
 from tests.services.calls import Caller, RefusedError
 from tests.services.conftest import TestClock
 from workflow_api.v1 import audit_pb2, caller_pb2, deployment_pb2, edge_pb2, keys_pb2, options_pb2, usage_pb2
@@ -27,6 +29,14 @@ CREATE = options_pb2.SCOPE_RUNS_CREATE
 DELETE = options_pb2.SCOPE_RUNS_DELETE
 EXPLICIT = keys_pb2.WorkflowAccess.MODE_EXPLICIT
 DAY_MS = 86_400_000
+
+
+def hours(count: int) -> Duration:
+    return Duration(seconds=count * 3_600)
+
+
+def days(count: int) -> Duration:
+    return hours(24 * count)
 
 
 @pytest.fixture
@@ -133,8 +143,8 @@ def test_defaults_of_a_key_are_the_contracts(keys: Caller, clock: TestClock) -> 
         ({"name": "next\x85line"}, "name"),
         ({"description": "d" * 501}, "description"),
         ({"scopes": []}, "scopes"),
-        ({"expires_days": 31}, "expires_days"),
-        ({"expires_days": 366}, "expires_days"),
+        ({"lifetime": days(31)}, "expires_days"),
+        ({"lifetime": days(366)}, "expires_days"),
         ({"rate_limit_rpm": 0}, "rate_limit_rpm"),
         ({"rate_limit_rpm": 10_001}, "rate_limit_rpm"),
         ({"daily_run_quota": 0}, "daily_run_quota"),
@@ -171,7 +181,7 @@ def test_a_property_out_of_bounds_is_refused_by_name_and_makes_no_key(
     [
         {"name": "n" * 100, "description": "d" * 500},
         {"name": "é \u2713 \U0001f511"},
-        {"expires_days": 365},
+        {"lifetime": days(365)},
         {"rate_limit_rpm": 10_000, "daily_run_quota": 100_000, "max_concurrent_runs": 100},
         {"source_allow_list": [f"10.0.{n}.0/24" for n in range(31)] + ["2001:db8::/32"]},
         {"allowed_hours": keys_pb2.AllowedHours(start_hour=22, end_hour=6)},
@@ -223,7 +233,7 @@ def test_a_key_named_before_names_were_bounded_keeps_working(keys: Caller, servi
 def test_rotation_keeps_the_old_secret_for_the_overlap_and_the_ids_for_good(keys: Caller, clock: TestClock) -> None:
     made = create(keys)
     key_id = made.record.key.key_id
-    rotated = keys("RotateKey", keys_pb2.RotateKeyRequest(key_id=key_id, overlap_hours=1))
+    rotated = keys("RotateKey", keys_pb2.RotateKeyRequest(key_id=key_id, overlap=hours(1)))
     mirror = mirrored(keys, key_id)
     assert mirror.secret_sha256 == sha256(rotated.key_value.partition(".")[2])
     assert mirror.previous_secret_sha256 == sha256(made.key_value.partition(".")[2])
@@ -243,12 +253,12 @@ def test_rotating_again_ends_the_older_overlap(keys: Caller) -> None:
     assert mirror.previous_secret_sha256 == sha256(second.key_value.partition(".")[2])
 
 
-@pytest.mark.parametrize("hours", [0, 2, 25, 169])
-def test_an_overlap_is_one_of_four(keys: Caller, hours: int) -> None:
+@pytest.mark.parametrize("seconds", [0, 2 * 3_600, 25 * 3_600, 169 * 3_600, 3_601])
+def test_an_overlap_is_one_of_four(keys: Caller, seconds: int) -> None:
     key_id = create(keys).record.key.key_id
     with pytest.raises(RefusedError) as refused:
-        keys("RotateKey", keys_pb2.RotateKeyRequest(key_id=key_id, overlap_hours=hours))
-    assert refused.value.problems == {"overlap_hours": "must be 1, 24, 72 or 168"}
+        keys("RotateKey", keys_pb2.RotateKeyRequest(key_id=key_id, overlap=Duration(seconds=seconds)))
+    assert refused.value.problems == {"overlap_hours": "must be 1, 24, 72 or 168 hours"}
 
 
 def test_a_new_external_id_has_no_overlap_and_leaves_the_secret(keys: Caller) -> None:
@@ -289,7 +299,7 @@ def test_the_audit_trail_outlives_the_key(keys: Caller, deployment: Caller) -> N
 
 
 def test_a_key_expires_at_its_date(keys: Caller, clock: TestClock) -> None:
-    key_id = create(keys, expires_days=30).record.key.key_id
+    key_id = create(keys, lifetime=days(30)).record.key.key_id
     clock.advance(days=30)
     assert keys("GetKey", keys_pb2.GetKeyRequest(key_id=key_id)).state == "expired"
 
@@ -303,7 +313,7 @@ def test_every_field_but_the_deployment_can_be_edited(keys: Caller) -> None:
         scopes=keys_pb2.ScopeList(scopes=[READ, CREATE]),
         source_allow_list=keys_pb2.SourceAllowList(ranges=["10.0.0.0/8"]),
         clear_allowed_hours=True,
-        expires_days=365,
+        lifetime=days(365),
         rate_limit_rpm=1,
         daily_run_quota=2,
         max_concurrent_runs=3,
@@ -325,7 +335,7 @@ def test_me_answers_the_calling_key_with_its_live_counters(keys: Caller) -> None
     assert (me.key_id, me.quota_used_today, me.active_runs) == (key_id, 0, 0)
 
 
-def test_a_watcher_hears_of_a_change_and_gets_a_sign_of_life(keys: Caller, clock: TestClock) -> None:
+def test_a_watcher_gets_changes_and_heartbeats(keys: Caller, clock: TestClock) -> None:
     stream = keys.stream("WatchKeyMirror", edge_pb2.WatchKeyMirrorRequest())
     assert not stream.take().any_key_ever
     key_id = create(keys).record.key.key_id
@@ -379,7 +389,7 @@ def test_usage_is_counted_by_the_hour(keys: Caller) -> None:
     assert len(counts(page_size=2)) == 2
 
 
-def test_a_change_of_the_deployment_is_audited_and_heard(keys: Caller, deployment: Caller) -> None:
+def test_a_change_of_the_deployment_is_audited_and_reaches_watchers(keys: Caller, deployment: Caller) -> None:
     before = keys("GetKeyMirror", edge_pb2.GetKeyMirrorRequest())
     deployment("UpdateDeployment", deployment_pb2.UpdateDeploymentRequest(api_enabled=False), actor="ada")
     after = keys("GetKeyMirror", edge_pb2.GetKeyMirrorRequest())
@@ -394,7 +404,7 @@ def test_a_change_of_the_deployment_is_audited_and_heard(keys: Caller, deploymen
     assert health.api_version == "2026-09-24"
 
 
-def test_what_a_caller_sees_of_its_key_is_never_of_before_a_change(
+def test_a_key_shown_to_its_caller_is_never_older_than_its_last_change(
     keys: Caller, services: Services, clock: TestClock
 ) -> None:
     one, other = (create(keys, name=name).record.key.key_id for name in ("one", "other"))

@@ -97,7 +97,7 @@ def test_a_range_that_ends_before_it_begins_is_ignored(world: World) -> None:
     assert (header.partial, data) == (False, DATA)
 
 
-def test_if_range_makes_the_range_void_unless_the_tag_is_the_same(world: World) -> None:
+def test_if_range_with_another_tag_voids_the_range(world: World) -> None:
     run_id, output_id = made(world)
     assert content(world, run_id, output_id, range={"first": 5}, if_range=ETAG)[0].partial
     header, data = content(world, run_id, output_id, range={"first": 500}, if_range="other")
@@ -105,7 +105,7 @@ def test_if_range_makes_the_range_void_unless_the_tag_is_the_same(world: World) 
 
 
 @pytest.mark.parametrize("tags", [[ETAG], ["other", ETAG], ["*"]])
-def test_bytes_that_the_caller_has_are_not_sent_again(world: World, tags: list[str]) -> None:
+def test_an_unchanged_output_is_answered_not_modified(world: World, tags: list[str]) -> None:
     run_id, output_id = made(world)
     header, data = content(world, run_id, output_id, if_none_match=tags, range={"first": 500})
     assert (header.not_modified, header.etag, data) == (True, ETAG, b"")
@@ -136,7 +136,7 @@ def test_an_output_that_is_erased_while_it_is_asked_for_is_not_found(world: Worl
     assert caught.value.reason == "output_not_found"
 
 
-def test_a_store_that_is_away_is_unreachable(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_store_is_refused_as_runtime_unreachable(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "OWNKEY")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-a-secret")
     run_id, output_id = made(world)

@@ -72,7 +72,7 @@ def test_failed_and_cancelled_runs_keep_what_completed_steps_left(world: World, 
 
 
 @pytest.mark.parametrize("method", ROUTES)
-def test_a_run_of_another_key_is_as_if_it_did_not_exist(world: World, method: str) -> None:
+def test_a_run_of_another_key_is_not_found(world: World, method: str) -> None:
     run_id = world.finished()
     foreign, unknown = refusal(world, method, run_id, world.new_key()), refusal(world, method, "run_none")
     assert (foreign.reason, foreign.message) == (unknown.reason, unknown.message)
@@ -101,7 +101,7 @@ def test_an_unfinished_run_is_not_terminal_before_its_sweep_is_pending(world: Wo
     assert refusal(world, method, world.started("Swept")).reason == "run_not_terminal"
 
 
-def test_after_an_erasure_there_are_no_outputs(world: World) -> None:
+def test_an_erasure_removes_outputs(world: World) -> None:
     run_id = world.started()
     world.begin(run_id)
     world.output(run_id, "first/a.txt", b"x")
@@ -112,7 +112,7 @@ def test_after_an_erasure_there_are_no_outputs(world: World) -> None:
     assert refusal(world, "GetOutputContent", run_id).reason == "output_not_found"
 
 
-def test_the_manifest_of_a_run_that_is_going_has_its_stages_pending(world: World) -> None:
+def test_the_manifest_of_an_unfinished_run_has_its_stages_pending(world: World) -> None:
     run_id = world.started("Swept", pii_policy_override={"mode": "redact"})
     answer = manifest(world, run_id)
     assert (answer.run_id, answer.mode, answer.HasField("model")) == (run_id, "redact", False)

@@ -40,6 +40,32 @@ def test_the_inbox_holds_every_pending_approval_with_its_run(world: World) -> No
     ]
 
 
+def test_the_inbox_says_which_run_waits_since_when_and_who_started_it(world: World) -> None:
+    run_id = world.started("Gated", client_reference="order-7", labels={"team": "north"})
+    world.park(run_id, world.begin(run_id), "review")
+    world.clock.advance(seconds=90)
+    (item,) = world.runs("ListPendingApprovals", runs_pb2.ListPendingApprovalsRequest()).items
+    assert (item.workflow_id, item.version) == (world.workflows["Gated"], 1)
+    assert (item.client_reference, dict(item.labels)) == ("order-7", {"team": "north"})
+    assert item.waiting.ToSeconds() == 90
+    assert (item.triggered_by, item.key_id, item.key_name) == (
+        runs_pb2.TRIGGERED_BY_API_KEY,
+        world.key,
+        "caller",
+    )
+
+
+def test_events_name_who_decided_for_people_and_never_for_a_key(world: World) -> None:
+    run_id, ids = parked(world, "review")
+    world.decide(ids[0], approve=True)
+    world.begin(run_id)
+    request = runs_pb2.ListRunEventsRequest(run_id=run_id)
+    seen = {key: json.loads(world.runs("ListRunEvents", request, key).events[1].data) for key in (None, world.key)}
+    assert seen[None]["decided_by"] == "tester"
+    assert "decided_by" not in seen[world.key]
+    assert "tester" not in str(world.runs("ListRunEvents", request, world.key))
+
+
 def test_an_approval_completes_its_step_and_queues_a_new_segment(world: World) -> None:
     run_id, ids = parked(world, "review", "other")
     woken = world.runtime.woken
@@ -78,7 +104,7 @@ def test_two_decisions_before_it_begins_share_one_segment(world: World) -> None:
     assert world.event_types(run_id) == ["segment.started", "approval.decided", "approval.decided"]
 
 
-def test_a_decision_while_the_segment_runs_is_gone_on_from_once_it_parks(world: World) -> None:
+def test_a_decision_while_the_segment_runs_applies_once_it_parks(world: World) -> None:
     run_id = world.started("Gated")
     segment_id = world.begin(run_id)
     early = world.ask(run_id, segment_id, "review")
@@ -96,7 +122,7 @@ def test_an_unknown_approval_is_not_found(world: World) -> None:
 
 
 @pytest.mark.parametrize("ending", ["approved", "rejected", "withdrawn"])
-def test_what_is_decided_or_over_cannot_be_decided(world: World, ending: str) -> None:
+def test_a_decided_or_ended_approval_cannot_be_decided(world: World, ending: str) -> None:
     run_id, ids = parked(world, "review")
     if ending == "withdrawn":
         world.cancel(run_id)

@@ -45,7 +45,7 @@ def test_a_queued_continuation_serves_as_the_closing_segment(world: World) -> No
     assert world.count("segments", f"run_id = '{run_id}'") == 2
 
 
-def test_a_running_run_is_asked_to_end_and_the_runtime_is_told(world: World) -> None:
+def test_cancelling_a_running_run_notifies_the_runtime(world: World) -> None:
     run_id = world.started()
     world.begin(run_id)
     answer = world.cancel(run_id, reason="too slow")
@@ -54,7 +54,7 @@ def test_a_running_run_is_asked_to_end_and_the_runtime_is_told(world: World) -> 
     assert world.get(run_id).summary.status == runs_pb2.RUN_STATUS_RUNNING
 
 
-def test_asking_twice_is_accepted_with_the_time_of_the_first(world: World) -> None:
+def test_a_second_cancel_is_accepted_with_the_time_of_the_first(world: World) -> None:
     run_id = world.started()
     world.begin(run_id)
     first = world.cancel(run_id, reason="first")

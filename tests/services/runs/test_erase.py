@@ -49,7 +49,7 @@ def full_of_content(world: World) -> str:
     return run_id
 
 
-def test_every_content_bearing_value_goes_and_the_bare_facts_stay(world: World, tmp_path: Path) -> None:
+def test_erasure_removes_every_value_and_leaves_ids_times_and_counts(world: World, tmp_path: Path) -> None:
     run_id = full_of_content(world)
     before = world.get(run_id)
     world.clock.advance(seconds=1)
@@ -74,7 +74,7 @@ def test_every_content_bearing_value_goes_and_the_bare_facts_stay(world: World, 
 
 
 @pytest.mark.parametrize("method", ["ListRunSteps", "ListRunEvents", "ListRunApprovals"])
-def test_board_and_event_log_are_gone_after_it(world: World, method: str) -> None:
+def test_an_erasure_removes_steps_and_events(world: World, method: str) -> None:
     run_id = world.finished()
     world.erase(run_id)
     with pytest.raises(RefusedError) as caught:
@@ -82,7 +82,7 @@ def test_board_and_event_log_are_gone_after_it(world: World, method: str) -> Non
     assert caught.value.reason == "not_found"
 
 
-def test_a_run_that_is_going_cannot_be_erased(world: World) -> None:
+def test_an_unfinished_run_cannot_be_erased(world: World) -> None:
     run_id = world.started()
     for status, move in (("queued", None), ("running", world.begin)):
         if move:
@@ -144,7 +144,7 @@ def test_the_idempotency_record_outlives_the_data(world: World) -> None:
     assert replay.run == world.get(run_id)
 
 
-def test_the_runtime_is_told_of_an_erasure_which_is_audited(world: World) -> None:
+def test_an_erasure_notifies_the_runtime_and_is_audited(world: World) -> None:
     run_id = world.finished()
     world.erase(run_id, reason="asked to")
     assert world.runtime.forgotten == [run_id]
@@ -179,7 +179,7 @@ def test_objects_that_could_not_be_removed_are_removed_later(
     assert not files_of(tmp_path)
 
 
-def test_a_run_whose_objects_cannot_be_removed_holds_up_no_other(
+def test_a_run_whose_objects_cannot_be_removed_delays_no_other(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     runs = [world.finished() for _ in range(3)]

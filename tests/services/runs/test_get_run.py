@@ -20,7 +20,7 @@ BELOW: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("method", BELOW)
-def test_a_run_of_another_key_is_as_if_it_did_not_exist(world: World, method: str) -> None:
+def test_a_run_of_another_key_is_not_found(world: World, method: str) -> None:
     run_id = world.started()
     refusals = []
     for asked, key in ((run_id, world.new_key()), ("run_none", world.key)):
@@ -114,7 +114,7 @@ def test_nothing_of_the_result_leaves_before_the_final_sweep(world: World) -> No
     assert run.result_error == runs_pb2.RunError(code="result_schema_mismatch")
 
 
-def test_the_board_has_the_steps_in_the_order_of_the_definition(world: World) -> None:
+def test_the_detail_lists_the_steps_in_the_order_of_the_definition(world: World) -> None:
     steps = world.steps(world.started())
     assert list(steps) == ["first", "second"]
     assert list(steps["second"].needs) == ["first"]

@@ -151,7 +151,7 @@ def test_closing_cancels_unfinished_steps_and_withdraws_approvals(world: World) 
     assert world.count("approvals", "state = 'withdrawn'") == 1
 
 
-def test_a_failure_is_told_in_the_event_log(world: World) -> None:
+def test_a_failure_is_in_the_event_log(world: World) -> None:
     run_id = world.started()
     world.begin(run_id)
     world.close(run_id, "failed", error_code="node_failed", error_message="boom")

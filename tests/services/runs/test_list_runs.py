@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from backend.clock import to_timestamp
+from contract.times import to_timestamp
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import runs_pb2
@@ -78,7 +78,7 @@ def test_a_cursor_of_another_key_or_changed_is_invalid(world: World) -> None:
     assert refusal(world, page_token="none") == "invalid_cursor"
 
 
-def test_a_bad_filter_is_told_before_a_bad_cursor(world: World) -> None:
+def test_a_bad_filter_is_reported_before_a_bad_cursor(world: World) -> None:
     assert refusal(world, status=[99], page_token="none") == "invalid_filter"
     assert refusal(world, status=[99], page_size=0) == "invalid_request"
 
@@ -88,7 +88,7 @@ def test_a_bad_filter_is_told_before_a_bad_cursor(world: World) -> None:
     [([COMPLETED], 1), ([QUEUED, COMPLETED], 3), ([FAILED], 0), ([QUEUED, QUEUED], 2)],
     ids=["one", "two", "none of it", "twice the same"],
 )
-def test_status_is_a_list(world: World, status: list[int], count: int) -> None:
+def test_a_run_of_any_status_of_the_filter_is_listed(world: World, status: list[int], count: int) -> None:
     world.finished()
     for _ in range(2):
         world.started()
@@ -110,7 +110,7 @@ def test_workflow_and_client_reference_filter_exactly(world: World) -> None:
     assert ids(world, workflow_id=world.workflows["Gated"], client_reference="a%") == []
 
 
-def test_dates_exclude_their_own_millisecond(world: World) -> None:
+def test_date_filters_exclude_their_own_millisecond(world: World) -> None:
     runs = []
     for _ in range(3):
         runs.append(world.started())

@@ -13,7 +13,7 @@ from workflow_api.v1 import runs_pb2
 ROUNDS = 20
 
 
-def single_round_trip(*moves: Callable[[], object]) -> list[object]:
+def concurrently(*moves: Callable[[], object]) -> list[object]:
     """What each move returned, or the reason that it was refused with."""
     barrier = threading.Barrier(len(moves))
 
@@ -36,10 +36,10 @@ def queued_segment(world: World, run_id: str) -> str:
     return next(str(row.segment_id) for row in world.dump("segments") if row.run_id == run_id)
 
 
-def test_of_many_decisions_exactly_one_holds(world: World) -> None:
+def test_of_many_decisions_exactly_one_takes_effect(world: World) -> None:
     run_id = world.started("Gated")
     approval_id = world.park(run_id, world.begin(run_id), "review")[0]
-    outcomes = single_round_trip(*(partial(world.decide, approval_id, approve=number % 2 == 0) for number in range(16)))
+    outcomes = concurrently(*(partial(world.decide, approval_id, approve=number % 2 == 0) for number in range(16)))
     assert outcomes.count("invalid_request") == 15
     assert world.count("segments", f"run_id = '{run_id}' AND state = 'queued'") == 1
     assert world.get(run_id).summary.counts.approvals_pending == 0
@@ -49,7 +49,7 @@ def test_a_cancel_and_the_begin_of_a_run_agree(world: World) -> None:
     for _ in range(ROUNDS):
         run_id = world.started()
         segment_id = queued_segment(world, run_id)
-        began, cancelled = single_round_trip(partial(take, world, segment_id), partial(world.cancel, run_id))
+        began, cancelled = concurrently(partial(take, world, segment_id), partial(world.cancel, run_id))
         assert isinstance(cancelled, runs_pb2.CancelRunResponse)
         assert (cancelled.status == runs_pb2.RUN_STATUS_RUNNING) == began
         assert (run_id in world.runtime.cancelled) == began
@@ -60,7 +60,7 @@ def test_a_cancel_and_the_begin_of_a_run_agree(world: World) -> None:
 def test_a_cancel_and_the_end_of_a_run_agree(world: World) -> None:
     for _ in range(ROUNDS):
         run_id = world.started()
-        _, cancelled = single_round_trip(partial(world.complete, world.begin(run_id)), partial(world.cancel, run_id))
+        _, cancelled = concurrently(partial(world.complete, world.begin(run_id)), partial(world.cancel, run_id))
         asked_first = isinstance(cancelled, runs_pb2.CancelRunResponse)
         assert asked_first or cancelled == "already_terminal"
         status = runs_pb2.RUN_STATUS_CANCELLED if asked_first else runs_pb2.RUN_STATUS_COMPLETED
@@ -82,7 +82,7 @@ def test_a_decision_and_a_cancel_agree(world: World) -> None:
     for _ in range(ROUNDS):
         run_id = world.started("Gated")
         approval_id = world.park(run_id, world.begin(run_id), "review")[0]
-        decided, cancelled = single_round_trip(
+        decided, cancelled = concurrently(
             partial(world.decide, approval_id, approve=True),
             partial(world.cancel, run_id),
         )
@@ -96,6 +96,6 @@ def test_a_decision_and_a_cancel_agree(world: World) -> None:
 def test_events_of_many_writers_have_no_gaps(world: World) -> None:
     run_id = world.started()
     segment_id = world.begin(run_id)
-    single_round_trip(*(lambda: [world.write(segment_id, "step.progress") for _ in range(10)] for _ in range(8)))
+    concurrently(*(lambda: [world.write(segment_id, "step.progress") for _ in range(10)] for _ in range(8)))
     events = world.events(run_id, page_size=500).events
     assert [event.seq for event in events] == list(range(1, 83))

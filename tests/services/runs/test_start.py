@@ -18,7 +18,7 @@ def test_a_start_answers_the_run_as_it_can_be_read(world: World) -> None:
     assert dict(run.summary.labels) == {"a": "1", "b": ""}
     assert (run.summary.workflow_name, run.summary.version) == ("Plain", 1)
     assert (run.summary.client_reference, run.input_text, run.key_id) == ("mine", "é", world.key)
-    assert (run.max_run_hours, run.result_schema_version) == (2.5, "3")
+    assert (run.max_run_time.seconds, run.result_schema_version) == (9_000, "3")
     assert run.triggered_by == runs_pb2.TRIGGERED_BY_API_KEY
     assert run.pii_policy.mode == PII_MODE_OFF
     for absent in ("result", "result_json", "error", "data_purged_at", "pii_redaction", "inputs_manifest"):

@@ -40,7 +40,7 @@ def test_a_replay_needs_only_the_record(world: World) -> None:
     assert world.count("daily_usage", "runs_started = 1") == 1
 
 
-def test_equal_bodies_are_equal_however_they_are_written(world: World) -> None:
+def test_bodies_are_compared_by_value_and_not_by_spelling(world: World) -> None:
     first = world.start("Plain", "k", parameters='{"count": 3, "language": "fr"}')
     again = world.start("Plain", "k", parameters='{ "language":"\\u0066r","count":3}')
     assert again.replayed
@@ -113,7 +113,7 @@ def test_a_record_holds_for_24_hours_from_its_first_use(world: World) -> None:
     assert world.start("Gated", "k", key=key).run == fresh.run
 
 
-def test_a_second_request_while_the_first_is_being_decided_is_told_to_wait(world: World) -> None:
+def test_a_second_request_while_the_first_is_undecided_is_refused_with_retry_after(world: World) -> None:
     entered, release = threading.Event(), threading.Event()
 
     def hold(tx: Tx) -> None:

@@ -38,7 +38,7 @@ def test_an_unknown_workflow_is_not_found(world: World) -> None:
     assert refusal(world, "wf_unknown").reason == "workflow_not_found"
 
 
-def test_a_workflow_out_of_reach_is_as_if_it_did_not_exist(world: World) -> None:
+def test_a_workflow_outside_the_allow_list_is_as_if_it_did_not_exist(world: World) -> None:
     key = world.new_key(workflow_access=explicit(world.workflows["Plain"]))
     assert world.start("Plain", key=key).run.key_id == key
     refused = refusal(world, "Gated", key=key)
@@ -46,7 +46,7 @@ def test_a_workflow_out_of_reach_is_as_if_it_did_not_exist(world: World) -> None
     assert (refused.reason, refused.message) == (unknown.reason, unknown.message)
 
 
-def test_reach_comes_before_status(world: World) -> None:
+def test_the_allow_list_is_checked_before_the_status(world: World) -> None:
     key = world.new_key(workflow_access=explicit(world.workflows["Plain"]))
     assert refusal(world, "Draft", key=key).reason == "workflow_not_found"
     listed = world.new_key(workflow_access=explicit(world.workflows["Draft"]))
@@ -114,7 +114,7 @@ def test_the_slot_is_judged_before_the_quota_and_uses_none_of_it(world: World) -
     assert world.count("daily_usage", f"key_id = '{key}' AND runs_started = 1") == 1
 
 
-def test_full_slots_name_the_runs_in_flight_and_the_limit_though_it_was_lowered(world: World) -> None:
+def test_a_slot_refusal_names_the_runs_in_flight_and_the_limit_after_it_was_lowered(world: World) -> None:
     key = world.new_key(max_concurrent_runs=3)
     for _ in range(3):
         world.start(key=key)
@@ -160,20 +160,20 @@ def test_a_refused_start_leaves_nothing_but_its_binding(world: World) -> None:
     assert world.runtime.woken == 0
 
 
-def test_an_internal_caller_has_neither_slot_nor_quota_nor_reach(world: World) -> None:
+def test_an_internal_caller_has_neither_slot_nor_quota_nor_allow_list(world: World) -> None:
     run = world.start(key=None).run
     assert not run.HasField("key_id")
     assert world.count("daily_usage") == 0
     assert refusal(world, "Draft", key=None).reason == "workflow_not_active"
 
 
-def test_a_key_that_is_gone_is_unauthorized_and_binds_nothing(world: World) -> None:
+def test_a_deleted_key_is_unauthorized_and_binds_nothing(world: World) -> None:
     assert refusal(world, key="ak_gone").reason == "unauthorized"
     assert world.count("idempotency_records") == 0
 
 
 @pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}'])
-def test_what_only_python_takes_for_json_is_refused(world: World, text: str) -> None:
+def test_json_that_only_python_accepts_is_refused(world: World, text: str) -> None:
     refused = refusal(world, parameters=text)
     assert refused.reason == "invalid_request"
     assert set(refused.problems) == {"parameters"}

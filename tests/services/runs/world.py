@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections import namedtuple
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from backend.storage.tables.segments import segments
 from backend.workflows.servicer import WorkflowsServicer
 from tests.services.calls import Caller
 from tests.services.conftest import TestClock
+from tests.support.wheels import package_store
 from workflow_api.v1 import (
     audit_pb2,
     deployment_pb2,
@@ -157,14 +159,16 @@ class World:
             (AuditServicer(services), audit_pb2.DESCRIPTOR.services_by_name["AuditService"]),
         )
         self._workflows = Caller(
-            WorkflowsServicer(services, self.graphs), workflows_pb2.DESCRIPTOR.services_by_name["WorkflowsService"]
+            WorkflowsServicer(services, self.graphs, package_store(folder / "data")),
+            workflows_pb2.DESCRIPTOR.services_by_name["WorkflowsService"],
         )
         self.workflows = self.apply(MANIFESTS)
         self.key = self.new_key()
 
-    def apply(self, manifests: str) -> dict[str, str]:
-        file = workflows_pb2.ManifestFile(name="test.yaml", content=manifests)
-        applied = self._workflows("ApplyManifests", workflows_pb2.ApplyManifestsRequest(files=[file]))
+    def apply(self, manifests: str, attached: Mapping[str, bytes] | None = None, **options: Any) -> dict[str, str]:
+        given = [workflows_pb2.AttachedFile(path=path, content=content) for path, content in (attached or {}).items()]
+        file = workflows_pb2.ManifestFile(name="test.yaml", content=manifests, attached_files=given)
+        applied = self._workflows("ApplyManifests", workflows_pb2.ApplyManifestsRequest(files=[file], **options))
         return {item.name: item.id for item in applied.items if item.kind == "Workflow"}
 
     def switch(self, workflow: str, *, active: bool) -> None:

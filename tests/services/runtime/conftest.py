@@ -14,9 +14,9 @@ from backend.graphs.graphs import Graphs
 from backend.models.catalog import Models
 from backend.redaction.process.redactor import Redactor
 from backend.runs.servicer import RunsServicer
-from backend.runtime.bootstrap import new_local_runtime, new_publisher
+from backend.runtime.bootstrap import new_local_runtime, new_package_store, new_publisher
 from backend.runtime.engines.local import LocalEngine
-from backend.runtime.runtime import LocalRuntime
+from backend.runtime.local import LocalRuntime
 from backend.runtime.scheduling.upkeep import Upkeep
 from backend.secrets import Secrets
 from backend.services import Services
@@ -26,6 +26,7 @@ from tests.services.conftest import TestClock
 from tests.services.described import assert_described
 from tests.services.runs.world import World
 from tests.support.poll import until
+from tests.support.wheels import package_settings
 from workflow_api.v1 import deployment_pb2, runs_pb2
 
 TERMINAL = ("completed", "failed", "cancelled")
@@ -133,12 +134,14 @@ class RuntimeWorld(World):
     def new_runtime(self, data: Path, **settings: Any) -> LocalRuntime:
         """A runtime as a new process would have it, which this world's service uses from now on."""
         self.graphs = Graphs(data / "graphs", Secrets())
-        services, given = self.services, BackendSettings(data=data, **settings)
+        services, given = self.services, BackendSettings(data=data, **{"packages": package_settings(data), **settings})
         scratch = Path(tempfile.mkdtemp(prefix="redaction-"))
         redactor = Redactor(Models(given.secrets, given.models), scratch=scratch, limits=given.redaction)
         publisher = new_publisher(given, services, self.objects, self.graphs, redactor)
         upkeep = Upkeep(services.database, services.clock)
-        runtime = new_local_runtime(given, services, self.objects, publisher, redactor, upkeep)
+        runtime = new_local_runtime(
+            given, services, self.objects, publisher, redactor, new_package_store(given), upkeep
+        )
         self.servicer = RunsServicer(self.services, runtime)
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
         return runtime

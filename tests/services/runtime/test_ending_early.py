@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from backend.runtime.engines.local import LocalEngine
-from backend.runtime.execution.outcomes import Outcome
-from backend.runtime.runtime import LocalRuntime
+from backend.runtime.local import LocalRuntime
+from backend.runtime.outcomes import Outcome
 from backend.runtime.scheduling.sweeper import Sweeper
 from backend.sandbox import Sandbox
 from backend.storage.objects import FolderObjects
@@ -169,7 +169,7 @@ def test_a_parked_run_ends_at_its_time_limit(world: RuntimeWorld) -> None:
     assert world.approvals(run_id) == {}
 
 
-def test_a_run_within_its_time_limit_goes_on(world: RuntimeWorld) -> None:
+def test_a_run_within_its_time_limit_is_not_ended(world: RuntimeWorld) -> None:
     limit = {"settings": {"max_run_hours": 1}}
     run_id = world.run("Within", [gate("review"), agent_step("after", "echo", "review")], workflow=limit)
     world.until_status(run_id, "waiting_for_approval")
@@ -188,7 +188,7 @@ def test_stopping_the_runtime_orphans_what_does_not_end_in_time(world: RuntimeWo
     assert _sleepers() <= before
 
 
-def test_what_an_earlier_process_left_running_is_orphaned_at_the_start(idle_world: RuntimeWorld) -> None:
+def test_segments_of_an_earlier_process_are_orphaned_at_the_start(idle_world: RuntimeWorld) -> None:
     run_id = idle_world.run("Left", [agent_step("main")])
     idle_world.begin(run_id, owner="proc_gone")
     idle_world.local_runtime.start()

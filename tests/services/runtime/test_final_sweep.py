@@ -13,9 +13,9 @@ from backend.json_text import JsonText
 from backend.redaction import Counts, FileOutcome
 from backend.redaction.process.redactor import OVER_LIMIT, RedactionError, SweptText
 from backend.runs import lifecycle
-from backend.runtime.execution.result import LARGEST_INLINE_BYTES, SUMMARY_TOO_LONG
 from backend.runtime.final_sweep.scheduler import CONCURRENT_SWEEPS, FinalSweeps
-from backend.storage.database import DatabaseAwayError
+from backend.runtime.promotion.result import LARGEST_INLINE_BYTES, SUMMARY_TOO_LONG
+from backend.storage.database import DatabaseUnavailableError
 from tests.services.runs.world import World
 from tests.support.poll import until
 
@@ -113,7 +113,7 @@ def sweeping(services: Any, clock: Any, tmp_path: Path, caplog: pytest.LogCaptur
     return Sweeping(World(services, clock, tmp_path), tmp_path / "sweeps")
 
 
-def test_of_a_swept_run_only_what_was_swept_stays(sweeping: Sweeping) -> None:
+def test_only_swept_content_of_a_run_stays(sweeping: Sweeping) -> None:
     run_id = sweeping.finished()
     sweeping.sweep()
     sweeping.sweep()
@@ -159,7 +159,7 @@ def test_a_summary_that_its_redaction_shortens_below_the_bound_is_shown_without_
     assert (world.row(run_id).summary_markdown, json.loads(world.row(run_id).warnings)) == ("short", [])
 
 
-def test_what_is_stored_for_a_run_that_was_erased_meanwhile_is_removed(
+def test_objects_stored_during_the_erasure_of_a_run_are_removed(
     sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = sweeping.finished()
@@ -176,7 +176,7 @@ def test_what_is_stored_for_a_run_that_was_erased_meanwhile_is_removed(
     assert sweeping.stored(run_id) == []
 
 
-def test_what_a_crash_left_of_the_sweep_of_an_erased_run_is_removed(
+def test_objects_left_by_a_crashed_sweep_of_an_erased_run_are_removed(
     sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = sweeping.finished()
@@ -187,7 +187,7 @@ def test_what_a_crash_left_of_the_sweep_of_an_erased_run_is_removed(
     assert sweeping.stored(run_id) == []
 
 
-def test_what_a_crash_left_is_stored_again_by_the_next_sweep(
+def test_outputs_left_by_a_crash_are_stored_by_the_next_sweep(
     sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = sweeping.finished()
@@ -198,7 +198,7 @@ def test_what_a_crash_left_is_stored_again_by_the_next_sweep(
     assert sweeping.world.row(run_id).redaction_state == "done"
 
 
-def test_an_object_that_a_store_keeps_holds_up_no_sweep(sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_that_cannot_be_removed_delays_no_sweep(sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def locked(key: str) -> None:
@@ -220,7 +220,7 @@ def test_an_object_that_a_store_keeps_holds_up_no_sweep(sweeping: Sweeping, monk
 
 def test_a_run_is_swept_after_a_round_whose_write_failed(sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: Any, **__: Any) -> None:
-        raise DatabaseAwayError
+        raise DatabaseUnavailableError
 
     first = sweeping.finished()
     for sweep in sweeping.sweeps.round():
@@ -228,7 +228,7 @@ def test_a_run_is_swept_after_a_round_whose_write_failed(sweeping: Sweeping, mon
     second = sweeping.finished()
     with monkeypatch.context() as fault:
         fault.setattr(sweeping.world.services.database, "write", away)
-        with pytest.raises(DatabaseAwayError):
+        with pytest.raises(DatabaseUnavailableError):
             sweeping.sweeps.round()
     sweeping.sweep()
     assert [sweeping.world.row(run_id).redaction_state for run_id in (first, second)] == ["done", "done"]
@@ -277,7 +277,7 @@ def stuck(sweeping: Sweeping, count: int) -> tuple[Stuck, list[str], "list[Futur
     return redactor, run_ids, futures
 
 
-def test_the_stuck_sweeps_of_a_key_hold_up_no_other_key(sweeping: Sweeping) -> None:
+def test_stuck_sweeps_of_a_key_delay_no_other_key(sweeping: Sweeping) -> None:
     _, run_ids, futures = stuck(sweeping, CONCURRENT_SWEEPS + 2)
     hostile, sweeping.world.key = sweeping.world.key, sweeping.world.new_key(name="other")
     other = sweeping.finished()
@@ -307,7 +307,7 @@ def test_erasing_a_run_ends_its_sweep_and_leaves_no_copy(sweeping: Sweeping) -> 
     assert list(redactor.folders[0].parent.iterdir()) == []
 
 
-def test_what_cannot_be_swept_within_its_limits_is_withheld_with_a_warning(sweeping: Sweeping) -> None:
+def test_a_file_that_exceeds_the_limits_of_a_sweep_is_withheld_with_a_warning(sweeping: Sweeping) -> None:
     sweeping.redactor = Limited()
     sweeping.sweeps = sweeping.restarted()
     run_id = sweeping.world.started("Swept", pii_policy_override={"mode": "redact"})

@@ -32,7 +32,7 @@ def workflow(world: RuntimeWorld, bucket: Bucket) -> str:
     return "Reads"
 
 
-def test_inputs_are_there_before_the_first_step_and_in_later_segments(
+def test_inputs_are_available_in_the_first_step_and_in_later_segments(
     world: RuntimeWorld, bucket: Bucket, workflow: str
 ) -> None:
     bucket.objects = {"in/a.txt": b"A", "in/b/c.txt": b"C"}

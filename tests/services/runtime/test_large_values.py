@@ -65,7 +65,7 @@ def world(world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch) -> RuntimeWorld:
 
 
 @pytest.mark.parametrize("mode", ["off", "redact"])
-def test_a_large_value_is_handed_on_and_stored_without_being_parsed_in_the_service(
+def test_a_large_value_is_passed_on_and_stored_without_being_parsed_in_the_service(
     world: RuntimeWorld, mode: str
 ) -> None:
     workflow = {"result": {"step": "last"}, "pii_policy": {"mode": mode, "stages": ["steps"]}}

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from backend.runtime.execution import workers_sql
-from backend.runtime.execution.lease import Lease
+from backend.clock import DAY_MS
+from backend.runtime.scheduling import workers_sql
 from backend.runtime.scheduling.sweeper import Sweeper
+from backend.runtime.worker.lease import Lease
 from backend.services import Services
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
@@ -77,7 +78,7 @@ def test_a_run_that_nobody_could_take_fails_at_the_launch_time_out(world: World)
     assert (world.row(run_id).status, world.row(run_id).error_code) == ("failed", "launch_failed")
 
 
-def test_workers_that_drain_or_died_have_no_slots(world: World) -> None:
+def test_draining_and_dead_workers_have_no_slots(world: World) -> None:
     database = world.services.database
     for owner in ("one", "two", "three"):
         lease(world, owner, 20 if owner == "one" else 60)
@@ -87,9 +88,22 @@ def test_workers_that_drain_or_died_have_no_slots(world: World) -> None:
     assert database.read(lambda tx: workers_sql.step_slots(tx, world.clock())) == 8
 
 
+def test_a_new_worker_removes_leases_that_ended_a_day_ago(world: World) -> None:
+    lease(world, "dead")
+    world.clock.advance(seconds=DAY_MS // 1000 + 21)
+    lease(world, "recent", -60)
+    own = Lease(world.services.database, world.clock, "own", "here", 8)
+    own.start(lambda: None)
+    try:
+        rows = world.services.database.read(lambda tx: workers_sql.leases(tx, 0))
+    finally:
+        own.stop()
+    assert {row.owner for row in rows} == {"recent", "own"}
+
+
 def test_a_lease_that_somebody_removed_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_RENEWED_EVERY_SECONDS", "_WATCHED_EVERY_SECONDS"):
-        monkeypatch.setattr(f"backend.runtime.execution.lease.{name}", 0.01)
+        monkeypatch.setattr(f"backend.runtime.worker.lease.{name}", 0.01)
     lost: list[bool] = []
     one = Lease(world.services.database, world.clock, "one", "here", 8)
     one.start(lambda: lost.append(True))
@@ -103,9 +117,9 @@ def test_a_lease_that_somebody_removed_is_noticed(world: World, monkeypatch: pyt
 def test_a_lease_that_cannot_be_renewed_is_given_up_before_it_ends(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("backend.runtime.execution.lease._RENEWED_EVERY_SECONDS", 0.01)
-    monkeypatch.setattr("backend.runtime.execution.lease._WATCHED_EVERY_SECONDS", 0.01)
-    monkeypatch.setattr("backend.runtime.execution.lease._GIVEN_UP_AFTER_SECONDS", 0.1)
+    monkeypatch.setattr("backend.runtime.worker.lease._RENEWED_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("backend.runtime.worker.lease._WATCHED_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("backend.runtime.worker.lease._GIVEN_UP_AFTER_SECONDS", 0.1)
     lost: list[bool] = []
     one = Lease(world.services.database, world.clock, "one", "here", 8)
 
@@ -113,7 +127,7 @@ def test_a_lease_that_cannot_be_renewed_is_given_up_before_it_ends(
         raise OSError("away")
 
     one.start(lambda: lost.append(True))
-    monkeypatch.setattr("backend.runtime.execution.workers_sql.renew", away)
+    monkeypatch.setattr("backend.runtime.scheduling.workers_sql.renew", away)
     until(lambda: lost, "the loss")
     one.stop()
     assert "could not be renewed" in caplog.text

@@ -40,9 +40,7 @@ def agent(world: RuntimeWorld, name: str = "asker", **fields: Any) -> None:
     world.apply(json.dumps(declared | fields))
 
 
-def test_an_answer_is_the_result_and_an_output_and_its_usage_an_event(
-    asking: RuntimeWorld, server: OpenAIServer
-) -> None:
+def test_an_answer_is_result_and_output_and_its_usage_an_event(asking: RuntimeWorld, server: OpenAIServer) -> None:
     server.will(Reply(calls=(ToolCall("final_result", {"words": 2, "summary_markdown": "# Two"}),)))
     agent(asking, output_schema={"type": "object", "required": ["words"], "properties": {"words": {"type": "integer"}}})
     run_id = asking.run(
@@ -96,7 +94,7 @@ def test_a_refused_call_is_tried_again_when_the_provider_says(asking: RuntimeWor
     assert failed[0]["retry_at"] > "2026-09-21", "at least the second that the provider asked for"
 
 
-def test_what_cannot_get_better_is_not_tried_again(asking: RuntimeWorld, server: OpenAIServer) -> None:
+def test_a_permanent_failure_is_not_tried_again(asking: RuntimeWorld, server: OpenAIServer) -> None:
     server.will(Reply(status=401, message="no"))
     agent(asking)
     run_id = asking.run("Hopeless", [agent_step("ask", "asker", retry={"attempts": 5, "backoff_seconds": 0})])
@@ -122,7 +120,7 @@ def test_a_run_is_cancelled_while_the_model_thinks(asking: RuntimeWorld, server:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_the_key_is_nowhere_but_in_the_request(
+def test_the_models_key_is_only_in_the_request(
     asking: RuntimeWorld, server: OpenAIServer, stream: bool, caplog: pytest.LogCaptureFixture, tmp_path: Any
 ) -> None:
     """Whatever the provider quotes back: no row, object, file or log line of the deployment holds it."""

@@ -24,7 +24,7 @@ def narrow(services: Services, clock: TestClock, tmp_path: Path) -> Iterator[Run
     world.local_runtime.stop()
 
 
-def single_round_trip(world: RuntimeWorld, run_id: str) -> int:
+def concurrent_memory(world: RuntimeWorld, run_id: str) -> int:
     """The most memory that running steps had together, in the order of the run's events."""
     memory = {step.step: 3_008 if step.step.startswith("large") else 2_048 for step in world.steps(run_id).values()}
     most = now = 0
@@ -38,16 +38,16 @@ def large(step: str, agent: str = "waiter", **fields: Any) -> dict[str, Any]:
     return agent_step(step, agent, **fields) | {"environment": "large"}
 
 
-def test_steps_at_once_never_have_more_memory_than_there_is_and_all_have_their_turn(narrow: RuntimeWorld) -> None:
+def test_concurrent_steps_never_exceed_the_memory_and_all_run(narrow: RuntimeWorld) -> None:
     steps = [agent_step("a", "waiter"), agent_step("b", "waiter"), large("large"), agent_step("c", "waiter")]
     run_id = narrow.run("Crowded", [*steps, agent_step("d", "waiter"), large("large-too")], workflow=PARALLEL)
     assert narrow.until_ended(run_id).status == "completed"
-    assert single_round_trip(narrow, run_id) == 2 * 2_048
+    assert concurrent_memory(narrow, run_id) == 2 * 2_048
     started = [event.step for event in narrow.events(run_id, page_size=500).events if event.type == "step.started"]
     assert started[2] == "large", "what came after it did not overtake it"
 
 
-def test_a_step_that_asks_for_more_than_there_is_fails_and_holds_up_nobody(narrow: RuntimeWorld) -> None:
+def test_a_step_that_needs_more_memory_than_allowed_fails_and_delays_no_other(narrow: RuntimeWorld) -> None:
     narrow.local_runtime.stop()
     narrow.local_runtime = narrow.new_runtime(narrow.folder / "data", memory_mb=2_048)
     narrow.local_runtime.start()

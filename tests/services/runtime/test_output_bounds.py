@@ -112,7 +112,7 @@ def test_names_of_outputs_stay_inside_their_folder_on_every_system(world: Runtim
         assert on_windows == "D:\\out\\" + path.replace("/", "\\")
 
 
-def test_what_is_not_promoted_is_told_in_one_warning_by_kind(bounded: RuntimeWorld) -> None:
+def test_files_that_are_not_promoted_are_in_one_warning_by_kind(bounded: RuntimeWorld) -> None:
     apply(bounded)
     run_id = bounded.run("Mixed", [agent_step("mixed", "mixed"), gate("review", "mixed")])
     bounded.until_status(run_id, "waiting_for_approval")
@@ -129,7 +129,7 @@ def test_what_is_not_promoted_is_told_in_one_warning_by_kind(bounded: RuntimeWor
     assert [row.path for row in rows] == ["mixed/a", "mixed/b"]
 
 
-def test_a_flood_of_tiny_frames_holds_up_no_other_key_s_run(world: RuntimeWorld) -> None:
+def test_a_flood_of_tiny_frames_delays_no_run_of_another_key(world: RuntimeWorld) -> None:
     apply(world)
     flood = world.run("Flood", [agent_step("flood", "flood"), agent_step("flood2", "flood")])
     world.until_event(flood, "step.progress")

@@ -67,7 +67,7 @@ def test_two_gates_decided_at_the_same_time_complete_the_run(world: RuntimeWorld
     assert world.until_ended(run_id).status == "completed"
 
 
-def test_a_decision_while_other_steps_run_is_taken_up_when_they_are_done(world: RuntimeWorld) -> None:
+def test_a_decision_while_other_steps_run_applies_when_they_are_done(world: RuntimeWorld) -> None:
     run_id = world.run(
         "Busy gate",
         [gate("review"), agent_step("after", "echo", "review"), agent_step("slow", "waiter")],

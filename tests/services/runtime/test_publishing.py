@@ -100,7 +100,7 @@ def restart(world: RuntimeWorld, folder: Path) -> None:
     world.local_runtime.start()
 
 
-def test_triples_land_in_a_named_graph_of_the_run(world: RuntimeWorld) -> None:
+def test_triples_are_written_to_a_named_graph_of_the_run(world: RuntimeWorld) -> None:
     apply(world, FOLDER)
     run_id = run(world)
     assert warnings(world, run_id) == []
@@ -134,14 +134,14 @@ def test_a_round_without_removals_writes_none(world: RuntimeWorld, monkeypatch: 
         ({"files": "shallow/*.ttl"}, 0),
     ],
 )
-def test_an_entry_chooses_steps_and_files(world: RuntimeWorld, entry: dict[str, Any], triples: int) -> None:
+def test_a_publication_selects_steps_and_files(world: RuntimeWorld, entry: dict[str, Any], triples: int) -> None:
     apply(world, FOLDER)
     run_id = run(world, entry, steps=("one", "two"))
     assert warnings(world, run_id) == []
     assert completed(world, run_id)[0]["triples"] == triples
 
 
-def test_runs_are_told_apart(world: RuntimeWorld) -> None:
+def test_each_run_publishes_to_a_graph_of_its_own(world: RuntimeWorld) -> None:
     apply(world, {"kind": "KnowledgeGraph", "name": "contracts"})
     first, second = run(world), run(world)
     for run_id in (first, second):
@@ -174,7 +174,7 @@ def test_a_graph_that_does_not_exist_is_a_warning(world: RuntimeWorld) -> None:
 
 
 @pytest.mark.parametrize("mode", ["detect", "redact"])
-def test_what_is_published_is_swept_as_the_policy_says(world: RuntimeWorld, mode: str) -> None:
+def test_publications_are_swept_as_the_policy_says(world: RuntimeWorld, mode: str) -> None:
     apply(world, FOLDER)
     publish = {"publish": [{"knowledge_graph": "contracts"}], "pii_policy": {"mode": mode, "stages": ["outputs"]}}
     facts = '<x:jane@example.com> a <http://www.w3.org/2006/vcard/ns#Individual> ; <x:mail> "jane@example.com"@en .'
@@ -189,7 +189,7 @@ def test_what_is_published_is_swept_as_the_policy_says(world: RuntimeWorld, mode
 
 
 @pytest.mark.parametrize("wait", [0, 1])
-def test_a_late_publication_is_a_warning_and_lands_afterwards(
+def test_a_late_publication_is_a_warning_and_is_written_afterwards(
     world: RuntimeWorld, server: SparqlServer, wait: int
 ) -> None:
     apply(world, remote(server))
@@ -204,10 +204,10 @@ def test_a_late_publication_is_a_warning_and_lands_afterwards(
     assert len(warnings(world, run_id)) == 1
 
 
-def test_a_store_that_is_out_of_order_is_tried_again(world: RuntimeWorld, server: SparqlServer) -> None:
+def test_a_failing_store_is_tried_again(world: RuntimeWorld, server: SparqlServer) -> None:
     apply(world, remote(server))
     server.status = 503
-    run_id = run(world, {"wait_seconds": 1}, input_text=ABSOLUTE)
+    run_id = run(world, {"wait_seconds": 10}, input_text=ABSOLUTE)
     [warning] = warnings(world, run_id)
     assert warning.endswith(" The last attempt failed: the endpoint answered 503: out of order.")
     assert len(server.requests) == 1
@@ -217,7 +217,7 @@ def test_a_store_that_is_out_of_order_is_tried_again(world: RuntimeWorld, server
     assert len(server.store) == 1
 
 
-def test_a_publication_that_no_store_took_for_a_day_is_given_up(world: RuntimeWorld, server: SparqlServer) -> None:
+def test_a_publication_that_no_store_accepted_for_a_day_is_dropped(world: RuntimeWorld, server: SparqlServer) -> None:
     apply(world, remote(server))
     server.status = 503
     warnings(world, run(world, {"wait_seconds": 0}, input_text=ABSOLUTE))
@@ -231,7 +231,9 @@ def test_a_publication_that_no_store_took_for_a_day_is_given_up(world: RuntimeWo
     until(given_up, "the end of the attempts")
 
 
-def test_what_was_late_lands_once_after_a_restart(world: RuntimeWorld, server: SparqlServer, tmp_path: Path) -> None:
+def test_a_late_publication_is_written_once_after_a_restart(
+    world: RuntimeWorld, server: SparqlServer, tmp_path: Path
+) -> None:
     apply(world, remote(server))
     server.status = 503
     run_id = run(world, {"wait_seconds": 0}, input_text="<x:a> <x:b> [ <x:c> 1 ] .")
@@ -274,7 +276,7 @@ def test_a_run_that_is_cancelled_meanwhile_leaves_nothing(world: RuntimeWorld, s
     assert [part.boolean for part in graph.query("ASK { ?s ?p ?o }", Bounds())] == [False]
 
 
-def test_an_erased_run_is_gone_from_the_graph_and_its_files(world: RuntimeWorld, tmp_path: Path) -> None:
+def test_an_erased_run_is_removed_from_the_graph_and_its_files(world: RuntimeWorld, tmp_path: Path) -> None:
     apply(world, FOLDER)
     erased = run(world, input_text=f"<a> <b> '{SECRET}' .")
     kept = run(world)
@@ -292,7 +294,7 @@ def test_an_erased_run_is_gone_from_the_graph_and_its_files(world: RuntimeWorld,
     assert published(world) == {f"https://graph.example.org/run/{kept}": 2}
 
 
-def test_a_removal_that_a_store_does_not_take_stays_ordered(world: RuntimeWorld, server: SparqlServer) -> None:
+def test_a_removal_that_a_store_refuses_stays_pending(world: RuntimeWorld, server: SparqlServer) -> None:
     apply(world, remote(server))
     run_id = run(world, input_text=ABSOLUTE)
     assert warnings(world, run_id) == []

@@ -70,7 +70,7 @@ def content(world: RuntimeWorld, run_id: str, output: outputs_pb2.Output) -> byt
 
 def stored(world: RuntimeWorld, run_id: str) -> bytes:
     folder = world.stored_below(run_prefix(run_id))
-    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.parent.name != "logs")
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
 def manifest(world: RuntimeWorld, run_id: str) -> Any:
@@ -126,7 +126,7 @@ def test_a_detecting_policy_counts_and_changes_nothing(world: RuntimeWorld) -> N
     assert manifest(world, run_id)["categories"]["EMAIL_ADDRESS"] > 0
 
 
-def test_why_a_step_failed_is_swept(world: RuntimeWorld) -> None:
+def test_the_message_of_a_failed_step_is_swept(world: RuntimeWorld) -> None:
     run_id = world.run("Fails", [agent_step("main", "failing")], workflow={"pii_policy": {"mode": "redact"}})
     row = until_opened(world, run_id)
     assert row.error_message == "Step 'main' failed: ValueError: [EMAIL_ADDRESS] is unknown"
@@ -134,7 +134,7 @@ def test_why_a_step_failed_is_swept(world: RuntimeWorld) -> None:
     assert MAIL not in str(world.all_events(run_id))
 
 
-def test_what_a_step_calls_its_failure_is_swept(world: RuntimeWorld) -> None:
+def test_the_name_of_a_steps_failure_is_swept(world: RuntimeWorld) -> None:
     run_id = world.run("Names", [agent_step("main", "odd")], workflow={"pii_policy": {"mode": "redact"}})
     until_opened(world, run_id)
     assert world.steps(run_id)["main"].error.message == "[EMAIL_ADDRESS]: odd"
@@ -181,7 +181,7 @@ def test_a_run_that_is_cancelled_before_it_begins_skips_its_stages(idle_world: R
 
 
 @pytest.mark.parametrize("parked", [False, True])
-def test_later_steps_see_values_and_files_as_they_were_swept(world: RuntimeWorld, parked: bool) -> None:
+def test_later_steps_get_swept_values_and_files(world: RuntimeWorld, parked: bool) -> None:
     steps = [agent_step("main", "teller"), agent_step("after", "reader", "main", *(["look"] if parked else []))]
     if parked:
         steps.append(gate("look", "main"))
@@ -223,7 +223,7 @@ def parked(world: RuntimeWorld, name: str, **policy: Any) -> str:
         ({"mode": "detect"}, f"ask {MAIL}", f"ask {MAIL}", "steps"),
     ],
 )
-def test_what_is_said_of_an_approval_is_swept(
+def test_the_comment_of_an_approval_is_swept(
     world: RuntimeWorld, policy: dict[str, Any], shown: str, handed_on: str, stage: str | None
 ) -> None:
     run_id = parked(world, f"Said {policy}", **policy)
@@ -240,14 +240,14 @@ def test_what_is_said_of_an_approval_is_swept(
     assert stage is None or counted[stage] > 0
 
 
-def test_later_steps_get_what_was_said_as_it_was_swept(world: RuntimeWorld) -> None:
+def test_later_steps_get_the_swept_comment(world: RuntimeWorld) -> None:
     run_id = parked(world, "Said to steps", stages=["steps"])
     world.decide(world.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
     row = world.until_ended(run_id)
     assert MAIL not in row.result
 
 
-def test_a_decision_whose_words_cannot_be_swept_fails_the_run_and_tells_none(
+def test_a_comment_that_cannot_be_swept_fails_the_run_and_is_not_shown(
     world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     run_id = parked(world, "Unsaid", stages=["steps"])
@@ -259,7 +259,7 @@ def test_a_decision_whose_words_cannot_be_swept_fails_the_run_and_tells_none(
     assert set(decided(world, run_id)) == {"approval_id", "decision"}
 
 
-def test_a_decision_of_a_run_that_ends_before_it_goes_on_is_told_without_its_words(idle_world: RuntimeWorld) -> None:
+def test_the_decision_event_of_a_run_that_ends_before_it_continues_has_no_comment(idle_world: RuntimeWorld) -> None:
     idle_world.local_runtime.start()
     try:
         run_id = parked(idle_world, "Cancelled")
@@ -279,7 +279,7 @@ def test_a_stage_that_is_not_named_is_not_swept(world: RuntimeWorld) -> None:
     assert [stage["stage"] for stage in manifest(world, run_id)["stages"]] == ["outputs"]
 
 
-def test_nothing_is_given_out_before_it_was_swept(idle_world: RuntimeWorld, tmp_path: Path) -> None:
+def test_no_output_is_served_before_it_was_swept(idle_world: RuntimeWorld, tmp_path: Path) -> None:
     world = idle_world
     sweeps = FinalSweeps(
         world.services.database, world.services.clock, world.objects, _Broken(tmp_path), tmp_path / "sweeps"

@@ -15,7 +15,7 @@ from backend.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.models.catalog import Models
 from backend.redaction import Counts
 from backend.redaction.process.redactor import OVER_LIMIT, RedactionError, Redactor
-from backend.runtime.execution.run_redaction import RunRedaction
+from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.secrets import Secrets
 from backend.settings import ModelProvider, RedactionLimits
 from backend.workflows.pii_policy import normalise
@@ -119,7 +119,7 @@ def test_a_file_past_its_processor_time_is_withheld_and_named(limited: Redactor,
     assert redaction.take_warnings() == []
 
 
-def test_what_was_withheld_from_later_steps_is_told_after_an_approval_too(idle_world: RuntimeWorld) -> None:
+def test_files_withheld_from_later_steps_are_reported_after_an_approval_too(idle_world: RuntimeWorld) -> None:
     code = f"""
         def run(context):
             (context.outputs / "long.txt").write_text({LINE!r} * 100_000)
@@ -144,7 +144,7 @@ def test_what_was_withheld_from_later_steps_is_told_after_an_approval_too(idle_w
         idle_world.local_runtime.stop()
 
 
-def test_a_detecting_policy_gives_out_what_it_could_not_search(limited: Redactor, tmp_path: Path) -> None:
+def test_a_detecting_policy_releases_files_that_could_not_be_searched(limited: Redactor, tmp_path: Path) -> None:
     source = tmp_path / "long.txt"
     source.write_text(LONG)
     outcome, counts = limited.file(normalise({"mode": "detect"}), source, tmp_path / "target", "long.txt", owner="key")
@@ -158,7 +158,7 @@ def test_values_past_their_processor_time_fail_with_the_bound(limited: Redactor)
     assert limited.values(POLICY, [MAIL], owner="key")[0] == ["[EMAIL_ADDRESS]"]
 
 
-def test_no_copy_of_what_was_swept_stays(limited: Redactor, tmp_path: Path) -> None:
+def test_no_copy_of_swept_content_stays(limited: Redactor, tmp_path: Path) -> None:
     assert limited._scratch is not None
     source = tmp_path / "source.txt"
     for content in (MAIL, LONG):
@@ -182,7 +182,7 @@ def test_a_halted_sweep_leaves_no_copy(redactor: Redactor, tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["long.txt"]
 
 
-def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path: Path) -> None:
+def test_files_of_a_killed_process_are_removed_at_the_next_start(tmp_path: Path) -> None:
     left = tmp_path / "0" / "1" / "source"
     left.parent.mkdir(parents=True)
     left.write_text(MAIL)
@@ -204,7 +204,7 @@ def test_a_file_that_takes_more_memory_than_allowed_is_withheld(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_a_malformed_file_that_is_given_out_has_a_warning(redactor: Redactor, tmp_path: Path, name: str) -> None:
+def test_a_malformed_file_that_is_released_has_a_warning(redactor: Redactor, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "inputs"
     folder.mkdir()
     (folder / name).write_bytes(MALFORMED[name])
@@ -238,7 +238,7 @@ def test_the_deepest_json_that_a_caller_may_send_is_swept(redactor: Redactor) ->
     assert swept.text == "[" * 1_000 + '"[EMAIL_ADDRESS]"' + "]" * 1_000
 
 
-def test_what_the_program_fails_at_is_withheld_and_named(
+def test_a_file_that_the_program_fails_at_is_withheld_and_named(
     redactor: Redactor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any, **__: Any) -> Any:
@@ -261,7 +261,7 @@ def test_what_the_program_fails_at_is_withheld_and_named(
     assert redaction.take_warnings() == [warning]
 
 
-def test_processes_that_sweep_hold_no_right_and_no_secret(tmp_path: Path) -> None:
+def test_sweep_processes_have_no_rights_and_no_secrets(tmp_path: Path) -> None:
     server = OpenAIServer()
     server.will(NOTHING)
     secrets = Secrets({"model": "env:MODEL_KEY", "database": "env:DATABASE_PASSWORD"}, {"MODEL_KEY": KEY})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.runtime.execution.outcomes import ORPHANED
+from backend.runtime.outcomes import ORPHANED
 from backend.services import Services
 from backend.storage.objects import FolderObjects
 from tests.services.conftest import TestClock
@@ -42,7 +42,7 @@ def world(services: Services, clock: TestClock, tmp_path: Path, objects: AwayFor
     world.local_runtime.stop()
 
 
-def test_what_the_store_refused_to_remove_is_removed_while_the_service_runs(
+def test_objects_that_a_store_refused_to_remove_are_removed_later(
     world: RuntimeWorld, objects: AwayForAWhile, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_id = world.run("Writes", [agent_step("write", "writer")])
@@ -57,7 +57,7 @@ def test_what_the_store_refused_to_remove_is_removed_while_the_service_runs(
     assert not [path for path in (tmp_path / "away").rglob("*") if path.is_file()]
 
 
-def test_what_is_stored_for_a_run_after_its_erasure_is_removed_too(
+def test_objects_stored_after_the_erasure_of_a_run_are_removed(
     services: Services, clock: TestClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = RuntimeWorld(services, clock, tmp_path)

@@ -132,7 +132,7 @@ def test_the_end_of_the_service_ends_the_judging_of_a_result(world: RuntimeWorld
     assert world.services.schemas.pids == []
 
 
-def test_another_keys_run_completes_beside_18_whose_results_take_for_ever(world: RuntimeWorld) -> None:
+def test_another_keys_run_completes_beside_18_with_endless_result_checks(world: RuntimeWorld) -> None:
     world.key = world.new_key(name="hostile", max_concurrent_runs=18)
     claimed(world)
     hostile = [world.started("Slow") for _ in range(17)]

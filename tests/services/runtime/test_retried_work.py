@@ -12,7 +12,7 @@ import pytest
 from backend.outputs.sql import outputs_of
 from backend.retry import Backoff
 from backend.runtime.execution import retries
-from backend.storage.database import DatabaseAwayError, OutcomeUnknownError
+from backend.storage.database import DatabaseUnavailableError, OutcomeUnknownError
 from backend.storage.objects import FolderObjects
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.poll import until
@@ -47,7 +47,7 @@ def away(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> A
     return Away(monkeypatch, "put_file", "put_bytes")
 
 
-def test_what_a_step_left_is_stored_when_the_store_is_back(world: RuntimeWorld, away: Away) -> None:
+def test_outputs_of_a_step_are_stored_once_the_store_is_back(world: RuntimeWorld, away: Away) -> None:
     away.left = 5
     run_id = world.run("Waits", [agent_step("write", "writer")], workflow={"result": {"step": "write"}})
     row = world.until_ended(run_id)
@@ -129,14 +129,14 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.usefixtures("quiet")
-def test_a_run_waits_out_a_short_absence_of_the_database(world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_survives_a_short_outage_of_the_database(world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "DATABASE", replace(retries.DATABASE, backoff=Backoff(0.0, 0.0)))
     write, left = world.services.database.write, [3]
 
     def away(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
         if lock_key is not None and lock_key.startswith("run ") and left and world.event_types(run_id):
             left.pop()
-            raise DatabaseAwayError
+            raise DatabaseUnavailableError
         return write(work, lock_key=lock_key, claim=claim)
 
     run_id = world.run("Waits", [agent_step("say", "waiter"), agent_step("write", "writer", "say")])
@@ -147,7 +147,7 @@ def test_a_run_waits_out_a_short_absence_of_the_database(world: RuntimeWorld, mo
 
 
 @pytest.mark.usefixtures("quiet")
-def test_a_step_that_tells_its_progress_waits_out_a_short_absence(
+def test_a_step_that_reports_progress_survives_a_short_outage_of_the_database(
     world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "DATABASE", replace(retries.DATABASE, backoff=Backoff(0.0, 0.0)))
@@ -156,7 +156,7 @@ def test_a_step_that_tells_its_progress_waits_out_a_short_absence(
     def away(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
         if left[0] and "_append" in work.__qualname__:
             left[0] -= 1
-            raise DatabaseAwayError
+            raise DatabaseUnavailableError
         return write(work, lock_key=lock_key, claim=claim)
 
     monkeypatch.setattr(world.services.database, "write", away)
@@ -166,7 +166,7 @@ def test_a_step_that_tells_its_progress_waits_out_a_short_absence(
 
 
 @pytest.mark.usefixtures("quiet")
-def test_what_a_commit_of_unknown_outcome_names_stays_stored(
+def test_objects_named_by_a_commit_of_unknown_outcome_stay_stored(
     world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = world.services.database

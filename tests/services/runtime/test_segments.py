@@ -143,7 +143,7 @@ def test_a_failed_step_stops_those_that_still_run(world: RuntimeWorld) -> None:
     assert world.board(run_id) == {"slow": "cancelled", "bad": "failed", "last": "cancelled"}
 
 
-def test_no_step_has_the_network_unless_the_operator_says_so_too(world: RuntimeWorld) -> None:
+def test_no_step_has_the_network_unless_the_operator_allows_it_too(world: RuntimeWorld) -> None:
     world.apply(json.dumps({"kind": "Environment", "name": "online", "network": "full"}))
     run_id = world.run("Online", [{**agent_step("main"), "environment": "online"}])
     row = world.until_ended(run_id)
@@ -200,7 +200,7 @@ def test_a_result_that_does_not_fit_its_schema_leaves_the_run_completed(world: R
     assert row.result_size_bytes == len(b'{"words":3,"summary_markdown":"# Three"}')
 
 
-def test_a_launch_that_meets_a_licence_on_hold_fails_the_run(idle_world: RuntimeWorld) -> None:
+def test_a_launch_under_a_licence_on_hold_fails_the_run(idle_world: RuntimeWorld) -> None:
     run_id = idle_world.started("Plain")
     idle_world.hold_licence()
     idle_world.local_runtime.start()
@@ -220,7 +220,7 @@ def test_handing_a_segment_over_twice_is_harmless(world: RuntimeWorld) -> None:
     assert world.event_types(run_id).count("step.started") == 1
 
 
-def test_every_event_that_a_reader_sees_stays_as_it_was(world: RuntimeWorld) -> None:
+def test_an_event_never_changes_once_read(world: RuntimeWorld) -> None:
     run_id = world.run(
         "Seen", [agent_step(f"s{n}", "chatty") for n in range(3)], workflow={"settings": {"parallel_steps": 3}}
     )
@@ -253,7 +253,7 @@ def test_nothing_of_a_finished_run_stays_on_the_working_disk(world: RuntimeWorld
     assert list(world.work.iterdir()) == []
 
 
-def test_a_run_that_has_begun_goes_on_past_an_approval_under_a_hold(world: RuntimeWorld) -> None:
+def test_a_started_run_continues_after_an_approval_under_a_hold(world: RuntimeWorld) -> None:
     run_id = world.run("Begun", [gate("review"), agent_step("main", "echo", "review")])
     world.until_status(run_id, "waiting_for_approval")
     world.hold_licence()

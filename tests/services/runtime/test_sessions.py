@@ -12,11 +12,12 @@ import pytest
 
 from backend.ids import new_id
 from backend.runtime.engines import local
-from backend.runtime.execution import sessions, workers_sql
-from backend.runtime.execution.lease import Lease
-from backend.runtime.execution.sessions import WorkerSessions
-from backend.runtime.runtime import LocalRuntime
-from backend.storage.database import DatabaseAwayError
+from backend.runtime.local import LocalRuntime
+from backend.runtime.scheduling import workers_sql
+from backend.runtime.worker import sessions
+from backend.runtime.worker.lease import Lease
+from backend.runtime.worker.sessions import WorkerSessions
+from backend.storage.database import DatabaseUnavailableError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from tests.support.fake_segments import FakeSegment
 from tests.support.poll import until
@@ -29,8 +30,8 @@ SHARED = {"database": "postgresql://shared", "drain_seconds": 60.0}
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_RENEWED_EVERY_SECONDS", "_WATCHED_EVERY_SECONDS"):
-        monkeypatch.setattr(f"backend.runtime.execution.lease.{name}", 0.002)
-    monkeypatch.setattr("backend.runtime.execution.lease._OTHER_WORKER_HOST_SECONDS", 0)
+        monkeypatch.setattr(f"backend.runtime.worker.lease.{name}", 0.002)
+    monkeypatch.setattr("backend.runtime.worker.lease._OTHER_WORKER_HOST_SECONDS", 0)
     monkeypatch.setattr(sessions, "TICK_SECONDS", 0.005)
 
 
@@ -71,7 +72,7 @@ def caught(work: Callable[[], None], failures: list[BaseException]) -> threading
     return thread
 
 
-def test_whatever_meets_the_loss_of_a_lease_nothing_is_left_running_after_the_stop(
+def test_nothing_runs_after_a_stop_that_meets_the_loss_of_a_lease(
     idle_world: RuntimeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     FakeSegment.reset()
@@ -127,7 +128,7 @@ def test_a_lease_lost_while_a_stop_waits_for_its_steps_ends_them_at_once(
     assert (idle_world.row(run_id).status, idle_world.row(run_id).error_code) == ("failed", "orphaned")
 
 
-@pytest.mark.parametrize("failure", [DatabaseAwayError("away"), RuntimeError("whatever it is")])
+@pytest.mark.parametrize("failure", [DatabaseUnavailableError("away"), RuntimeError("whatever it is")])
 def test_a_session_that_cannot_follow_a_lost_one_at_first_follows_later(
     idle_world: RuntimeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:

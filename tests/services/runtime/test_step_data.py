@@ -98,7 +98,7 @@ def test_a_cancelled_attempt_has_its_warning_too(bounded: RuntimeWorld) -> None:
         ("deep-event", "ValueError: a progress event is nested more than 100 levels deep"),
     ],
 )
-def test_what_is_nested_too_deep_fails_the_step(bounded: RuntimeWorld, agent: str, message: str) -> None:
+def test_a_value_nested_too_deep_fails_the_step(bounded: RuntimeWorld, agent: str, message: str) -> None:
     run_id = bounded.run("Deep", [agent_step("dig", agent)])
     row = bounded.until_ended(run_id)
     assert (row.status, row.error_code, row.error_message) == ("failed", "node_failed", f"Step 'dig' failed: {message}")

@@ -64,7 +64,7 @@ def inbox(world: RuntimeWorld, s3_server: S3Server, monkeypatch: pytest.MonkeyPa
     s3_server.enforce(enforced=False)
 
 
-def test_why_inputs_cannot_be_had_is_swept_before_it_is_told(inbox: Inbox) -> None:
+def test_the_message_of_a_failed_input_is_swept(inbox: Inbox) -> None:
     place = "s3://docs/jane.roe@example.com/"
     inbox.connect()
     assert inbox.test().passed
@@ -115,7 +115,7 @@ def test_a_connection_test_is_denied_by_the_server_and_recorded(inbox: Inbox) ->
     assert inbox.reasons() == ["Connector 'inbox' needs attention: its last connection test failed."]
 
 
-def test_a_pass_on_any_version_is_enough_until_the_newest_test_fails(inbox: Inbox) -> None:
+def test_a_passed_test_of_any_version_is_enough_until_the_newest_test_fails(inbox: Inbox) -> None:
     inbox.connect(role_arn=inbox.server.role("reader", "worker", *READ))
     inbox.server.enforce()
     assert inbox.reasons() == ["Connector 'inbox' has no recorded passing connection test."]

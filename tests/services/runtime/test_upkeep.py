@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 from sqlalchemy import bindparam, select, text
 
 from backend.audit import retention as audit_retention
@@ -14,13 +15,13 @@ from backend.keys import retention as keys_retention
 from backend.keys import usage_sql
 from backend.runs import retention as runs_retention
 from backend.runs.lifecycle import NewEvent, append_events
-from backend.runtime.execution.leftovers import LeftoverRemoval
 from backend.runtime.final_sweep import sql
 from backend.runtime.publishing import sql as publishing_sql
 from backend.runtime.scheduling import sql as scheduling_sql
 from backend.runtime.scheduling.launcher import Launcher
 from backend.runtime.scheduling.sweeper import Sweeper
 from backend.runtime.scheduling.upkeep import Upkeep
+from backend.runtime.worker.leftovers import LeftoverRemoval
 from backend.services import Services
 from backend.storage.object_keys import object_key
 from backend.storage.statements import Command, ScalarQuery, Statement
@@ -95,7 +96,7 @@ def test_no_more_segments_are_handed_over_than_the_engine_may_hold(world: World,
     assert rounds.engine.submitted[4:] == [_segment(world, runs[4])]
 
 
-def test_a_busy_key_does_not_hold_up_another_keys_first_run(world: World, rounds: Rounds) -> None:
+def test_a_busy_key_does_not_delay_another_keys_first_run(world: World, rounds: Rounds) -> None:
     busy = [world.started() for _ in range(8)]
     other = world.started(key=world.new_key())
     rounds.launcher.launch()
@@ -104,7 +105,7 @@ def test_a_busy_key_does_not_hold_up_another_keys_first_run(world: World, rounds
     assert handed_over[0] == _segment(world, busy[0])
 
 
-def test_a_key_that_holds_places_comes_after_one_that_holds_none(world: World, rounds: Rounds) -> None:
+def test_a_key_with_running_segments_comes_after_one_without(world: World, rounds: Rounds) -> None:
     for _ in range(3):
         world.started()
     rounds.launcher.launch()
@@ -114,7 +115,7 @@ def test_a_key_that_holds_places_comes_after_one_that_holds_none(world: World, r
     assert rounds.engine.submitted[3:] == [_segment(world, other)]
 
 
-def test_what_was_handed_over_to_a_process_that_is_gone_is_handed_over_again(world: World, rounds: Rounds) -> None:
+def test_a_segment_handed_to_a_dead_process_is_handed_over_again(world: World, rounds: Rounds) -> None:
     run_id = world.started()
     rounds.launcher.launch()
     rounds.sweeper.recover()
@@ -122,7 +123,7 @@ def test_what_was_handed_over_to_a_process_that_is_gone_is_handed_over_again(wor
     assert rounds.engine.submitted == [_segment(world, run_id)] * 2
 
 
-def test_what_an_engine_dropped_before_it_was_marked_as_handed_over_is_handed_over_again(
+def test_a_segment_that_the_engine_lost_before_it_was_marked_is_handed_over_again(
     world: World, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = world.started()
@@ -170,7 +171,7 @@ def test_a_segment_that_began_is_not_failed_as_launch_failed(world: World, round
     assert world.row(run_id).status == "running"
 
 
-def test_the_engine_is_told_to_end_a_run_whose_cancel_was_asked_for(world: World, rounds: Rounds) -> None:
+def test_the_engine_cancels_a_run_whose_cancel_was_requested(world: World, rounds: Rounds) -> None:
     run_id = world.started()
     segment_id = world.begin(run_id)
     rounds.sweeper.sweep()
@@ -279,7 +280,9 @@ def test_usage_records_are_kept_for_ninety_days(world: World, rounds: Rounds) ->
 
 
 def test_run_data_is_erased_once_the_deployments_retention_is_over(world: World, rounds: Rounds) -> None:
-    world.deployment("UpdateDeployment", deployment_pb2.UpdateDeploymentRequest(retention_days=30))
+    world.deployment(
+        "UpdateDeployment", deployment_pb2.UpdateDeploymentRequest(retention=Duration(seconds=30 * 86_400))
+    )
     finished, parked = world.finished(), world.started("Gated")
     world.park(parked, world.begin(parked), "review")
     world.clock.now += 30 * DAY_MS
@@ -326,7 +329,7 @@ def test_upkeep_ends_after_the_batch_it_is_at_when_it_must_stop(world: World, ro
     assert world.row(run_ids[2]).data_purged_at is None
 
 
-def test_upkeep_by_hand_ends_when_its_seconds_are_over(world: World, rounds: Rounds) -> None:
+def test_upkeep_by_hand_ends_at_its_time_limit(world: World, rounds: Rounds) -> None:
     world.finished()
     world.clock.now += 90 * DAY_MS + 1
     assert (rounds.upkeep.expire(0)["runs_erased"], rounds.upkeep.expire(0)["more"]) == (0, 1)
@@ -334,7 +337,7 @@ def test_upkeep_by_hand_ends_when_its_seconds_are_over(world: World, rounds: Rou
     assert (done["runs_erased"], done["more"]) == (1, 0)
 
 
-def test_folders_of_runs_that_ended_elsewhere_are_removed(world: World, tmp_path: Path) -> None:
+def test_folders_of_runs_that_ended_in_another_process_are_removed(world: World, tmp_path: Path) -> None:
     work = tmp_path / "work"
     leftovers = LeftoverRemoval(world.services.database, work)
     parked = world.started("Gated")
@@ -366,7 +369,7 @@ def test_rounds_with_nothing_to_do_read_by_index(world: World, statement: Statem
     embedded = world.services.database.read(lambda tx: tx._dialect.name == "sqlite")
 
     def plan(tx: Any) -> list[str]:
-        query, arguments = statement.bind(tx._dialect, {"now": 0, "before": 0, "most_of_a_key": 1})
+        query, arguments = statement.bind(tx._dialect, {"now": 0, "before": 0, "max_of_a_key": 1})
         if embedded:
             return [row[3] for row in tx._connection.execute(f"EXPLAIN QUERY PLAN {query}", arguments).fetchall()]
         # Few rows are read by a scan all the same where an index would do.

@@ -32,7 +32,7 @@ def test_a_run_of_a_version_runs_the_agents_of_that_version(
     assert (world.row(run_id).version, result_of(world, run_id)) == (version or 2, result)
 
 
-def test_a_run_that_waited_for_an_approval_goes_on_with_the_agents_of_its_version(world: RuntimeWorld) -> None:
+def test_a_run_continues_after_an_approval_with_the_agents_of_its_version(world: RuntimeWorld) -> None:
     world.apply(agent(1))
     run_id = world.run(
         "Number after a gate", [gate("review"), agent_step("n", "number", "review")], workflow={"result": {"step": "n"}}

@@ -3,8 +3,8 @@
 import hashlib
 from functools import partial
 
-from backend.clock import to_timestamp
 from backend.users.retention import RULES
+from contract.times import to_timestamp
 from tests.services.conftest import TestClock
 from tests.services.users.conftest import WRONG, People, reason
 
@@ -32,7 +32,7 @@ def test_a_session_in_use_lasts_twelve_hours(people: People, clock: TestClock) -
     assert reason(people.session, session.token).reason == "unauthorized"
 
 
-def test_use_of_a_session_is_written_once_a_minute(people: People, clock: TestClock) -> None:
+def test_the_last_use_of_a_session_is_written_once_a_minute(people: People, clock: TestClock) -> None:
     token = people.sign_in(people.add()).token
     begun = people.rows("sessions")
     clock.advance(seconds=59)
@@ -56,7 +56,7 @@ def test_only_the_answer_to_a_sign_in_holds_the_token(people: People) -> None:
     assert not people.session(token).token
 
 
-def test_who_signed_out_is_signed_out_and_may_do_so_again(people: People) -> None:
+def test_signing_out_twice_is_harmless(people: People) -> None:
     password = people.add()
     here, there = people.sign_in(password).token, people.sign_in(password).token
     people.sign_out(here)
@@ -66,7 +66,7 @@ def test_who_signed_out_is_signed_out_and_may_do_so_again(people: People) -> Non
     assert [action for action, *_ in people.audited()].count("user.signed_out") == 1
 
 
-def test_of_a_persons_sessions_the_latest_last(people: People, clock: TestClock) -> None:
+def test_a_person_keeps_the_latest_twenty_sessions(people: People, clock: TestClock) -> None:
     password = people.add()
     tokens = []
     for _ in range(21):
@@ -96,7 +96,7 @@ def test_a_password_is_not_changed_by_who_does_not_know_it(people: People) -> No
     assert people.audited()[-2][0] == "user.sign_in_refused"
 
 
-def test_a_new_password_is_long_and_another_one(people: People) -> None:
+def test_a_new_password_is_long_and_differs_from_the_old(people: People) -> None:
     password = people.add()
     token = people.sign_in(password).token
     assert set(reason(people.change, token, password, "too-short-1").problems) == {"new_password"}

@@ -1,4 +1,4 @@
-"""UsersService: what strangers learn by trying, and how often they may."""
+"""UsersService: what failed sign-ins reveal, and their limits."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -43,7 +43,7 @@ def test_a_wrong_name_costs_as_much_as_a_wrong_password(people: People, monkeypa
 
 
 @pytest.mark.parametrize("name", ["ana", "nobody"])
-def test_ten_failures_in_a_row_of_a_name_from_an_address_begin_a_minutes_wait(
+def test_ten_failures_in_a_row_lock_a_name_at_an_address_for_a_minute(
     people: People, clock: TestClock, name: str
 ) -> None:
     password = people.add()
@@ -57,7 +57,7 @@ def test_ten_failures_in_a_row_of_a_name_from_an_address_begin_a_minutes_wait(
     assert outcomes(people, name, 11) == ["unauthorized"] * 10 + ["rate_limited"]
 
 
-def test_failures_elsewhere_refuse_nobody(people: People) -> None:
+def test_failures_at_another_address_refuse_nobody(people: People) -> None:
     password = people.add()
     for number in range(5):
         elsewhere = f"198.51.100.{number}"
@@ -66,9 +66,7 @@ def test_failures_elsewhere_refuse_nobody(people: People) -> None:
         assert reason(people.sign_in, password, "ana", elsewhere).reason == "rate_limited"
 
 
-def test_sixty_failures_of_an_address_have_it_wait_for_a_minute_whatever_the_names(
-    people: People, clock: TestClock
-) -> None:
+def test_sixty_failures_lock_an_address_for_a_minute_whatever_the_names(people: People, clock: TestClock) -> None:
     password = people.add()
     crowd = "198.51.100.7"
     assert {outcomes(people, f"name-{number}", 1, crowd)[0] for number in range(60)} == {"unauthorized"}
@@ -85,7 +83,7 @@ def test_sign_ins_that_succeed_are_no_failures_of_their_address(people: People) 
         people.sign_in(password)
 
 
-def test_a_sign_in_has_the_count_begin_anew(people: People) -> None:
+def test_a_sign_in_resets_the_count(people: People) -> None:
     password = people.add()
     for _ in range(3):
         assert outcomes(people, "ana", 9) == ["unauthorized"] * 9
@@ -94,7 +92,7 @@ def test_a_sign_in_has_the_count_begin_anew(people: People) -> None:
     assert address[1] == 3 * 9, "the successes are withdrawn"
 
 
-def test_a_name_waits_at_every_backend(people: People) -> None:
+def test_a_locked_name_is_locked_at_every_backend(people: People) -> None:
     password = people.add()
     outcomes(people, "ana", 10)
     another = people_of(people.services)
@@ -110,15 +108,15 @@ def test_changing_the_password_counts_as_signing_in(people: People) -> None:
     assert reason(people.sign_in, password).reason == "rate_limited"
 
 
-def test_tries_at_once_are_no_more_than_one_after_the_other(people: People) -> None:
+def test_concurrent_attempts_are_limited_like_sequential_ones(people: People) -> None:
     people.add()
     with ThreadPoolExecutor(4) as pool:
         refused = list(pool.map(lambda _: reason(people.sign_in, WRONG).reason, range(24)))
     assert refused.count("unauthorized") <= 10
 
 
-def test_strangers_do_not_fill_the_table(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tries_sql, "MOST_SUBJECTS", 5)
+def test_unknown_names_do_not_fill_the_table(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tries_sql, "MAX_SUBJECTS", 5)
     outcomes(people, "first", 10)
     for number in range(12):
         outcomes(people, f"name-{number}", 1)
@@ -138,7 +136,7 @@ def test_refusals_are_audited_once_a_minute_and_when_a_wait_begins(people: Peopl
     ]
 
 
-def test_names_that_nobody_bears_are_counted_together_and_not_kept(people: People, clock: TestClock) -> None:
+def test_unknown_names_are_counted_together_and_not_stored(people: People, clock: TestClock) -> None:
     typed = ["correct-horse", "battery", "staple"]
     for name in typed:
         outcomes(people, name, 1)

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from backend.clock import to_timestamp
+from contract.times import to_timestamp
 from tests.services.conftest import TestClock
 from tests.services.users.conftest import LIMIT, People, reason
 from workflow_api.v1 import users_pb2
@@ -13,7 +13,7 @@ from workflow_api.v1 import users_pb2
 APPROVER = users_pb2.ROLE_APPROVER
 
 
-def test_a_person_who_was_added_can_sign_in_with_the_password_that_was_told(people: People, clock: TestClock) -> None:
+def test_an_added_person_can_sign_in_with_the_password_returned(people: People, clock: TestClock) -> None:
     password = people.add("bo", APPROVER)
     assert re.fullmatch(r"([0-9a-hjkmnp-tv-z]{5}-){4}[0-9a-hjkmnp-tv-z]{5}", password)
     assert people.users()["bo"] == users_pb2.User(
@@ -25,7 +25,7 @@ def test_a_person_who_was_added_can_sign_in_with_the_password_that_was_told(peop
     assert people.session(session.token).user == session.user == people.users()["bo"]
 
 
-def test_everybody_is_listed_by_name(people: People) -> None:
+def test_people_are_listed_by_name(people: People) -> None:
     for name in ("bo", "ana", "cy"):
         people.add(name)
     people.disable("cy")
@@ -54,7 +54,7 @@ def test_a_name_or_role_out_of_bounds_is_refused(people: People, name: str, role
     assert not people.users()
 
 
-def test_a_name_is_one_persons(people: People) -> None:
+def test_a_name_belongs_to_one_person(people: People) -> None:
     password = people.add()
     refused = reason(people.add)
     assert refused.reason == "invalid_request"
@@ -62,7 +62,7 @@ def test_a_name_is_one_persons(people: People) -> None:
     assert people.sign_in(password).token
 
 
-def test_no_more_are_enabled_than_the_limit(people: People) -> None:
+def test_no_more_people_are_enabled_than_the_limit(people: People) -> None:
     for number in range(LIMIT):
         people.add(f"user-{number}")
     refused = reason(people.add, "one-too-many")
@@ -75,7 +75,7 @@ def test_no_more_are_enabled_than_the_limit(people: People) -> None:
     assert reason(people.add, "user-0").reason == "invalid_request"
 
 
-def test_no_more_are_enabled_though_they_are_added_at_once(people: People) -> None:
+def test_the_limit_of_enabled_people_holds_under_concurrent_adds(people: People) -> None:
     with ThreadPoolExecutor(6) as pool:
         adding = [pool.submit(people.add, f"user-{number}") for number in range(6)]
     assert sum(each.exception() is None for each in adding) == len(people.users()) == LIMIT
@@ -112,7 +112,7 @@ def test_a_disabled_person_comes_back_with_a_new_role_and_password(people: Peopl
     assert people.users()["ana"].created_at == to_timestamp(added_at)
 
 
-def test_a_reset_password_ends_sessions_and_the_password_until_now(people: People) -> None:
+def test_a_password_reset_ends_sessions_and_the_old_password(people: People) -> None:
     first = people.add()
     token = people.sign_in(first).token
     second = people.reset()
@@ -128,7 +128,7 @@ def test_a_disabled_person_has_no_password_to_reset(people: People) -> None:
     assert refused.problems == {"name": "must be of somebody who is enabled: add them again"}
 
 
-def test_who_was_never_added_is_not_found(people: People) -> None:
+def test_an_unknown_person_is_not_found(people: People) -> None:
     assert reason(people.disable, "nobody").reason == "not_found"
     assert reason(people.reset, "nobody").reason == "not_found"
 

@@ -2,7 +2,7 @@
 
 import json
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ from backend.graphs.graphs import Graphs
 from backend.keys import sql as keys_sql
 from backend.secrets import Secrets
 from backend.services import Services
-from backend.workflows import sql
+from backend.workflows import resources_sql
 from backend.workflows.servicer import WorkflowsServicer
 from backend.workflows.terms_cache import load_terms
 from tests.services.calls import Caller
+from tests.support.wheels import package_store
 from workflow_api.v1 import workflows_pb2
 
 ALL_ACTIVE = "ak_aaaaaaaaaaaa"
@@ -58,15 +59,18 @@ class Workflows:
         self.services = services
         self.graphs = Graphs(data / "graphs", Secrets())
         self.call = Caller(
-            WorkflowsServicer(services, self.graphs), workflows_pb2.DESCRIPTOR.services_by_name["WorkflowsService"]
+            WorkflowsServicer(services, self.graphs, package_store(data)),
+            workflows_pb2.DESCRIPTOR.services_by_name["WorkflowsService"],
         )
 
-    def apply(self, *texts: str) -> list[Any]:
-        """Applies files named f0.yaml, f1.yaml, … and returns what became of their documents."""
+    def apply(self, *texts: str, dry_run: bool = False, attached: Mapping[str, bytes] | None = None) -> list[Any]:
+        """Applies files named f0.yaml, f1.yaml, … with these attached to each; returns what became of them."""
+        given = [workflows_pb2.AttachedFile(path=path, content=content) for path, content in (attached or {}).items()]
         files = [
-            workflows_pb2.ManifestFile(name=f"f{n}.yaml", content=textwrap.dedent(text)) for n, text in enumerate(texts)
+            workflows_pb2.ManifestFile(name=f"f{n}.yaml", content=textwrap.dedent(text), attached_files=given)
+            for n, text in enumerate(texts)
         ]
-        answer = self.call("ApplyManifests", workflows_pb2.ApplyManifestsRequest(files=files))
+        answer = self.call("ApplyManifests", workflows_pb2.ApplyManifestsRequest(files=files, dry_run=dry_run))
         return list(answer.items)
 
     def get(self, workflow_id: str, key_id: str | None = None) -> Any:
@@ -83,7 +87,7 @@ class Workflows:
         return self.call("UpdateWorkflowStatus", request)
 
     def resource(self, kind: str, name: str) -> Any:
-        return self.services.database.read(lambda tx: sql.resource(tx, kind, name))
+        return self.services.database.read(lambda tx: resources_sql.resource(tx, kind, name))
 
     def terms(self, workflow_id: str, version: int | None = None) -> Any:
         return self.services.database.snapshot(
@@ -94,9 +98,11 @@ class Workflows:
         """Records a connection test of the connector's newest version."""
 
         def work(tx: Any) -> None:
-            row = sql.resource(tx, "connector", name)
+            row = resources_sql.resource(tx, "connector", name)
             assert row is not None
-            sql.record_test(tx, connector_id=row.resource_id, version=row.version, passed=passed, message="any", now=1)
+            resources_sql.record_test(
+                tx, connector_id=row.resource_id, version=row.version, passed=passed, message="any", now=1
+            )
 
         self.services.database.write(work)
 

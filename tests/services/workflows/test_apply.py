@@ -1,6 +1,7 @@
 """ApplyManifests: all or nothing, and new versions only of what changed (contract 24.3, 24.4)."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,12 @@ from workflow_api.v1 import workflows_pb2
 
 def outcomes(items: list[workflows_pb2.AppliedResource]) -> list[tuple[str, int, str]]:
     return [(item.name, item.version, item.outcome) for item in items]
+
+
+def trail(workflows: Workflows) -> list[Any]:
+    return workflows.services.database.read(
+        lambda tx: audit.trail(tx, since=0, before=2**62, before_id="", target=None, limit=100)
+    )
 
 
 def test_documents_are_created_then_left_alone_when_nothing_changed(workflows: Workflows) -> None:
@@ -71,7 +78,7 @@ def test_one_problem_keeps_all_files_from_being_applied(workflows: Workflows) ->
         ("Workflow", ""),
     ],
 )
-def test_there_are_at_most_256_of_a_kind(workflows: Workflows, kind: str, fields: str) -> None:
+def test_at_most_256_manifests_of_a_kind_are_kept(workflows: Workflows, kind: str, fields: str) -> None:
     def document(name: str) -> str:
         return f"kind: {kind}\nname: {name}\n{fields}\n"
 
@@ -88,10 +95,7 @@ def test_only_changes_are_audited_with_who_made_them(workflows: Workflows, clock
     workflows.apply(READY)
     workflows.set_status("Ready", workflows_pb2.WORKFLOW_STATUS_INACTIVE)
     workflows.set_status("Ready", workflows_pb2.WORKFLOW_STATUS_INACTIVE)
-    rows = workflows.services.database.read(
-        lambda tx: audit.trail(tx, since=0, before=2**62, before_id="", target=None, limit=10)
-    )
-    assert [(row.actor, row.action, json.loads(row.details)) for row in reversed(rows)] == [
+    assert [(row.actor, row.action, json.loads(row.details)) for row in reversed(trail(workflows))] == [
         ("tester", "workflow.applied", {"name": "Ready", "version": 1, "outcome": "created"}),
         ("tester", "workflow.status_changed", {"name": "Ready", "from": "active", "to": "inactive"}),
     ]
@@ -126,3 +130,94 @@ def test_status_is_set_by_id_or_name_and_only_to_active_or_inactive(workflows: W
     with pytest.raises(RefusedError) as refused:
         workflows.set_status("Nobody", workflows_pb2.WORKFLOW_STATUS_ACTIVE)
     assert refused.value.reason == "workflow_not_found"
+
+
+def test_a_dry_run_tells_what_would_become_of_each_document_and_changes_nothing(
+    workflows: Workflows, clock: TestClock
+) -> None:
+    made = workflows.apply(RESOURCES, READY)
+    audited = trail(workflows)
+    changed = RESOURCES.replace("return 1", "return 2")
+    plan = workflows.apply(changed, READY, "kind: Environment\nname: other\n", dry_run=True)
+    assert [(item.name, item.previous_version, item.version, item.outcome, bool(item.id)) for item in plan] == [
+        ("standard", 1, 1, "unchanged", True),
+        ("counter", 1, 2, "updated", True),
+        ("inbox", 1, 1, "unchanged", True),
+        ("contracts", 1, 1, "unchanged", True),
+        ("Ready", 1, 2, "updated", True),
+        ("other", 0, 1, "created", False),
+    ]
+    agent, workflow = plan[1].difference.splitlines(), plan[4].difference.splitlines()
+    assert agent[:2] == ["--- Agent counter, version 1", "+++ Agent counter, version 2"]
+    assert [line for line in agent[2:] if line[0] in "+-"] == ["-      return 1", "+      return 2"]
+    assert [line for line in workflow[2:] if line[0] in "+-"] == [
+        "-  Agent counter: version 1",
+        "+  Agent counter: version 2",
+    ]
+    assert not any(item.difference for item in plan if item.outcome != "updated")
+    assert workflows.resource("environment", "other") is None
+    assert [(item.id, item.outcome) for item in workflows.apply(RESOURCES, READY)] == [
+        (item.id, "unchanged") for item in made
+    ]
+    assert trail(workflows) == audited
+
+
+def test_a_dry_run_shows_a_status_and_a_definition_that_change(workflows: Workflows) -> None:
+    workflows.apply(RESOURCES, READY)
+    (status,) = workflows.apply(READY.replace("active", "inactive"), dry_run=True)
+    assert (status.previous_version, status.version) == (1, 1)
+    assert "-status: active\n+status: inactive\n" in status.difference
+    (described,) = workflows.apply(READY.replace("Counts.", "Counts more."), dry_run=True)
+    assert "-description: Counts.\n+description: Counts more.\n" in described.difference
+    assert workflows.get(status.id).status == workflows_pb2.WORKFLOW_STATUS_ACTIVE
+
+
+def test_a_dry_run_of_what_is_refused_tells_the_problems(workflows: Workflows) -> None:
+    with pytest.raises(RefusedError) as refused:
+        workflows.apply("kind: Environment\nname: e\nmemory_mb: 1\n", dry_run=True)
+    assert refused.value.problems == {"f0.yaml:3: memory_mb": "must be an integer from 1,769 to 3,008"}
+
+
+def test_an_apply_tells_what_is_not_ready_and_what_will_not_work(workflows: Workflows) -> None:
+    text = """
+        kind: Connector
+        name: outbox
+        type: s3
+        bucket: docs
+        secret: nowhere-kept
+        ---
+        kind: Agent
+        name: writer
+        type: llm
+        model: anthropic:claude
+        instructions: Write.
+        ---
+        kind: KnowledgeGraph
+        name: remote
+        store: sparql
+        endpoint_url: https://graph.example.org/query
+        update_url: https://graph.example.org/update
+        secret: graph-token
+        ---
+        kind: Workflow
+        name: Not yet
+        steps: [{step: a, agent: nobody, connectors: [outbox]}, {step: b, agent: writer}]
+        publish: [{knowledge_graph: remote}, {knowledge_graph: absent}]
+    """
+    connector, agent, graph, workflow = workflows.apply(text)
+    assert list(connector.warnings) == [
+        "This deployment has no secret named 'nowhere-kept': add it to the setting `secrets`.",
+        "The connection test of this version is missing: run `workflow-api connectors test 'outbox'`.",
+    ]
+    assert list(agent.warnings) == [
+        "This deployment names no api_key for models of 'anthropic', and the agent names none."
+    ]
+    assert list(graph.warnings) == [
+        "This deployment has no secret named 'graph-token': add it to the setting `secrets`."
+    ]
+    assert list(workflow.not_ready) == list(workflows.get(workflow.id).readiness.reasons)
+    assert len(workflow.not_ready) == 3
+    assert list(workflow.warnings) == ["Knowledge graph 'absent' does not exist: nothing is published to it."]
+    workflows.record_test("outbox", passed=False)
+    connector, *_ = workflows.apply(text)
+    assert connector.warnings[1].startswith("The connection test of this version has failed: ")

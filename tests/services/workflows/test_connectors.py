@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -100,7 +101,7 @@ def outcome_of(workflows: Workflows, name: str = "inbox") -> workflows_pb2.Conne
     return answer
 
 
-def test_a_listing_that_works_passes_and_makes_the_workflow_ready(workflows: Workflows, objects: Store) -> None:
+def test_a_successful_listing_passes_and_makes_the_workflow_ready(workflows: Workflows, objects: Store) -> None:
     apply(workflows, objects)
     (made,) = workflows.apply(
         "kind: Workflow\nname: W\nstatus: active\nparameters: [{name: p, type: s3_prefix, connector: inbox}]\n"
@@ -129,7 +130,7 @@ def test_the_whole_bucket_is_listed_where_no_prefix_is_named(workflows: Workflow
     assert objects.listed == [("OWNKEY", "/docs", "")]
 
 
-def test_the_role_is_assumed_where_there_is_one(workflows: Workflows, objects: Store) -> None:
+def test_the_role_of_the_connector_is_assumed(workflows: Workflows, objects: Store) -> None:
     apply(workflows, objects, role="arn:aws:iam::123456789012:role/reader")
     assert outcome_of(workflows).passed
     assert objects.listed == [("ROLEKEY", "/docs", "incoming/")]
@@ -152,7 +153,7 @@ def test_a_store_that_does_not_answer_fails(workflows: Workflows, objects: Store
         "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>a</Key></Contents></ListBucketResult>",
     ],
 )
-def test_what_answers_no_listing_does_not_pass(workflows: Workflows, objects: Store, answer: str) -> None:
+def test_an_answer_that_is_no_listing_does_not_pass(workflows: Workflows, objects: Store, answer: str) -> None:
     objects.listing = answer
     apply(workflows, objects)
     outcome = outcome_of(workflows)
@@ -172,7 +173,7 @@ def test_what_answers_no_listing_does_not_pass(workflows: Workflows, objects: St
         (403, f"<ErrorResponse>{DENIED[21:]}</ErrorResponse>", "own credentials were denied AssumeRole (AccessDenied)"),
     ],
 )
-def test_a_role_that_cannot_be_had_fails_and_is_recorded(
+def test_a_role_that_cannot_be_assumed_fails_and_is_recorded(
     workflows: Workflows, objects: Store, status: int, answer: str, why: str
 ) -> None:
     objects.role = (status, answer)
@@ -184,7 +185,7 @@ def test_a_role_that_cannot_be_had_fails_and_is_recorded(
     assert objects.listed == []
 
 
-def test_a_denial_is_told_by_its_code_and_the_stores_own_words_are_logged(
+def test_a_denial_shows_its_code_and_the_stores_message_is_logged(
     workflows: Workflows, objects: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     apply(workflows, objects, prefixes="[private/]")
@@ -193,6 +194,26 @@ def test_a_denial_is_told_by_its_code_and_the_stores_own_words_are_logged(
     )
     assert outcome_of(workflows).message == expected
     assert "user/own is not authorized" in caplog.text
+
+
+def test_without_credentials_the_outcome_says_what_to_do(
+    workflows: Workflows, objects: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    for role in ("null", "arn:aws:iam::123456789012:role/reader"):
+        apply(workflows, objects, role=role)
+        message = outcome_of(workflows).message
+        assert "there are no credentials to ask the store with" in message
+        assert "Name a secret with an access key in the connector's field `secret`; or give the service" in message
+    workflows.apply("kind: Connector\nname: inbox\ntype: s3\nbucket: docs\nsecret: inbox-key\n")
+    assert outcome_of(workflows).message == (
+        "Listing s3://docs/ failed: this deployment has no secret named 'inbox-key'. Name where it is kept in the "
+        'settings, as `inbox-key = "env:VARIABLE"` below [secrets], with the value {"access_key_id": "...", '
+        '"secret_access_key": "..."}.'
+    )
 
 
 def test_outcomes_are_kept_per_version_and_audited(workflows: Workflows, objects: Store) -> None:

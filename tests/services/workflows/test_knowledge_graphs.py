@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 from pyoxigraph import Literal, NamedNode, Triple
 
 from backend.graphs.graphs import graph_name
@@ -34,7 +35,7 @@ def ask(workflows: Workflows, name: str, query: str, **fields: Any) -> list[Any]
     return workflows.call.stream("QueryKnowledgeGraph", request).rest()
 
 
-def test_graphs_are_listed_by_name_with_what_they_hold(workflows: Workflows) -> None:
+def test_graphs_are_listed_by_name_with_their_counts(workflows: Workflows) -> None:
     workflows.apply(RESOURCES, "kind: KnowledgeGraph\nname: archive\n")
     answer = workflows.call("ListKnowledgeGraphs", workflows_pb2.ListKnowledgeGraphsRequest())
     assert [(item.name, item.version, item.store, item.runs, item.pending) for item in answer.items] == [
@@ -53,7 +54,7 @@ def test_a_query_is_answered_in_parts(workflows: Workflows) -> None:
     assert [part.truncated for part in parts] == [False, False, True]
 
 
-def test_a_sparql_store_is_asked_as_a_folder_is(workflows: Workflows, server: SparqlServer) -> None:
+def test_a_sparql_store_is_queried_like_a_folder(workflows: Workflows, server: SparqlServer) -> None:
     urls = f"endpoint_url: {server.endpoint_url}\nupdate_url: {server.update_url}"
     workflows.apply(f"kind: KnowledgeGraph\nname: remote\nstore: sparql\n{urls}\n")
     fill(workflows, "remote", "a", "b")
@@ -71,10 +72,11 @@ def test_a_sparql_store_is_asked_as_a_folder_is(workflows: Workflows, server: Sp
         ("SELEC", {}, "it is not a SPARQL query"),
         ("SELECT * { SERVICE <x:y> {} }", {}, "SERVICE is not allowed"),
         (EVERY, {"limit": 0}, "must be an integer from 1 to 100"),
-        (EVERY, {"timeout_seconds": 301}, "must be an integer from 1 to 300"),
+        (EVERY, {"timeout": Duration(seconds=301)}, "must be a whole number of seconds from 1 to 300"),
+        (EVERY, {"timeout": Duration(nanos=500_000_000)}, "must be a whole number of seconds from 1 to 300"),
     ],
 )
-def test_what_cannot_be_evaluated_is_told(
+def test_a_query_that_cannot_be_evaluated_is_reported(
     workflows: Workflows, query: str, fields: dict[str, Any], problem: str
 ) -> None:
     workflows.apply(RESOURCES)

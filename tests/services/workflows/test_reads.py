@@ -38,14 +38,14 @@ def test_a_key_lists_active_workflows_by_name(workflows: Workflows, add_key: Cal
     assert names(workflows.list()) == ["B", "Z", "a", "b", "é"]
 
 
-def test_a_key_with_a_list_lists_the_active_ones_of_it(workflows: Workflows, add_key: Callable[..., str]) -> None:
+def test_a_key_with_an_allow_list_lists_its_active_workflows(workflows: Workflows, add_key: Callable[..., str]) -> None:
     ready, other, draft = workflows.apply(READY, named("Other"), DRAFT)
     assert names(workflows.list(add_key(LISTED, [ready.id, draft.id]))) == ["Ready"]
     assert names(workflows.list(add_key(ALL_ACTIVE))) == ["Other", "Ready"]
     assert other.id != ready.id
 
 
-def test_a_key_that_is_gone_reaches_nothing(workflows: Workflows) -> None:
+def test_a_deleted_key_sees_no_workflows(workflows: Workflows) -> None:
     (made,) = workflows.apply(READY)
     assert not workflows.list("ak_gone00000000").items
     assert reason_of(lambda: workflows.get(made.id, "ak_gone00000000")) == "workflow_not_found"
@@ -106,14 +106,14 @@ def test_a_workflow_shows_its_settings_and_readiness(workflows: Workflows) -> No
     assert (workflow.version, workflow.parallel_steps) == (1, 3)
     assert workflow.readiness.ready
     assert not workflow.readiness.reasons
-    assert not workflow.HasField("max_run_hours")
+    assert not workflow.HasField("max_run_time")
     assert not workflow.HasField("result_schema_version")
     assert workflow.pii_policy.mode == PII_MODE_OFF
     assert workflow.created_at.seconds == 1_790_000_000
 
 
 @pytest.mark.parametrize("route", ["get", "parameters"])
-def test_all_active_meets_409_for_what_is_not_active_and_404_for_what_is_unknown(
+def test_an_all_active_key_gets_409_for_an_inactive_workflow_and_404_for_an_unknown_one(
     workflows: Workflows, add_key: Callable[..., str], route: str
 ) -> None:
     draft, off, ready = workflows.apply(DRAFT, OFF, READY)
@@ -181,7 +181,7 @@ def test_parameters_show_what_is_declared_and_nothing_else(workflows: Workflows)
     assert (extra.default, extra.required) == ('{"a":[1]}', False)
 
 
-def test_what_a_start_needs_follows_every_change_of_a_resource(workflows: Workflows) -> None:
+def test_terms_follow_every_change_of_a_resource(workflows: Workflows) -> None:
     (made,) = workflows.apply(READY.replace("agent: counter", "agent: counter, connectors: [inbox]"))
     seen = [workflows.terms(made.id).reasons]
 
@@ -204,7 +204,7 @@ def test_what_a_start_needs_follows_every_change_of_a_resource(workflows: Workfl
     assert seen[5] == ("Environment 'standard' is not active.",)
 
 
-def test_what_a_start_needs_is_kept_while_nothing_changes(workflows: Workflows) -> None:
+def test_terms_are_cached_while_nothing_changes(workflows: Workflows) -> None:
     *_, made = workflows.apply(RESOURCES, READY)
     assert workflows.terms(made.id) is workflows.terms(made.id)
     assert workflows.terms(made.id).refusal() is None

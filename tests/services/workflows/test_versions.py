@@ -7,7 +7,7 @@ import pytest
 
 from backend.audit import sql as audit
 from backend.storage.database import Tx
-from backend.workflows import sql, versions_sql
+from backend.workflows import resources_sql, sql, versions_sql
 from tests.services.calls import RefusedError
 from tests.services.workflows.conftest import READY, RESOURCES, Workflows
 from workflow_api.v1 import workflows_pb2
@@ -92,7 +92,7 @@ def test_a_workflow_and_its_agents_that_change_together_make_one_version(workflo
     assert new_versions(workflows.apply(*files)) == [("Ready", 2, ["Agent counter"])]
 
 
-def test_a_workflow_that_stands_before_its_new_agents_has_them_in_version_1(workflows: Workflows) -> None:
+def test_a_workflow_listed_before_its_new_agents_has_them_in_version_1(workflows: Workflows) -> None:
     made, *others = workflows.apply(READY, RESOURCES)
     assert len(others) == 4
     assert (workflows.get(made.id).version, workflows.terms(made.id, 1).reasons) == (1, ())
@@ -110,7 +110,7 @@ def test_a_workflow_that_is_not_active_has_a_new_version_and_keeps_its_status(
     assert workflows.set_status(made.id, workflows_pb2.WORKFLOW_STATUS_ACTIVE).version == 2
 
 
-def test_agents_that_come_later_make_a_version_and_the_one_before_stays_without(workflows: Workflows) -> None:
+def test_agents_applied_later_make_a_version_and_the_one_before_stays_without(workflows: Workflows) -> None:
     (made,) = workflows.apply(READY)
     assert workflows.terms(made.id, 1).reasons == (NO_AGENT, NO_ENVIRONMENT)
     came = workflows.apply(RESOURCES)
@@ -137,7 +137,7 @@ def test_the_status_of_an_environment_is_live_and_makes_no_version(workflows: Wo
     assert [workflows.terms(made.id, version).reasons for version in (1, 2)] == [(), ()]
 
 
-def test_an_environment_that_changes_with_its_status_makes_a_version(workflows: Workflows) -> None:
+def test_an_environment_whose_content_and_status_change_makes_a_version(workflows: Workflows) -> None:
     workflows.apply(RESOURCES, READY)
     assert new_versions(workflows.apply(SWITCHED_OFF)) == []
     assert new_versions(workflows.apply(SMALLER)) == [("Ready", 2, ["Environment standard"])]
@@ -163,7 +163,7 @@ def test_a_refused_apply_makes_no_version(workflows: Workflows) -> None:
     assert "return 1" in code(workflows, made.id)
 
 
-def test_a_version_tells_the_agents_and_environments_that_it_uses(workflows: Workflows) -> None:
+def test_a_version_shows_the_agents_and_environments_that_it_uses(workflows: Workflows) -> None:
     workflows.apply(READY)
     _, agent, *_ = workflows.apply(RESOURCES)
     workflows.apply(CHANGED_AGENT)
@@ -201,14 +201,14 @@ def test_a_version_that_an_agent_made_is_audited_with_what_changed(workflows: Wo
     assert (newest.action, json.loads(newest.details)) == ("workflow.applied", details)
 
 
-def test_a_version_that_a_process_of_the_former_release_made_is_followed_by_one_with_its_agents(
+def test_a_version_made_by_the_former_release_is_followed_by_one_with_its_agents(
     workflows: Workflows,
 ) -> None:
     *_, made = workflows.apply(RESOURCES, READY)
     agent = workflows.resource("agent", "counter")
 
     def former(tx: Tx) -> None:
-        sql.change_resource(tx, agent, agent.definition.replace("return 1", "return 2"), 1)
+        resources_sql.change_resource(tx, agent, agent.definition.replace("return 1", "return 2"), 1)
         row = sql.get(tx, made.id)
         assert row is not None
         sql.change_workflow(tx, row, 1, status="active", newest_version=2)

@@ -10,7 +10,7 @@ def test_a_value_is_kept_for_its_revision_alone() -> None:
 
 
 def test_what_is_kept_is_bounded_by_size_and_the_last_used_stays() -> None:
-    kept = RevisionedCache(most=30)
+    kept = RevisionedCache(max_size=30)
     for name in ("a", "b", "c"):
         kept.put(name, 1, name, 10)
     assert kept.get("a", 1) == "a"
@@ -21,7 +21,7 @@ def test_what_is_kept_is_bounded_by_size_and_the_last_used_stays() -> None:
 
 
 def test_what_is_larger_than_all_may_be_together_is_not_kept_and_takes_no_others_place() -> None:
-    kept = RevisionedCache(most=30)
+    kept = RevisionedCache(max_size=30)
     for name in ("a", "b"):
         kept.put(name, 1, name, 10)
     kept.put("a", 2, "huge", 31)

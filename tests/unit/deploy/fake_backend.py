@@ -14,11 +14,24 @@ from google.protobuf.message_factory import GetMessageClass
 from backend.errors import ApiError
 from contract.metadata import STATUS_TRAILER
 from deploy.cli.main import run
-from workflow_api.v1 import deployment_pb2, keys_pb2, runs_pb2, usage_pb2, users_pb2, workflows_pb2
+from workflow_api.v1 import (
+    audit_pb2,
+    deployment_pb2,
+    environments_pb2,
+    keys_pb2,
+    outputs_pb2,
+    runs_pb2,
+    usage_pb2,
+    users_pb2,
+    workflows_pb2,
+)
 
 SERVICES = (
     deployment_pb2.DESCRIPTOR,
+    environments_pb2.DESCRIPTOR,
+    audit_pb2.DESCRIPTOR,
     keys_pb2.DESCRIPTOR,
+    outputs_pb2.DESCRIPTOR,
     usage_pb2.DESCRIPTOR,
     runs_pb2.DESCRIPTOR,
     users_pb2.DESCRIPTOR,

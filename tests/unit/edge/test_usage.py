@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from edge.codec.timestamps import from_milliseconds, to_milliseconds
+from contract.times import milliseconds_of, to_timestamp
 from edge.settings import EdgeSettings
 from edge.usage import UsageRecorder
 from tests.unit.edge.services import EDGE, MemoryChannel, refusing
@@ -17,11 +17,11 @@ async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def records(count: int, start: int = 0) -> list[UsageRecord]:
-    return [UsageRecord(at=from_milliseconds(n), status=200, key_id="ak_a") for n in range(start, start + count)]
+    return [UsageRecord(at=to_timestamp(n), status=200, key_id="ak_a") for n in range(start, start + count)]
 
 
 def seen(channel: MemoryChannel) -> list[int]:
-    return [to_milliseconds(record.at) for record in channel.usage]
+    return [milliseconds_of(record.at) for record in channel.usage]
 
 
 def test_records_leave_in_batches_of_at_most_a_thousand() -> None:
@@ -103,13 +103,13 @@ def test_what_cannot_be_sent_at_the_end_is_counted(caplog: pytest.LogCaptureFixt
     assert "3 are lost" in caplog.text
 
 
-def test_strangers_have_a_share_of_each_minute_only() -> None:
+def test_records_without_a_key_have_a_share_of_each_minute_only() -> None:
     async def run() -> tuple[MemoryChannel, int]:
         channel = MemoryChannel()
         recorder = UsageRecorder(channel, EdgeSettings(usage_anonymous_per_minute=2))
         for at_ms in (0, 1, 2, 3, 60_000):
-            recorder.record(UsageRecord(at=from_milliseconds(at_ms)))
-        recorder.record(UsageRecord(at=from_milliseconds(4), key_id="ak_a"))
+            recorder.record(UsageRecord(at=to_timestamp(at_ms)))
+        recorder.record(UsageRecord(at=to_timestamp(4), key_id="ak_a"))
         await recorder.stop()
         return channel, recorder.lost
 

@@ -91,10 +91,10 @@ def test_of_libraries_the_place_of_warnings_is_logged(lines: list[dict[str, Any]
 
 def test_an_uncaught_exception_is_logged_by_type_and_place(lines: list[dict[str, Any]]) -> None:
     expected = {
-        "uncaught exception in a thread",
-        "exception ignored by the interpreter",
+        "Uncaught exception in a thread",
+        "Exception ignored by the interpreter",
         "request req_1 failed",
-        "uncaught exception",
+        "Uncaught exception",
     }
     broken = {line["message"].partition(":")[0]: line["exception"] for line in lines if "exception" in line}
     assert expected <= set(broken)

@@ -1,1 +1,1 @@
-"""PostgreSQL, which several processes share."""
+"""Database on a PostgreSQL server, which several processes share."""

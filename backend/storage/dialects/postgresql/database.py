@@ -11,7 +11,7 @@ from sqlalchemy import Dialect
 from sqlalchemy.dialects.postgresql.psycopg import dialect as psycopg_dialect
 
 from backend import metrics
-from backend.storage.database import ClaimedError, DatabaseAwayError, Tx
+from backend.storage.database import ClaimedError, DatabaseUnavailableError, Tx
 from backend.storage.dialects.postgresql.connection import Connection, Timeouts
 from backend.storage.dialects.postgresql.guarded_insert import guarded_params, guarded_statement
 from backend.storage.dialects.postgresql.locks import lock_number, take_locks, take_locks_for_next
@@ -141,7 +141,7 @@ class PostgresqlDatabase:
         """Returns whether a trivial read answers."""
         try:
             self._pool.run(lambda connection: connection.execute("SELECT 1").fetchone())
-        except (DatabaseAwayError, psycopg.Error):
+        except (DatabaseUnavailableError, psycopg.Error):
             return False
         return True
 

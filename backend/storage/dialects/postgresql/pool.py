@@ -12,7 +12,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import QueuePool
 
 from backend import metrics
-from backend.storage.database import DatabaseAwayError
+from backend.storage.database import DatabaseUnavailableError
 from backend.storage.dialects.postgresql.connection import Connection, Timeouts, connect
 from backend.storage.dialects.postgresql.deadlines import Deadlines
 
@@ -56,7 +56,7 @@ class ConnectionPool:
         """Runs work on a connection; again if the connection was lost before its end, or the server undid the work.
 
         Raises:
-            DatabaseAwayError: there is no connection, the last attempt lost it too, or the server is unable.
+            DatabaseUnavailableError: there is no connection, the last attempt lost it too, or the server is unable.
         """
         until = time.monotonic() + self._timeouts.attempts_seconds
         for left in reversed(range(_ATTEMPTS)):
@@ -74,7 +74,9 @@ class ConnectionPool:
                         # Another server takes the changes now.
                         connection.close()
                     if connection.closed or isinstance(error, _UNABLE):
-                        raise DatabaseAwayError("The database went away, or is not able to do it now.") from error
+                        raise DatabaseUnavailableError(
+                            "The connection to the database was lost, or it cannot do this now."
+                        ) from error
                     raise
         raise AssertionError("the last attempt has returned or raised")
 
@@ -85,7 +87,7 @@ class ConnectionPool:
         Where the connection is lost before that, another one takes its place.
 
         Raises:
-            DatabaseAwayError: there is no connection, or the last attempt lost it.
+            DatabaseUnavailableError: there is no connection, or the last attempt lost it.
         """
         for left in reversed(range(_ATTEMPTS)):
             with self._connection() as connection:
@@ -96,7 +98,7 @@ class ConnectionPool:
                     if left:
                         continue
                     metrics.DATABASE_ERRORS.add("lost")
-                    raise DatabaseAwayError("The database went away.") from error
+                    raise DatabaseUnavailableError("The connection to the database was lost.") from error
                 try:
                     yield begun
                 finally:
@@ -122,7 +124,7 @@ class ConnectionPool:
             pooled = pool.connect()
         except (psycopg.Error, PoolTimeoutError) as error:
             metrics.DATABASE_ERRORS.add("unreachable")
-            raise DatabaseAwayError("The database cannot be reached.") from error
+            raise DatabaseUnavailableError("The database cannot be reached.") from error
         finally:
             metrics.DATABASE_WAIT.observe(perf_counter() - began)
         connection = pooled.dbapi_connection

@@ -4,7 +4,7 @@ import threading
 import time
 from typing import Final
 
-from backend.storage.database import Database, DatabaseAwayError
+from backend.storage.database import Database, DatabaseUnavailableError
 
 _COMPARED_EVERY_SECONDS: Final = 30
 
@@ -15,7 +15,7 @@ class SharedClock:
     It is compared with the database's regularly, and never goes backwards. A call does not block; from any thread.
 
     Raises:
-        DatabaseAwayError: the database cannot be reached when the clock is made.
+        DatabaseUnavailableError: the database cannot be reached when the clock is made.
     """
 
     def __init__(self, database: Database) -> None:
@@ -43,7 +43,7 @@ class SharedClock:
         while not self._ended.wait(_COMPARED_EVERY_SECONDS):
             try:
                 self._ahead = self._measured()
-            except DatabaseAwayError:
+            except DatabaseUnavailableError:
                 # This machine's monotonic clock serves until the next comparison.
                 continue
 

@@ -65,7 +65,9 @@ class PipelinedTx(Tx):
             if not self._pipelined.closed:
                 raise
             metrics.DATABASE_ERRORS.add("outcome_unknown")
-            raise OutcomeUnknownError("Whether the change holds is not known: the database went away.") from error
+            raise OutcomeUnknownError(
+                "Whether the change holds is not known: the connection to the database was lost."
+            ) from error
 
     def _execute(self, text: str, arguments: Sequence[object] | None = None) -> Cursor:
         connection = self._pipelined

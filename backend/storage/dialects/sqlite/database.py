@@ -1,4 +1,4 @@
-"""SQLite with a reading connection a thread and one writer."""
+"""SQLite, with a reading connection per thread and one writer thread."""
 
 import contextlib
 import sqlite3

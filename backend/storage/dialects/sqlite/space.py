@@ -42,12 +42,12 @@ def prepare(file: Path) -> None:
 
 
 def has_space_to_free(connection: sqlite3.Connection) -> bool:
-    """Returns whether more pages are free than are to stay in the file."""
+    """Returns whether more pages are free than the file should keep."""
     return _free_pages(connection) > KEPT_PAGES
 
 
 def free_some(connection: sqlite3.Connection) -> bool:
-    """Cuts some free pages off the file, inside a transaction; returns whether there were any."""
+    """Truncates the file by some free pages, in a transaction; returns whether there were any."""
     before = _free_pages(connection)
     for _ in range(min(PAGES_A_CHANGE, before - KEPT_PAGES)):
         # With a larger number Python's driver would free one page as well: it steps once through what has no rows.

@@ -1,4 +1,4 @@
-"""The one writer thread: it commits together the changes that have queued."""
+"""The writer thread, which commits queued changes together."""
 
 import contextlib
 import logging
@@ -19,7 +19,7 @@ from backend.storage.dialects.sqlite.connection import empty_log
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
-_MOST_JOBS_A_COMMIT: Final = 128
+_MAX_JOBS_A_COMMIT: Final = 128
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Writer:
         job = self._queue.get()
         while job is not None:
             batch.append(job)
-            if len(batch) >= _MOST_JOBS_A_COMMIT:
+            if len(batch) >= _MAX_JOBS_A_COMMIT:
                 return batch, False
             try:
                 job = self._queue.get_nowait()

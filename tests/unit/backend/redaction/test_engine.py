@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from backend import json_text
 from backend.redaction import Counts, Mention, RedactionEngine
+from backend.redaction.rules.rule import line_above
 from backend.workflows import pii_policy
 from tests.unit.backend.redaction.conftest import engine_of
 
@@ -207,3 +208,16 @@ def test_nothing_heavy_is_imported_before_the_first_sweep() -> None:
 
 
 _ENGINE = engine_of()
+
+
+def test_lines_swept_as_they_come_are_what_they_are_in_the_whole_text() -> None:
+    lines = [f"Line {number} has Phone:\n202-555-{number:04d} or jane{number}@example.com\n" for number in range(200)]
+    whole = "".join(lines)
+    engine = engine_of()
+    read = swept = ""
+    for line in whole.splitlines(keepends=True):
+        above = read[line_above(read, len(read)) :]
+        swept += engine.sweep_lines(above, line)
+        read += line
+    assert swept == engine.sweep_text(whole)
+    assert "@" not in swept

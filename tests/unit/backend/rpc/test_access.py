@@ -34,16 +34,23 @@ def test_an_edge_names_a_key_wherever_the_rpc_is_a_keys() -> None:
     assert without == PUBLIC | {key_mirror._GET, key_mirror._WATCH, usage._RPC}
 
 
-def test_administration_is_what_the_commands_call_and_nothing_of_an_edge() -> None:
+def test_administration_and_runs_are_what_the_commands_call_and_nothing_of_an_edge() -> None:
     sources = [path.read_text() for path in (ROOT / "deploy").rglob("*.py")]
     called = {match for source in sources for match in re.findall(r"backend\.(\w+)\.([A-Z]\w+)", source)}
     needed = {
         f"/workflow_api.v1.{service.capitalize()}Service/{name}" for service, name in called - {("health", "Check")}
     }
     assert len(needed) > 20
-    assert needed <= given("administration")
-    assert given("administration") - needed <= INTERNAL
-    assert not given("administration") & {key_mirror._GET, key_mirror._WATCH, usage._RPC}
+    assert needed <= given("administration", "runs")
+    assert given("administration", "runs") - needed <= INTERNAL
+    assert not given("administration", "runs") & {key_mirror._GET, key_mirror._WATCH, usage._RPC}
+
+
+def test_only_runs_lets_a_person_start_and_erase_runs_and_fetch_what_they_left() -> None:
+    own = {"StartRun", "CancelRun", "EraseRunData", "ListOutputs", "GetOutputContent", "GetOutputsZip"}
+    assert own <= {rpc.rpartition("/")[2] for rpc in given("runs")}
+    assert not own & {rpc.rpartition("/")[2] for rpc in given("administration")}
+    assert all(re.search("/(Get|List|Stream)", rpc) for rpc in given("runs") & INTERNAL)
 
 
 def test_the_console_may_call_what_its_pages_call() -> None:
@@ -80,6 +87,6 @@ def test_every_internal_rpc_names_the_roles_that_may_call_it() -> None:
 @pytest.mark.parametrize(
     "name", ["", "unspecified", "admin", "workflow_api.v1.RunService", "/workflow_api.v1.RunsService/*"]
 )
-def test_what_does_not_exist_cannot_be_given(name: str) -> None:
+def test_an_identity_cannot_be_given_an_unknown_rpc(name: str) -> None:
     with pytest.raises(ValueError, match="which is no service, RPC or role"):
         Access(RULES, {"dns:a": [name]})

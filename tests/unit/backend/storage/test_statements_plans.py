@@ -21,7 +21,7 @@ from tests.support.postgresql import Postgresql
 
 GROWING = frozenset({
     "approvals", "audit_records", "daily_usage", "events", "idempotency_records", "outputs", "publications", "runs",
-    "segments", "steps", "usage_hours", "usage_records",
+    "segments", "step_log_parts", "step_logs", "steps", "usage_hours", "usage_records",
 })  # fmt: skip
 # These hold only what is going on: everything in them is to be looked at.
 SCANNED_WHOLE = frozenset({"ix_approvals_pending", "ix_publications_open", "ix_runs_in_flight", "ix_segments_open"})

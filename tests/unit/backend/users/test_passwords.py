@@ -8,7 +8,7 @@ import pytest
 
 from backend.errors import ApiError
 from backend.rpc.server import UNARY_THREADS
-from backend.users.passwords import _ALPHABET, AT_ONCE, CALLERS, Passwords, new_password
+from backend.users.passwords import _ALPHABET, MAX_CALLERS, MAX_CONCURRENT, Passwords, new_password
 from edge.channel.in_process import InProcessChannel
 from tests.support.poll import until
 from workflow_api.v1 import errors_pb2
@@ -41,7 +41,7 @@ def test_decoy_hash_costs_as_much_as_todays() -> None:
 
 def test_passwords_never_hold_every_thread_that_answers() -> None:
     in_process = inspect.signature(InProcessChannel).parameters["threads"].default
-    assert min(UNARY_THREADS, in_process) >= 2 * CALLERS
+    assert min(UNARY_THREADS, in_process) >= 2 * MAX_CALLERS
 
 
 def test_the_same_letters_are_the_same_password_however_they_are_typed() -> None:
@@ -49,37 +49,37 @@ def test_the_same_letters_are_the_same_password_however_they_are_typed() -> None
     assert passwords.matches(passwords.hash("Größe-Ångström"), "Gro\u0308ße-A\u030angstro\u0308m")
 
 
-def test_two_at_a_time_have_a_turn_and_few_wait() -> None:
+def test_two_at_a_time_have_a_slot_and_few_wait() -> None:
     passwords = Passwords()
     inside: list[int] = []
     leave = Event()
 
-    def take_turn(number: int) -> None:
-        with passwords.turn():
+    def take_slot(number: int) -> None:
+        with passwords.slot():
             inside.append(number)
             assert leave.wait(60)
 
     def refused() -> bool:
         try:
-            with passwords.turn():
+            with passwords.slot():
                 return False
         except ApiError as error:
             return error.reason == errors_pb2.ERROR_REASON_RATE_LIMITED and error.retry_after == 1
 
-    with ThreadPoolExecutor(CALLERS) as pool:
-        turns = [pool.submit(take_turn, number) for number in range(CALLERS)]
+    with ThreadPoolExecutor(MAX_CALLERS) as pool:
+        slots = [pool.submit(take_slot, number) for number in range(MAX_CALLERS)]
         until(lambda: passwords._callers._value == 0, "every place is taken", every=0.01)
-        until(lambda: len(inside) == AT_ONCE, "the first have their turn", every=0.01)
+        until(lambda: len(inside) == MAX_CONCURRENT, "the first have their slot", every=0.01)
         assert refused()
-        assert len(inside) == AT_ONCE
+        assert len(inside) == MAX_CONCURRENT
         leave.set()
-        for turn in turns:
-            turn.result()
-    assert len(inside) == CALLERS
+        for slot in slots:
+            slot.result()
+    assert len(inside) == MAX_CALLERS
 
 
-def test_a_turn_that_ended_badly_is_the_next_ones() -> None:
+def test_a_slot_is_released_after_an_error() -> None:
     passwords = Passwords()
-    for _ in range(CALLERS + 1):
-        with pytest.raises(ZeroDivisionError), passwords.turn():
+    for _ in range(MAX_CALLERS + 1):
+        with pytest.raises(ZeroDivisionError), passwords.slot():
             _ = 1 / 0

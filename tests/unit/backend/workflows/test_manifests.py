@@ -6,7 +6,7 @@ import pytest
 
 from backend.errors import ApiError
 from backend.schemas.rules import schema_problem
-from backend.workflows.manifests.loader import Manifest, load_manifests
+from backend.workflows.manifests.loader import Manifest, check_manifests, load_manifests
 from workflow_api.v1 import errors_pb2
 
 
@@ -154,5 +154,53 @@ def test_what_is_wrong_at_the_end_of_a_file_is_told_with_its_last_line(text: str
 def test_a_field_without_a_name_is_told_so_that_it_is_seen() -> None:
     assert problems('kind: Environment\nname: a\n"": 1\n') == {
         'a.yaml:3: ""': "is not a known field; known are: kind, name, memory_mb, timeout_seconds, workspace_mb, "
-        "network, status"
+        "network, status, python"
     }
+
+
+def test_what_does_not_depend_on_an_unknown_type_is_told_with_it() -> None:
+    text = """
+        kind: Workflow
+        name: w
+        parameters: [{name: Not-A-Name, type: nope}]
+        steps: [{step: a, needs: [b]}]
+        """
+    loaded = check_manifests([("f", textwrap.dedent(text).strip())], schema_problem)
+    assert [name for name, _ in loaded.problems] == [
+        "f:3: parameters[0].name",
+        "f:3: parameters[0].type",
+        "f:4: steps[0].needs[0]",
+    ]
+
+
+def test_names_that_no_file_has_are_told_in_the_same_pass() -> None:
+    workflow = """
+        kind: Workflow
+        name: w
+        parameters: [{name: P, type: string}, {name: q, type: s3_prefix, connector: inbox}]
+        steps: [{step: a, agent: counter, environment: large, connectors: [inbox]}]
+        publish: [{knowledge_graph: facts}]
+        """
+    # A document with a problem of its own is there all the same.
+    agent = "kind: Agent\nname: counter\ntype: python\n"
+    files = [("f", textwrap.dedent(workflow).strip()), ("g", agent)]
+    loaded = check_manifests(files, schema_problem, complete=True)
+    assert loaded.problems == [
+        ("f:3: parameters[0].name", "must be of the form ^[a-z][a-z0-9_]{0,63}$"),
+        ("f:3: parameters[1].connector", "must name a document of kind Connector; no file has 'inbox'"),
+        ("f:4: steps[0].connectors[0]", "must name a document of kind Connector; no file has 'inbox'"),
+        ("f:4: steps[0].environment", "must name a document of kind Environment; no file has 'large'"),
+        ("f:5: publish[0].knowledge_graph", "must name a document of kind KnowledgeGraph; no file has 'facts'"),
+        ("g:1: code", "is required, or code_file, or source with entrypoint"),
+    ]
+    assert [name for name, _ in check_manifests(files, schema_problem).problems] == [
+        "f:3: parameters[0].name",
+        "g:1: code",
+    ]
+
+
+def test_entries_beyond_the_most_are_read_too() -> None:
+    steps = "".join(f"- {{step: s{number}}}\n" for number in range(20)) + "- {step: Wrong}\n"
+    text = f"kind: Workflow\nname: w\nresult: {{step: s0}}\nsteps:\n{steps}"
+    problems = check_manifests([("f", text)], schema_problem).problems
+    assert [name for name, _ in problems] == ["f:5: steps", "f:25: steps[20].step"]

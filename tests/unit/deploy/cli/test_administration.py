@@ -1,11 +1,13 @@
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from backend.errors import ApiError
 from tests.unit.deploy.fake_backend import FakeBackend, command
-from workflow_api.v1 import deployment_pb2, errors_pb2, runs_pb2, workflows_pb2
+from workflow_api.v1 import deployment_pb2, errors_pb2, keys_pb2, runs_pb2, users_pb2, workflows_pb2
 
 WORKFLOW = workflows_pb2.Workflow(
     workflow_id="wf_1",
@@ -17,7 +19,9 @@ WORKFLOW = workflows_pb2.Workflow(
 
 
 def test_set_reads_names_and_values(backend: FakeBackend) -> None:
-    backend.answers["UpdateDeployment"] = deployment_pb2.Deployment(deployment_id="plant", retention_days=30)
+    backend.answers["UpdateDeployment"] = deployment_pb2.Deployment(
+        deployment_id="plant", retention=Duration(seconds=30 * 86_400)
+    )
 
     changed = command(
         *("deployment", "set", "governed=true", "api_enabled=false", "licence=hold", "licence_reason=unpaid = late"),
@@ -26,7 +30,11 @@ def test_set_reads_names_and_values(backend: FakeBackend) -> None:
 
     assert changed.json["retention_days"] == 30
     assert backend.request("UpdateDeployment") == deployment_pb2.UpdateDeploymentRequest(
-        governed=True, api_enabled=False, licence_state="hold", licence_reason="unpaid = late", retention_days=30
+        governed=True,
+        api_enabled=False,
+        licence_state="hold",
+        licence_reason="unpaid = late",
+        retention=Duration(seconds=30 * 86_400),
     )
 
 
@@ -48,21 +56,37 @@ def test_set_refuses_what_it_cannot_read(assignment: str, message: str) -> None:
 
 
 def test_set_refuses_a_name_given_twice() -> None:
-    assert "governed is given twice" in command("deployment", "set", "governed=true", "governed=false").err
+    assert "governed was given twice" in command("deployment", "set", "governed=true", "governed=false").err
 
 
-def test_list_gathers_every_page_of_workflows(backend: FakeBackend) -> None:
-    backend.answers["ListWorkflows"] = [
-        workflows_pb2.ListWorkflowsResponse(items=[WORKFLOW], next_page_token="more"),
-        workflows_pb2.ListWorkflowsResponse(items=[WORKFLOW]),
-    ]
+@pytest.mark.parametrize(
+    ("group", "answer", "request_message"),
+    [
+        ("approvals", runs_pb2.ListPendingApprovalsResponse, runs_pb2.ListPendingApprovalsRequest()),
+        ("graphs", workflows_pb2.ListKnowledgeGraphsResponse, workflows_pb2.ListKnowledgeGraphsRequest()),
+        ("keys", keys_pb2.ListKeysResponse, keys_pb2.ListKeysRequest()),
+        ("users", users_pb2.ListUsersResponse, users_pb2.ListUsersRequest()),
+        (
+            "workflows",
+            workflows_pb2.ListWorkflowsResponse,
+            workflows_pb2.ListWorkflowsRequest(include_inactive=True),
+        ),
+    ],
+    ids=["approvals", "graphs", "keys", "users", "workflows"],
+)
+def test_list_gathers_every_page(backend: FakeBackend, group: str, answer: Any, request_message: Any) -> None:
+    name = answer.DESCRIPTOR.name.removesuffix("Response")
+    backend.answers[name] = [answer(items=[{}, {}], next_page_token="more"), answer(items=[{}])]
 
-    listed = command("workflows", "list", "--grpc", backend.address, "--json")
+    listed = command(group, "list", "--grpc", backend.address, "--json")
 
-    assert [item["status"] for item in listed.json["items"]] == ["active", "active"]
+    assert len(listed.json["items"]) == 3
+    assert listed.json.keys() == {"items"}
     first, second = (request for _, request in backend.requests)
-    assert first == workflows_pb2.ListWorkflowsRequest(page_size=100, include_inactive=True)
-    assert second == workflows_pb2.ListWorkflowsRequest(page_size=100, include_inactive=True, page_token="more")
+    request_message.page_size = 100
+    assert first == request_message
+    request_message.page_token = "more"
+    assert second == request_message
 
 
 def test_names_are_printed_without_markup(backend: FakeBackend) -> None:
@@ -141,6 +165,33 @@ def test_apply_sends_files_under_their_names(backend: FakeBackend, tmp_path: Pat
     assert outcome.out.splitlines()[1].split() == ["Agent", "Zähler", "1", "created", "-"]
 
 
+def test_apply_sends_the_code_that_agents_name(backend: FakeBackend, tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "main.py").write_text("def run(context): return 1\n")
+    file = tmp_path / "flow.yaml"
+    file.write_text("kind: Agent\nname: a\ntype: python\nsource: ./agents\nentrypoint: main:run\n")
+    backend.answers["ApplyManifests"] = workflows_pb2.ApplyManifestsResponse()
+
+    assert command("apply", str(file), "--grpc", backend.address).code == 0
+
+    (sent,) = backend.request("ApplyManifests").files
+    assert [(each.path, each.content) for each in sent.attached_files] == [
+        ("agents/main.py", b"def run(context): return 1\n")
+    ]
+
+
+def test_code_that_cannot_be_packed_is_told_beside_every_other_problem(backend: FakeBackend, tmp_path: Path) -> None:
+    file = tmp_path / "flow.yaml"
+    file.write_text("kind: Agent\nname: a\ntype: python\ncode_file: missing.py\nfoo: 1\n")
+
+    refused = command("apply", str(file), "--grpc", backend.address)
+
+    assert (refused.code, backend.requests) == (1, [])
+    unreadable, unknown = refused.err.splitlines()
+    assert unreadable == f"{file}:4: code_file: missing.py cannot be read: No such file or directory"
+    assert unknown.startswith(f"{file}:5: foo: is not a known field")
+
+
 def test_apply_names_new_workflow_versions_and_their_causes(backend: FakeBackend, tmp_path: Path) -> None:
     file = tmp_path / "agent.yaml"
     file.write_text("kind: Agent\n")
@@ -163,6 +214,48 @@ def test_apply_names_new_workflow_versions_and_their_causes(backend: FakeBackend
 
     listed = command("apply", str(file), "--grpc", backend.address, "--json").json["items"]
     assert [item["changed_resources"] for item in listed] == [[], ["Agent counter", "Environment large"]]
+
+
+def test_a_dry_run_prints_versions_differences_and_what_is_not_ready(backend: FakeBackend, tmp_path: Path) -> None:
+    file = tmp_path / "agent.yaml"
+    file.write_text("kind: Agent\n")
+    items = [
+        workflows_pb2.AppliedResource(
+            kind="Agent",
+            name="counter",
+            id="agt_1",
+            version=3,
+            previous_version=2,
+            outcome="updated",
+            difference="--- Agent counter, version 2\n+++ Agent counter, version 3\n-a: 1\n+a: \x1b\n",
+        ),
+        workflows_pb2.AppliedResource(
+            kind="Workflow", name="Digest", version=1, outcome="created", not_ready=["It is a draft."], warnings=["No."]
+        ),
+    ]
+    backend.answers["ApplyManifests"] = [workflows_pb2.ApplyManifestsResponse(items=items)]
+
+    planned = command("apply", "--dry-run", str(file), "--grpc", backend.address)
+
+    assert backend.request("ApplyManifests").dry_run
+    assert [" ".join(line.split()) for line in planned.out.splitlines()] == [
+        "KIND NAME VERSION OUTCOME",
+        "Agent counter 2 → 3 would be updated",
+        "Workflow Digest 1 would be created",
+        "",
+        "--- Agent counter, version 2",
+        "+++ Agent counter, version 3",
+        "-a: 1",
+        "+a: \\x1b",
+        "",
+        "Not ready:",
+        "Workflow Digest: It is a draft.",
+        "",
+        "Warnings:",
+        "Workflow Digest: No.",
+        "",
+        "Nothing was changed: this was a dry run.",
+    ]
 
 
 def test_apply_prints_every_problem_of_a_manifest(backend: FakeBackend, tmp_path: Path) -> None:
@@ -202,14 +295,21 @@ def test_approvals_are_listed_with_their_run(backend: FakeBackend) -> None:
 
 @pytest.mark.parametrize(("verb", "approve"), [("approve", True), ("reject", False)])
 def test_a_decision_is_sent_with_its_comment(backend: FakeBackend, verb: str, *, approve: bool) -> None:
-    answer = runs_pb2.DecideApprovalResponse(approval_id="apr_1", run_id="run_1", status=runs_pb2.RUN_STATUS_RUNNING)
+    waiting = runs_pb2.RUN_STATUS_WAITING_FOR_APPROVAL
+    answer = runs_pb2.DecideApprovalResponse(approval_id="apr_1", run_id="run_1", status=waiting)
     backend.answers["DecideApproval"] = answer
+    after = runs_pb2.RUN_STATUS_RUNNING if approve else runs_pb2.RUN_STATUS_FAILED
+    backend.answers["GetRun"] = [
+        runs_pb2.Run(summary=runs_pb2.RunSummary(status=status))
+        for status in (runs_pb2.RUN_STATUS_WAITING_FOR_APPROVAL, after)
+    ]
 
     decided = command("approvals", verb, "apr_1", "--comment", "fine", "--grpc", backend.address)
 
     expected = runs_pb2.DecideApprovalRequest(approval_id="apr_1", approve=approve, comment="fine")
     assert backend.request("DecideApproval") == expected
-    assert decided.out == f"apr_1 is {verb.removesuffix('e')}ed; run_1 is running.\n"
+    ended = "running" if approve else "failed"
+    assert decided.out == f"apr_1 is {verb.removesuffix('e')}ed; run_1 is {ended}.\n"
 
 
 def test_reasons_of_a_refusal_are_lines(backend: FakeBackend) -> None:

@@ -1,5 +1,7 @@
 """`workflow-api graphs`."""
 
+from google.protobuf.duration_pb2 import Duration
+
 from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import workflows_pb2
 
@@ -36,7 +38,9 @@ def test_rows_are_a_table_and_sparql_results(backend: FakeBackend) -> None:
         "truncated": True,
     }
     assert [line.split() for line in table.splitlines()] == [["s", "none"], ["x:s", "-"], ["x:s", "-"]]
-    sent = workflows_pb2.QueryKnowledgeGraphRequest(name="contracts", query="SPARQL", limit=2, timeout_seconds=5)
+    sent = workflows_pb2.QueryKnowledgeGraphRequest(
+        name="contracts", query="SPARQL", limit=2, timeout=Duration(seconds=5)
+    )
     assert backend.requests[0][1] == sent
 
 

@@ -2,9 +2,10 @@ import os
 import pwd
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from backend.errors import ApiError
-from edge.codec.timestamps import from_milliseconds
+from contract.times import to_timestamp
 from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import errors_pb2, keys_pb2, options_pb2, usage_pb2
 
@@ -46,7 +47,7 @@ def test_create_sends_every_property(backend: FakeBackend, key: keys_pb2.KeyReco
         ),
         source_allow_list=["10.0.0.0/8", "2001:db8::/32"],
         allowed_hours=keys_pb2.AllowedHours(start_hour=22, end_hour=6),
-        expires_days=30,
+        lifetime=Duration(seconds=30 * 86_400),
         rate_limit_rpm=5,
         daily_run_quota=6,
         max_concurrent_runs=7,
@@ -81,7 +82,9 @@ def test_rotate_prints_key_alone(backend: FakeBackend, key: keys_pb2.KeyRecord) 
 
     rotated = command("keys", "rotate", KEY_ID, "--overlap", "3d", "--grpc", backend.address, "--json")
 
-    assert backend.request("RotateKey") == keys_pb2.RotateKeyRequest(key_id=KEY_ID, overlap_hours=72)
+    assert backend.request("RotateKey") == keys_pb2.RotateKeyRequest(
+        key_id=KEY_ID, overlap=Duration(seconds=72 * 3_600)
+    )
     assert rotated.json["key"] == "ak_x.new"
     assert "external_id" not in rotated.json
 
@@ -116,7 +119,7 @@ def test_edit_lifts_restrictions_with_any(backend: FakeBackend, key: keys_pb2.Ke
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--scopes", "runs:write", "'runs:write' is no scope; allowed are workflows:read, runs:create"),
+        ("--scopes", "runs:write", "'runs:write' is not a scope; allowed are workflows:read, runs:create"),
         ("--hours", "8", "must be START-END in UTC hours"),
         ("--rpm", "many", "valid integer"),
     ],
@@ -129,14 +132,14 @@ def test_a_value_of_the_wrong_form_names_option_and_form(option: str, value: str
     assert message in refused.err
 
 
-def test_every_problem_is_printed_on_a_line(backend: FakeBackend) -> None:
-    problems = [("name", "must have 1 to 100 characters"), ("scopes", "must be given")]
+def test_every_problem_is_printed_on_a_line_by_the_name_of_its_option(backend: FakeBackend) -> None:
+    problems = [("name", "must have 1 to 100 characters"), ("allowed_hours.end_hour", "must be 0 to 23")]
     backend.answers["UpdateKey"] = ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=problems)
 
     refused = command("keys", "edit", KEY_ID, "--name", "", "--grpc", backend.address)
 
     assert refused.code == 1
-    assert refused.err.splitlines() == ["name: must have 1 to 100 characters", "scopes: must be given"]
+    assert refused.err.splitlines() == ["--name: must have 1 to 100 characters", "--hours: must be 0 to 23"]
 
 
 def test_problems_are_the_details_of_a_json_error(backend: FakeBackend) -> None:
@@ -177,30 +180,31 @@ def test_the_actor_is_the_operating_systems_user(backend: FakeBackend) -> None:
     assert "workflow-api-key-id" not in backend.metadata
 
 
-def test_usage_of_one_key(backend: FakeBackend) -> None:
+def test_usage_shows_the_newest_calls_of_the_key(backend: FakeBackend) -> None:
     record = usage_pb2.UsageRecord(
-        at=from_milliseconds(1_790_000_000_000), key_id=KEY_ID, method="GET", route="/me", status=429
+        at=to_timestamp(1_790_000_000_000), key_id=KEY_ID, method="GET", route="/me", status=429
     )
+    backend.answers["ListUsageHours"] = usage_pb2.ListUsageHoursResponse()
     backend.answers["ListUsageRecords"] = [usage_pb2.ListUsageRecordsResponse(items=[record])] * 2
 
-    shown = command("keys", "usage", KEY_ID, "--limit", "5", "--grpc", backend.address)
+    shown = command("keys", "usage", KEY_ID, "--limit", "5", "--utc", "--grpc", backend.address)
     as_json = command("keys", "usage", KEY_ID, "--limit", "5", "--grpc", backend.address, "--json")
 
-    assert backend.requests[0][1] == usage_pb2.ListUsageRecordsRequest(key_id=KEY_ID, page_size=5)
+    assert backend.requests[1][1] == usage_pb2.ListUsageRecordsRequest(key_id=KEY_ID, page_size=5)
     assert "2026-09-21T14:13:20.000+00:00" in shown.out
     assert as_json.json["items"][0]["at"] == "2026-09-21T14:13:20.000+00:00"
     assert as_json.json["items"][0]["reason"] is None
 
 
-def test_usage_by_the_hour(backend: FakeBackend) -> None:
+def test_usage_by_hour_shows_the_number_of_calls(backend: FakeBackend) -> None:
     hour = usage_pb2.UsageHour(
-        hour=from_milliseconds(1_790_000_000_000), key_id=KEY_ID, method="GET", route="/me", status=429, calls=7
+        hour=to_timestamp(1_790_000_000_000), key_id=KEY_ID, method="GET", route="/me", status=429, calls=7
     )
-    backend.answers["ListUsageHours"] = [usage_pb2.ListUsageHoursResponse(items=[hour])] * 2
+    backend.answers["ListUsageHours"] = [usage_pb2.ListUsageHoursResponse(items=[hour])] * 3
 
-    shown = command("keys", "usage", KEY_ID, "--by-hour", "--limit", "5", "--grpc", backend.address)
+    shown = command("keys", "usage", KEY_ID, "--by-hour", "--limit", "5", "--utc", "--grpc", backend.address)
     as_json = command("keys", "usage", KEY_ID, "--by-hour", "--grpc", backend.address, "--json")
 
-    assert backend.requests[0][1] == usage_pb2.ListUsageHoursRequest(key_id=KEY_ID, page_size=5)
+    assert backend.requests[1][1] == usage_pb2.ListUsageHoursRequest(key_id=KEY_ID, page_size=5)
     assert "2026-09-21T14:13:20.000+00:00" in shown.out
     assert as_json.json["items"][0]["calls"] == 7

@@ -1,14 +1,16 @@
+import hashlib
 import json
 import signal
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.errors import ApiError
-from deploy.cli import runs
+from deploy.cli import following
 from tests.unit.deploy.fake_backend import FakeBackend, command
-from workflow_api.v1 import errors_pb2, runs_pb2
+from workflow_api.v1 import errors_pb2, outputs_pb2, runs_pb2, workflows_pb2
 
 
 def run_in(status: runs_pb2.RunStatus.ValueType) -> runs_pb2.Run:
@@ -108,7 +110,7 @@ def test_events_are_those_of_one_segment(backend: FakeBackend) -> None:
 def test_follow_reads_every_segment_until_the_run_is_terminal(
     backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "FOLLOW_SECONDS", 0.001)
+    monkeypatch.setattr(following, "FOLLOW_SECONDS", 0.001)
     backend.answers["ListRunEvents"] = [
         page("", [], {}),
         page("seg_1", [1], {"seg_1": 2}),
@@ -195,10 +197,130 @@ def test_a_refusal_prints_no_escape_sequence(backend: FakeBackend) -> None:
 
 
 def test_an_interrupt_that_was_swallowed_ends_following_at_the_next_round() -> None:
-    with runs.interruptible() as check:
+    with following.interruptible() as check:
         check()
         with suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             check()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def definition(backend: FakeBackend) -> None:
+    workflow = workflows_pb2.Workflow(workflow_id="wf_1", name="Digest")
+    backend.answers["GetWorkflowDefinition"] = workflows_pb2.WorkflowDefinition(
+        workflow=workflow, version=2, definition='{"parameters": [{"name": "top", "type": "integer"}]}'
+    )
+
+
+def test_start_sends_typed_parameters_as_a_person(backend: FakeBackend) -> None:
+    definition(backend)
+    backend.answers["StartRun"] = runs_pb2.StartRunResponse(run=run_in(runs_pb2.RUN_STATUS_QUEUED))
+
+    started = command(
+        *("runs", "start", "Digest", "--param", "top=3", "--input-text", "text", "--version", "2"),
+        *("--client-reference", "mine", "--label", "a=b=c", "--grpc", backend.address),
+    )
+
+    assert (started.code, started.out) == (0, "run_1\n")
+    request = backend.request("StartRun")
+    assert len(request.idempotency_key) == 36
+    request.ClearField("idempotency_key")
+    assert request == runs_pb2.StartRunRequest(
+        workflow_id="wf_1",
+        parameters='{"top":3}',
+        input_text="text",
+        version=2,
+        client_reference="mine",
+        labels={"a": "b=c"},
+        triggered_by=runs_pb2.TRIGGERED_BY_CONSOLE,
+    )
+
+
+def test_problems_of_a_start_are_named_as_its_options(backend: FakeBackend) -> None:
+    definition(backend)
+    refusal = ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=[("labels.a", "is long"), ("version", "is 0")])
+    backend.answers["StartRun"] = refusal
+    for form, names in (((), ["--label", "--version"]), (("--json",), ["labels.a", "version"])):
+        refused = command("runs", "start", "Digest", "--grpc", backend.address, *form)
+        assert refused.code == 1
+        found = [line.partition(":")[0] for line in refused.err.splitlines()]
+        assert names == ([problem["name"] for problem in refused.error["details"]] if form else found)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(runs_pb2.RUN_STATUS_COMPLETED, 0), (runs_pb2.RUN_STATUS_FAILED, 1)], ids=str
+)
+def test_start_with_wait_exits_by_the_end_of_the_run(
+    backend: FakeBackend, status: runs_pb2.RunStatus.ValueType, code: int
+) -> None:
+    definition(backend)
+    step = runs_pb2.Step(step="count", kind=runs_pb2.STEP_KIND_AGENT, status=runs_pb2.STEP_STATUS_COMPLETED)
+    backend.answers["StartRun"] = runs_pb2.StartRunResponse(run=run_in(runs_pb2.RUN_STATUS_QUEUED))
+    backend.answers["ListRunSteps"] = runs_pb2.ListRunStepsResponse(items=[step])
+    backend.answers["ListRunEvents"] = page("seg_1", [], {})
+    backend.answers["GetRun"] = run_in(status)
+    backend.answers["ListOutputs"] = [
+        ApiError(errors_pb2.ERROR_REASON_REDACTION_PENDING, metadata={"status": "completed"}),
+        outputs_pb2.ListOutputsResponse(run_id="run_1"),
+    ]
+
+    waited = command("runs", "start", "Digest", "--wait", "--grpc", backend.address)
+
+    assert waited.code == code
+    assert waited.err.splitlines()[0] == "run_1"
+    assert waited.err.splitlines()[-1].split() == ["count", "completed"]
+
+
+def outputs(*paths: str, content: bytes = b"text") -> outputs_pb2.ListOutputsResponse:
+    digest = hashlib.sha256(b"text").hexdigest()
+    items = [outputs_pb2.Output(output_id=path, path=path, size_bytes=len(content), sha256=digest) for path in paths]
+    return outputs_pb2.ListOutputsResponse(run_id="run_1", items=items, total_bytes=len(content) * len(paths))
+
+
+def content_of(data: bytes) -> list[outputs_pb2.GetOutputContentResponse]:
+    header = outputs_pb2.GetOutputContentResponse(header=outputs_pb2.DownloadHeader(size_bytes=len(data)))
+    return [header, outputs_pb2.GetOutputContentResponse(data=data)]
+
+
+def test_download_writes_each_output_below_its_step(backend: FakeBackend, tmp_path: Path) -> None:
+    backend.answers["ListOutputs"] = outputs("count/a.txt")
+    backend.answers["GetOutputContent"] = content_of(b"text")
+    downloaded = command("runs", "download", "run_1", "--out", str(tmp_path), "--grpc", backend.address)
+    assert downloaded.code == 0
+    assert (tmp_path / "count" / "a.txt").read_bytes() == b"text"
+    assert downloaded.out == f"{tmp_path}/count/a.txt\n"
+
+
+@pytest.mark.parametrize("path", ["../a.txt", "/etc/a.txt", "count/../../a.txt"])
+def test_no_output_is_written_outside_of_the_folder(backend: FakeBackend, tmp_path: Path, path: str) -> None:
+    backend.answers["ListOutputs"] = outputs(path)
+    refused = command("runs", "download", "run_1", "--out", str(tmp_path / "out"), "--grpc", backend.address)
+    assert refused.code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_download_that_was_changed_leaves_no_file(backend: FakeBackend, tmp_path: Path) -> None:
+    backend.answers["ListOutputs"] = outputs("count/a.txt")
+    backend.answers["GetOutputContent"] = content_of(b"next")
+    broken = command("runs", "download", "run_1", "--out", str(tmp_path), "--grpc", backend.address)
+    assert (broken.code, "changed on its way" in broken.err) == (1, True)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_cancel_and_erase_say_what_became_of_the_run(backend: FakeBackend) -> None:
+    backend.answers["CancelRun"] = runs_pb2.CancelRunResponse(run_id="run_1", status=runs_pb2.RUN_STATUS_RUNNING)
+    backend.answers["EraseRunData"] = runs_pb2.EraseRunDataResponse(run_id="run_1")
+    cancelled = command("runs", "cancel", "run_1", "--reason", "late", "--grpc", backend.address)
+    assert cancelled.out == "run_1 is running, and ends soon.\n"
+    assert backend.request("CancelRun").reason == "late"
+    erased = command("runs", "erase", "run_1", "--grpc", backend.address)
+    assert erased.out == "The data of run_1 is erased.\n"
+
+
+def test_list_takes_a_workflow_by_name(backend: FakeBackend) -> None:
+    definition(backend)
+    backend.answers["ListRuns"] = runs_pb2.ListRunsResponse()
+    listed = command("runs", "list", "--workflow", "Digest", "--grpc", backend.address)
+    assert (listed.code, listed.out) == (0, "No run.\n")
+    assert backend.request("ListRuns") == runs_pb2.ListRunsRequest(workflow_id="wf_1")

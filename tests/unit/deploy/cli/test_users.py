@@ -1,7 +1,7 @@
 import pytest
 
+from contract.times import to_timestamp
 from deploy.cli.users import ROLES
-from edge.codec.timestamps import from_milliseconds
 from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import users_pb2
 
@@ -13,7 +13,7 @@ def user() -> users_pb2.User:
     return users_pb2.User(
         name="ana",
         role=users_pb2.ROLE_APPROVER,
-        created_at=from_milliseconds(1_790_000_000_000),
+        created_at=to_timestamp(1_790_000_000_000),
         password_is_temporary=True,
     )
 

@@ -50,7 +50,7 @@ def test_files_that_do_not_fit_yet_change_nothing(folder: Path, caplog: pytest.L
     assert files.renewed() is None
     assert files.renewed() is None
     (reported,) = caplog.messages
-    assert reported.startswith("the current certificate stays in use: The key in")
+    assert reported.startswith("The current certificate stays in use: The key in")
 
     (folder / "key.pem").write_bytes(other.key)
     renewed = files.renewed()

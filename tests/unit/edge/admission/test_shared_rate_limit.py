@@ -137,7 +137,7 @@ def test_counts_leave_redis_by_themselves(own_redis: RedisServer) -> None:
 
 
 def test_without_redis_each_edge_counts_alone(caplog: pytest.LogCaptureFixture, own_redis: RedisServer) -> None:
-    """What was counted before still counts, so nobody gets more than the limit from one edge; one line tells of it."""
+    """What was counted before still counts, so no key gets more than the limit from one edge; one line is logged."""
 
     async def attempt() -> None:
         caplog.clear()

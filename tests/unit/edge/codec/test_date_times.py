@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from contract.times import to_timestamp
 from edge.codec.date_times import parse_date_time
-from edge.codec.timestamps import from_milliseconds
 
 TEN = int(datetime(2026, 9, 24, 10, tzinfo=UTC).timestamp() * 1000)
 
@@ -27,7 +27,7 @@ TEN = int(datetime(2026, 9, 24, 10, tzinfo=UTC).timestamp() * 1000)
     ],
 )
 def test_an_iso_date_time_is_read_to_the_instant(text: str) -> None:
-    assert parse_date_time(text) == from_milliseconds(TEN)
+    assert parse_date_time(text) == to_timestamp(TEN)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from edge.codec.findings import MOST_PROBLEMS
+from edge.codec.findings import MAX_PROBLEMS
 from edge.codec.json_body import parse_json_body
 from edge.codec.text_fields import UNUSED_ID
 from edge.errors import Refusal
@@ -223,7 +223,7 @@ def test_all_problems_come_in_one_answer() -> None:
 
 
 def test_a_million_mistakes_are_told_in_part() -> None:
-    assert len(names(START, {str(number): 1 for number in range(1000)})) == MOST_PROBLEMS
+    assert len(names(START, {str(number): 1 for number in range(1000)})) == MAX_PROBLEMS
 
 
 @pytest.mark.parametrize(

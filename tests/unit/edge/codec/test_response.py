@@ -94,7 +94,7 @@ def test_error_of_a_run_is_present_only_when_it_failed() -> None:
 
 def test_a_set_optional_field_is_shown_even_if_it_is_zero_or_empty() -> None:
     run = runs_pb2.Run(
-        summary=runs_pb2.RunSummary(duration=Duration(), client_reference=""), input_text="", max_run_hours=0
+        summary=runs_pb2.RunSummary(duration=Duration(), client_reference=""), input_text="", max_run_time=Duration()
     )
     shown = encoded(run)
     assert (shown["duration_ms"], shown["client_reference"], shown["input_text"], shown["max_run_hours"]) == (
@@ -224,18 +224,18 @@ def test_maps_are_objects_in_order_of_their_names() -> None:
     assert encoded(outputs_pb2.PiiRedaction(categories={"PERSON": 2}))["categories"] == {"PERSON": 2}
 
 
-def test_numbers_are_numbers() -> None:
+def test_integers_and_durations_are_json_numbers() -> None:
     largest = 2**63 - 1
     assert encoded(runs_pb2.RunSummary(version=largest, duration=Duration()))["version"] == largest
-    assert encoded(runs_pb2.Run(max_run_hours=0.25))["max_run_hours"] == 0.25
+    assert encoded(runs_pb2.Run(max_run_time=Duration(seconds=900)))["max_run_hours"] == 0.25
 
 
-def test_text_is_unicode() -> None:
+def test_text_of_any_characters_is_written_unchanged() -> None:
     text = 'é"\\\n\0😀'
     assert encoded(runs_pb2.Run(input_text=text))["input_text"] == text
 
 
-def test_events_of_a_segment() -> None:
+def test_data_of_events_is_inlined_and_absent_fields_are_null() -> None:
     answer = runs_pb2.ListRunEventsResponse(
         run_id="run_1",
         events=[runs_pb2.Event(seq=1, type="step.started", at=at(), step="count", data="{}")],

@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from edge.console.key_form import KeyForm, blank_form, create_request, edit_request, form_of
 from edge.errors import Refusal
@@ -24,7 +25,7 @@ def test_a_new_key_has_the_defaults_of_the_contract() -> None:
         name="warehouse",
         scopes=[SCOPE_WORKFLOWS_READ],
         workflow_access=WorkflowAccess(mode=WorkflowAccess.MODE_ALL_ACTIVE),
-        expires_days=90,
+        lifetime=Duration(seconds=90 * 86_400),
         rate_limit_rpm=60,
         daily_run_quota=100,
         max_concurrent_runs=10,

@@ -2,8 +2,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
-from edge.codec.timestamps import from_milliseconds
+from contract.times import to_timestamp
 from edge.console.pages import audit, deployment, people, usage
 from edge.console.times import DAY_MS, HOUR_MS, now_ms
 from edge.console.visit import ADMINISTRATORS, Page, Redirect
@@ -28,7 +29,7 @@ RECORD = Deployment(
     governed=True,
     api_enabled=True,
     licence=Licence(state="active"),
-    retention_days=90,
+    retention=Duration(seconds=90 * 86_400),
 )
 PEOPLE = [
     User(name="ada", role=ROLE_ADMINISTRATOR),
@@ -49,13 +50,13 @@ def usage_services(*calls: tuple[int, str], now: int) -> RecordedServices:
             "KeysService/GetKey": key_record(),
             "UsageService/ListUsageHours": ListUsageHoursResponse(
                 items=[
-                    UsageHour(hour=from_milliseconds(hour), method="GET", route="/me", status=status, calls=1)
+                    UsageHour(hour=to_timestamp(hour), method="GET", route="/me", status=status, calls=1)
                     for status, _ in calls
                 ]
             ),
             "UsageService/ListUsageRecords": ListUsageRecordsResponse(
                 items=[
-                    UsageRecord(at=from_milliseconds(now), key_id=KEY_ID, method="GET", status=s, reason=why)
+                    UsageRecord(at=to_timestamp(now), key_id=KEY_ID, method="GET", status=s, reason=why)
                     for s, why in calls
                 ]
             ),
@@ -77,11 +78,13 @@ def test_usage_shows_the_calls_as_a_chart_and_as_a_table() -> None:
 def test_truncated_counts_are_reported() -> None:
     now = now_ms()
     services = usage_services(now=now)
-    count = UsageHour(hour=from_milliseconds(now - now % HOUR_MS), method="GET", route="/me", status=200, calls=3)
-    services.answers["UsageService/ListUsageHours"] = ListUsageHoursResponse(items=[count] * 10_000)
+    count = UsageHour(hour=to_timestamp(now - now % HOUR_MS), method="GET", route="/me", status=200, calls=3)
+    services.answers["UsageService/ListUsageHours"] = ListUsageHoursResponse(
+        items=[count] * 10_000, next_page_token="more"
+    )
     page = page_of(viewed(usage.PAGES, "GET", "/usage", services))
     assert "At least 30,000 calls in the last 24 hours." in page
-    assert "the oldest are left out" in page
+    assert "the oldest are omitted" in page
 
 
 def test_usage_of_one_key_asks_for_that_key_alone() -> None:
@@ -99,7 +102,7 @@ def test_values_of_callers_are_escaped_in_usage() -> None:
     services.answers["UsageService/ListUsageRecords"] = ListUsageRecordsResponse(
         items=[
             UsageRecord(
-                at=from_milliseconds(now),
+                at=to_timestamp(now),
                 key_id=HOSTILE,
                 method=HOSTILE,
                 route=HOSTILE,
@@ -113,12 +116,12 @@ def test_values_of_callers_are_escaped_in_usage() -> None:
 
 def change_deployment(answer: Any = RECORD, shown: Deployment = RECORD, **typed: str) -> tuple[Any, RecordedServices]:
     before = RecordedServices({"DeploymentService/GetDeployment": shown})
-    mark = Fields(page_of(viewed(deployment.PAGES, "GET", "/deployment", before))).texts["mark"]
+    mark = Fields(page_of(viewed(deployment.PAGES, "GET", "/deployment", before))).texts["form_hash"]
     services = RecordedServices(
         {"DeploymentService/GetDeployment": RECORD, "DeploymentService/UpdateDeployment": answer}
     )
     present = {"governed": "yes", "api_enabled": "yes", "licence_state": "active", "retention_days": "90"}
-    form = {name: [value] for name, value in {**present, **typed, "mark": mark}.items() if value != "no"}
+    form = {name: [value] for name, value in {**present, **typed, "form_hash": mark}.items() if value != "no"}
     return answered(deployment.PAGES, "POST", "/deployment", services, form=form), services
 
 
@@ -146,7 +149,7 @@ def test_a_problem_of_the_deployment_is_shown_at_its_field() -> None:
 
 
 def test_a_change_of_the_deployment_does_not_undo_a_concurrent_change() -> None:
-    shown = Deployment(licence=Licence(state="hold"), retention_days=30)
+    shown = Deployment(licence=Licence(state="hold"), retention=Duration(seconds=30 * 86_400))
     refused, services = change_deployment(shown=shown, retention_days="31")
     assert "Somebody else changed this meanwhile." in page_of(refused)
     assert not services.asked_for("DeploymentService/UpdateDeployment")
@@ -210,7 +213,7 @@ def test_a_window_of_the_audit_includes_its_last_day() -> None:
     _, services = audit_view({"from": "1970-01-02", "to": "1970-01-02", "target": KEY_ID, "size": "200"})
     assert services.asked_for("AuditService/ListAuditRecords") == [
         ListAuditRecordsRequest(
-            since=from_milliseconds(DAY_MS), until=from_milliseconds(2 * DAY_MS), target=KEY_ID, page_size=200
+            since=to_timestamp(DAY_MS), until=to_timestamp(2 * DAY_MS), target=KEY_ID, page_size=200
         )
     ]
 
@@ -222,7 +225,7 @@ def test_without_a_window_the_newest_records_are_shown() -> None:
 
 def test_the_next_page_of_the_audit_keeps_the_filters() -> None:
     record = AuditRecord(
-        at=from_milliseconds(1), actor="ada", action="key.edited", target=HOSTILE, details='{"n": 1, "s": "<b>"}'
+        at=to_timestamp(1), actor="ada", action="key.edited", target=HOSTILE, details='{"n": 1, "s": "<b>"}'
     )
     view, _ = audit_view(
         {"target": "a&b", "from": "2026-01-01"}, ListAuditRecordsResponse(items=[record], next_page_token="c+/")

@@ -12,15 +12,15 @@ SHOWN = '<time datetime="2026-09-24T10:15:30.123Z">2026-09-24 10:15:30 UTC</time
 
 
 @pytest.mark.parametrize(
-    "moment",
+    "time",
     [
         1_790_244_930_123,
         Timestamp(seconds=1_790_244_930, nanos=123_000_000),
         datetime(2026, 9, 24, 10, 15, 30, 123_000, UTC),
     ],
 )
-def test_a_time_has_text_and_a_datetime_attribute(moment: Any) -> None:
-    assert time_of(moment) == SHOWN
+def test_a_time_has_text_and_a_datetime_attribute(time: Any) -> None:
+    assert time_of(time) == SHOWN
 
 
 @pytest.mark.parametrize("never", [None, 0, Timestamp()])

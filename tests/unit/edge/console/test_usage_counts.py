@@ -1,4 +1,4 @@
-from edge.codec.timestamps import from_milliseconds
+from contract.times import to_timestamp
 from edge.console.times import DAY_MS, HOUR_MS
 from edge.console.usage_counts import WINDOWS, routes, spans, window_named
 from workflow_api.v1.usage_pb2 import UsageHour
@@ -9,7 +9,7 @@ NOW = 1_000 * DAY_MS + 5 * HOUR_MS + 1
 
 def count(hour: int, status: int, calls: int, route: str = "/me") -> UsageHour:
     return UsageHour(
-        hour=from_milliseconds(1_000 * DAY_MS + hour * HOUR_MS), method="GET", route=route, status=status, calls=calls
+        hour=to_timestamp(1_000 * DAY_MS + hour * HOUR_MS), method="GET", route=route, status=status, calls=calls
     )
 
 

@@ -112,4 +112,4 @@ def test_accepting_is_tried_again_after_an_error(
             await listener.close()
 
     uvloop.run(attempt())
-    assert "no connection can be accepted" in caplog.text
+    assert "No connection can be accepted" in caplog.text

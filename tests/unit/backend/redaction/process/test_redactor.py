@@ -17,7 +17,7 @@ from backend.models.catalog import Models
 from backend.redaction.process.model_recognizer import MODEL_RETRY
 from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.retry import Backoff
-from backend.runtime.execution.run_redaction import RunRedaction
+from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.secrets import Secrets
 from backend.settings import ModelProvider, RedactionLimits
 from backend.workflows.pii_policy import normalise

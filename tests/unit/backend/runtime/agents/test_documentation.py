@@ -15,7 +15,8 @@ from backend.sandbox.inside.channel import Channel
 from backend.sandbox.inside.context import Context
 from backend.sandbox.inside.events import EventReporter
 from backend.settings import StepDataLimits
-from backend.workflows.manifests.kinds import _RETRY, AGENT_TYPES
+from backend.workflows.manifests.kinds import AGENT_TYPES
+from backend.workflows.manifests.workflow_fields import RETRY
 
 DOCUMENT = (Path(__file__).parents[5] / "docs" / "agents.md").read_text(encoding="utf-8")
 CAUSES = {(failure.cause, failure.final) for failure in (*_CAUSES.values(), _MALFORMED)} | {
@@ -25,7 +26,7 @@ CAUSES = {(failure.cause, failure.final) for failure in (*_CAUSES.values(), _MAL
 }
 
 
-@pytest.mark.parametrize("field", sorted((AGENT_TYPES["llm"].fields.keys() | _RETRY.fields.keys()) - {"name"}))
+@pytest.mark.parametrize("field", sorted((AGENT_TYPES["llm"].fields.keys() | RETRY.fields.keys()) - {"name"}))
 def test_every_field_is_documented(field: str) -> None:
     assert f"| `{field}` |" in DOCUMENT
 

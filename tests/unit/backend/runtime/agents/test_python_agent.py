@@ -306,7 +306,7 @@ def test_a_long_log_keeps_its_end_with_the_traceback(steps: Steps) -> None:
     assert failure.log.endswith(b"ValueError: boom\n")
 
 
-def test_twenty_steps_at_once(steps: Steps) -> None:
+def test_steps_at_once_share_no_outputs_events_or_results(steps: Steps) -> None:
     async def all_at_once() -> list[int]:
         requests = [
             steps.request(

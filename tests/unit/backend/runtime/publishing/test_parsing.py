@@ -47,7 +47,7 @@ def parse(
         return [str(triple) for triple in spool.read()]
 
 
-@pytest.mark.parametrize(("bound", "whole"), [("MOST_TRIPLES", 4), ("MOST_CHARACTERS", 4 * len("<x:a> <x:b> <x:c>"))])
+@pytest.mark.parametrize(("bound", "whole"), [("MAX_TRIPLES", 4), ("MAX_CHARACTERS", 4 * len("<x:a> <x:b> <x:c>"))])
 def test_a_publication_is_bounded_over_all_of_its_files(
     parser: FileParser, monkeypatch: pytest.MonkeyPatch, bound: str, whole: int
 ) -> None:

@@ -1,12 +1,23 @@
+import asyncio
 from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.console.pages.approvals import MAX_COMMENT_CHARS
-from edge.console.visit import ALL_ROLES, Redirect, View
+from edge.console.visit import ALL_ROLES, EventStream, Redirect, View
 from edge.errors import Refusal
 from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html, roles_of
+from workflow_api.v1 import reviews_pb2
+from workflow_api.v1.reviews_pb2 import (
+    Review,
+    ReviewFile,
+    ReviewMaterial,
+    ReviewRow,
+    ReviewStep,
+    ReviewTable,
+    ReviewText,
+)
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_RUNNING,
     Approval,
@@ -33,10 +44,17 @@ def pending(number: int = 1, **other: Any) -> PendingApproval:
     return PendingApproval(approval=approval, run_id=f"run_{number}", workflow_name=f"Workflow {number}")
 
 
-def services(*waiting: PendingApproval, decided: Any = DECIDED) -> MemoryServices:
+def review(waiting: PendingApproval, **fields: Any) -> Review:
+    return Review(**{"pending": waiting, "state": reviews_pb2.APPROVAL_STATE_PENDING, **fields})
+
+
+def services(*waiting: PendingApproval, decided: Any = DECIDED, shown: Any = None) -> MemoryServices:
+    found = [each for each in waiting if each.approval.approval_id == "apr_1"]
+    known = review(found[0], material=ReviewMaterial()) if found else Refusal("not_found")
     return MemoryServices(
         {
             "RunsService/ListPendingApprovals": ListPendingApprovalsResponse(items=waiting),
+            "ReviewsService/GetReview": shown or known,
             "RunsService/DecideApproval": decided,
         }
     )
@@ -51,6 +69,78 @@ def test_pending_approvals_are_listed_in_the_order_of_the_service() -> None:
     assert page.index("Title 2") < page.index("Title 1")
     assert 'href="/approvals/apr_2"' in page
     assert 'href="/runs/run_2"' in page
+
+
+def test_the_inbox_names_reference_labels_and_waiting_time() -> None:
+    waiting = pending()
+    waiting.client_reference = "order-7"
+    waiting.labels["team"] = "north"
+    waiting.waiting.FromSeconds(125)
+    page = html(answered(services(waiting), "GET", "/approvals", user=APPROVER), APPROVER)
+    assert all(text in page for text in ("order-7", "team: north", "2 min 5 s"))
+
+
+def test_an_approval_shows_values_files_and_inputs_escaped() -> None:
+    table = ReviewTable(columns=[EVIL], rows=[ReviewRow(cells=["<b>1"])], cut=True)
+    files = [
+        ReviewFile(path="count/t.csv", media_type="text/csv", size_bytes=2_000, table=table),
+        ReviewFile(path="count/n.md", media_type="text/markdown", text=ReviewText(text=f"notes {EVIL}")),
+        ReviewFile(path="count/c.png", media_type="image/png", problem="It is neither text nor a table."),
+    ]
+    step = ReviewStep(step="count", value=ReviewText(text='{"words":3}'), files=files, files_total=5)
+    given = ReviewMaterial(
+        parameters=ReviewText(text='{"language":"en"}'), input_text=ReviewText(text="Once"), steps=[step], redacted=True
+    )
+    page = html(answered(services(shown=review(pending(), material=given)), "GET", ONE, HERE, user=APPROVER), APPROVER)
+    for text in (
+        "&#34;words&#34;: 3",
+        "&lt;b&gt;1",
+        "2 kB",
+        "notes &lt;script",
+        "neither text nor",
+        "Once",
+        "language",
+    ):
+        assert text in page, text
+    assert "2 more files are not shown" in page
+    assert "The rest is not shown" in page
+    assert "Personal data is replaced" in page
+    assert EVIL not in page
+
+
+def test_what_could_not_be_swept_is_not_shown_and_can_be_decided() -> None:
+    failed = review(pending(), problem="It could not be swept for personal data, so nothing of it is shown: why.")
+    page = html(answered(services(shown=failed), "GET", ONE, HERE))
+    assert "could not be swept" in page
+    assert 'value="approve"' in page
+
+
+def test_an_approval_that_is_being_prepared_is_followed_until_it_is_ready() -> None:
+    answers = [review(pending(), preparing=True), review(pending(), material=ReviewMaterial())]
+    backend = services(shown=review(pending(), preparing=True))
+    assert 'data-stream="/approvals/apr_1/stream"' in html(answered(backend, "GET", ONE, HERE))
+    backend.answers["ReviewsService/GetReview"] = lambda _: answers.pop(0)
+    stream = answered(backend, "GET", f"{ONE}/stream", HERE)
+    assert isinstance(stream, EventStream)
+
+    async def first() -> tuple[str, str]:
+        return await anext(stream.events)
+
+    assert asyncio.run(first()) == ("refresh", "prepared")
+    assert answers == []
+
+
+def test_a_decided_approval_names_who_decided_and_has_no_form() -> None:
+    decided = review(
+        pending(),
+        state=reviews_pb2.APPROVAL_STATE_REJECTED,
+        decided_by="user:ada",
+        decided_at=Timestamp(seconds=1_790_000_000),
+    )
+    page = html(answered(services(shown=decided), "GET", ONE, HERE))
+    assert "user:ada" in page
+    assert "not pending any more" in page
+    assert 'value="approve"' not in page
 
 
 def test_an_empty_list_of_approvals_is_a_sentence() -> None:

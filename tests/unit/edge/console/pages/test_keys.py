@@ -1,8 +1,9 @@
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
-from edge.codec.timestamps import from_milliseconds
+from contract.times import to_timestamp
 from edge.console.pages.keys import PAGES
 from edge.console.visit import ADMINISTRATORS, Redirect
 from edge.errors import Refusal
@@ -52,7 +53,7 @@ def test_the_list_shows_every_key_with_its_last_use() -> None:
         {
             "KeysService/ListKeys": ListKeysResponse(items=[key_record()]),
             "UsageService/ListUsageRecords": ListUsageRecordsResponse(
-                items=[UsageRecord(at=from_milliseconds(1_000_000_000_000), key_id=KEY_ID)]
+                items=[UsageRecord(at=to_timestamp(1_000_000_000_000), key_id=KEY_ID)]
             ),
         }
     )
@@ -102,7 +103,7 @@ def test_credentials_are_shown_once_on_creation() -> None:
     assert "ake_00" in page
     (asked,) = services.asked_for("KeysService/CreateKey")
     assert asked.allowed_hours.end_hour == 18
-    assert asked.expires_days == 30
+    assert asked.lifetime.ToSeconds() == 30 * 86_400
 
 
 def test_a_problem_is_shown_at_its_field_with_the_typed_values() -> None:
@@ -152,7 +153,7 @@ def test_an_edit_sends_changed_fields_and_redirects_to_the_key() -> None:
     form = {**FORM, "name": ["other"], "description": [""], "scopes": ["workflows:read"], "workflows": ["all"]}
     form |= {"source_allow_list": [""], "start_hour": [""], "end_hour": [""], "expires_days": ["90"]}
     form |= {"rate_limit_rpm": ["60"], "daily_run_quota": ["100"], "max_concurrent_runs": ["10"]}
-    form["mark"] = [Fields(page_of(viewed(PAGES, "GET", ONE, services, names=NAMES))).texts["mark"]]
+    form["form_hash"] = [Fields(page_of(viewed(PAGES, "GET", ONE, services, names=NAMES))).texts["form_hash"]]
     answer = answered(PAGES, "POST", ONE, services, names=NAMES, form=form)
     assert isinstance(answer, Redirect)
     assert answer.to == f"/keys/{KEY_ID}"
@@ -162,12 +163,12 @@ def test_an_edit_sends_changed_fields_and_redirects_to_the_key() -> None:
 def test_an_edit_does_not_undo_a_concurrent_change() -> None:
     shown = Fields(page_of(viewed(PAGES, "GET", ONE, with_key(), names=NAMES)))
     services = with_key(key_record(source_allow_list=["10.0.0.0/8"]))
-    view = viewed(PAGES, "POST", ONE, services, names=NAMES, form={**FORM, "mark": [shown.texts["mark"]]})
+    view = viewed(PAGES, "POST", ONE, services, names=NAMES, form={**FORM, "form_hash": [shown.texts["form_hash"]]})
     fields = Fields(page_of(view))
     assert "Somebody else changed this meanwhile." in page_of(view)
     # As it is now: sent once more, the form changes nothing.
     assert fields.texts["name"] == key_record().key.name != FORM["name"][0]
-    assert fields.texts["mark"] != shown.texts["mark"]
+    assert fields.texts["form_hash"] != shown.texts["form_hash"]
     assert not services.asked_for("KeysService/UpdateKey")
 
 
@@ -176,7 +177,9 @@ def test_a_rotation_asks_for_the_overlap_that_was_chosen() -> None:
     page = page_of(viewed(PAGES, "POST", f"{ONE}/rotate", services, names=NAMES, form={"overlap_hours": ["72"]}))
     assert SECRET in page
     assert "External id" not in page
-    assert services.asked_for("KeysService/RotateKey") == [RotateKeyRequest(key_id=KEY_ID, overlap_hours=72)]
+    assert services.asked_for("KeysService/RotateKey") == [
+        RotateKeyRequest(key_id=KEY_ID, overlap=Duration(seconds=72 * 3_600))
+    ]
 
 
 def test_an_overlap_that_is_no_number_rotates_nothing() -> None:

@@ -13,7 +13,9 @@ from edge.console.visit import ADMINISTRATORS, EventStream, Redirect, View
 from edge.errors import Refusal
 from tests.unit.edge.console.seen import APPROVER, Answer, MemoryServices, answered, html, roles_of
 from workflow_api.v1 import runs_pb2
+from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary
 from workflow_api.v1.outputs_pb2 import ListOutputsResponse, Output
+from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_APPROVED, Decision, ListDecisionsResponse
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_CANCELLED,
     RUN_STATUS_COMPLETED,
@@ -63,6 +65,8 @@ def services(run: Run | None = None, **answers: Any) -> MemoryServices:
     """Returns services that know one run; `answers` adds answers by the name of the RPC."""
     known: dict[str, Answer] = {
         "RunsService/GetRun": run or Run(summary=summary()),
+        "ReviewsService/ListDecisions": ListDecisionsResponse(),
+        "LogsService/ListRunLogs": ListRunLogsResponse(),
         "RunsService/ListRunSteps": ListRunStepsResponse(items=[Step(step="count", name="Count")]),
         "RunsService/ListPendingApprovals": ListPendingApprovalsResponse(),
         "RunsService/ListRunEvents": events(0),
@@ -302,3 +306,32 @@ def test_live_updates_of_an_erased_run_reload_the_page() -> None:
 def test_live_updates_end_when_services_are_unreachable() -> None:
     with pytest.raises(Refusal, match="runtime_unreachable"):
         followed(services(GetRun=Refusal("runtime_unreachable")))
+
+
+def test_decisions_are_listed_with_who_made_them() -> None:
+    decision = Decision(
+        title="Look",
+        step="review",
+        state=APPROVAL_STATE_APPROVED,
+        decided_by="user:ada",
+        decided_at=Timestamp(seconds=1),
+    )
+    page = html(answered(services(ListDecisions=ListDecisionsResponse(items=[decision])), "GET", ONE, HERE))
+    assert "user:ada" in page
+    assert "approved" in page
+
+
+def test_the_log_of_a_failed_step_is_on_the_page_of_its_run_for_administrators_only() -> None:
+    step = Step(step="count", status=runs_pb2.STEP_STATUS_FAILED)
+    summary = RunLogSummary(step="count", attempt=1, last_part=2)
+    backend = services(
+        ListRunSteps=ListRunStepsResponse(items=[step]), ListRunLogs=ListRunLogsResponse(items=[summary])
+    )
+    backend.answers["LogsService/GetRunLog"] = RunLog(log=summary, text=f"KeyError: {EVIL}", cut=True)
+    page = html(answered(backend, "GET", ONE, HERE))
+    assert "KeyError: &lt;script" in page
+    assert EVIL not in page
+    assert 'href="/runs/run_1/logs/count"' in page
+    seen = html(answered(backend, "GET", ONE, HERE, user=APPROVER), APPROVER)
+    assert "KeyError" not in seen
+    assert "/logs/" not in seen

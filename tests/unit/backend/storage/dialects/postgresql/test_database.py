@@ -1,4 +1,4 @@
-"""A database on a server: what a caller was told is on its disk, whatever happens to connections."""
+"""A database on a server: acknowledged changes are on its disk, whatever happens to connections."""
 
 import logging
 import threading
@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from backend.storage.database import ClaimedError, DatabaseAwayError, OutcomeUnknownError, Tx
+from backend.storage.database import ClaimedError, DatabaseUnavailableError, OutcomeUnknownError, Tx
 from backend.storage.dialects.postgresql.connection import Timeouts
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from backend.storage.dialects.postgresql.shared_clock import SharedClock
@@ -238,7 +238,7 @@ def test_a_change_that_fails_with_the_commit_leaves_nothing_and_raises(database:
 def test_an_unreachable_server_is_an_error(url: str) -> None:
     away = PostgresqlDatabase(psycopg.conninfo.make_conninfo(url, host="127.0.0.1", port=1), 1)
     for use in (away.read, away.snapshot, away.write):
-        with pytest.raises(DatabaseAwayError):
+        with pytest.raises(DatabaseUnavailableError):
             use(lambda tx: tx.all(ALL))
     assert not away.healthy()
     away.close()
@@ -248,7 +248,7 @@ def test_a_pool_without_a_free_connection_is_not_waited_for(url: str) -> None:
     database = PostgresqlDatabase(url, 4, Timeouts(pool_seconds=0.01))
     held = [Held(lambda work, number=number: database.write(work, lock_key=f"run {number}")) for number in range(4)]  # type: ignore[misc]
     until(lambda: all(one.begun for one in held), "every connection in use")
-    with pytest.raises(DatabaseAwayError):
+    with pytest.raises(DatabaseUnavailableError):
         notes(database)
     for one in held:
         one.end()

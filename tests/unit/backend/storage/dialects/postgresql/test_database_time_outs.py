@@ -1,4 +1,4 @@
-"""A server that is too slow, silent, or not the one that takes changes: callers hear of it in time."""
+"""A server that is too slow, silent, or not the one that takes changes: callers get an error in time."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from sqlalchemy import func, literal_column, select
 
-from backend.storage.database import DatabaseAwayError
+from backend.storage.database import DatabaseUnavailableError
 from backend.storage.dialects.postgresql.connection import Timeouts
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from backend.storage.statements import ScalarQuery
@@ -31,7 +31,7 @@ def impatient(url: str, database: PostgresqlDatabase) -> Iterator[PostgresqlData
 def test_a_statement_past_its_time_out_fails_and_its_connection_is_kept(impatient: PostgresqlDatabase) -> None:
     pid = impatient.read(lambda tx: tx.scalar(SESSION))
     for use in (impatient.read, impatient.snapshot, impatient.write):
-        with pytest.raises(DatabaseAwayError):
+        with pytest.raises(DatabaseUnavailableError):
             use(lambda tx: tx.scalar(SLEEP))
     add(impatient, 1)
     assert impatient.read(lambda tx: tx.scalar(SESSION)) == pid
@@ -42,9 +42,9 @@ def test_waiting_for_a_lock_past_its_time_out_fails(
 ) -> None:
     one = Held(lambda work: database.write(work, lock_key="key 1"))
     until(lambda: one.begun, "the first change")
-    with pytest.raises(DatabaseAwayError):
+    with pytest.raises(DatabaseUnavailableError):
         impatient.write(lambda tx: tx.all(ALL), lock_key="key 1")
-    with pytest.raises(DatabaseAwayError):
+    with pytest.raises(DatabaseUnavailableError):
         add_once(impatient, 1)
     one.end()
     assert notes(impatient) == {}
@@ -74,14 +74,14 @@ def test_a_server_that_stops_answering_is_not_waited_for(url: str, use: str) -> 
     )
     assert silent.healthy()
     wire.one_way_seconds = 3600
-    with pytest.raises(DatabaseAwayError):
+    with pytest.raises(DatabaseUnavailableError):
         USES[use](silent)
     silent.close()
 
 
 def test_a_server_that_became_read_only_is_connected_anew(database: PostgresqlDatabase) -> None:
     database.read(lambda tx: tx.scalar(TURN_READ_ONLY))
-    with pytest.raises(DatabaseAwayError):
+    with pytest.raises(DatabaseUnavailableError):
         add(database, 1)
     add(database, 1)
     assert notes(database) == {1: "text"}

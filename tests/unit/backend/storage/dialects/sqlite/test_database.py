@@ -1,4 +1,4 @@
-"""The embedded database: what a caller was told is on the disk, and nobody is told before."""
+"""The embedded database: acknowledged changes are on the disk."""
 
 import logging
 import sqlite3

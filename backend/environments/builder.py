@@ -1,0 +1,125 @@
+"""Builds the packages of environments on this machine before a step needs them, and removes what nobody needs."""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from backend import metrics
+from backend.clock import Clock
+from backend.environments import sql
+from backend.environments.build import Built
+from backend.environments.lock import Lock, PackagesError
+from backend.environments.store import PackageStore
+from backend.storage.database import Database, Tx
+
+_LOG: Final = logging.getLogger(__name__)
+
+ROUND_SECONDS: Final = 1.0
+RETRY_MS: Final = 5 * 60_000
+"""Milliseconds after which a build that failed is tried again by itself."""
+_UPKEEP_MS: Final = 3_600_000
+_GONE_MS: Final = 2 * 86_400_000
+
+
+class PackageBuilder:
+    """A thread that builds the locks of all environments one after the other, and records what becomes of each.
+
+    `on_change` is called in the transaction of every record, because the readiness of workflows depends on it.
+    """
+
+    def __init__(
+        self, database: Database, clock: Clock, store: PackageStore, machine: str, on_change: Callable[[Tx], None]
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._store = store
+        self._machine = machine
+        self._on_change = on_change
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._next_upkeep = 0
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread = threading.Thread(target=self._run, name="package-builder", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends what is being built, which begins anew in the next process; may be repeated."""
+        self._stopping.set()
+        self._store.close()
+        if self._thread is not None:
+            self._thread.join()
+
+    def ensure(self, digest: str) -> Built:
+        """Returns the packages of a lock, built now if this machine has not done so; raises PackagesError."""
+        return self._store.ensure(digest, lambda: self._lock(digest))
+
+    def round(self) -> None:
+        """Builds what is to be built, and removes what is unused once an hour."""
+        rows = self._database.read(lambda tx: sql.wanted(tx, self._machine))
+        for row in rows:
+            if self._stopping.is_set():
+                return
+            if self._is_due(row):
+                self._build(row.digest)
+        if self._clock() >= self._next_upkeep:
+            self._next_upkeep = self._clock() + _UPKEEP_MS
+            self._remove_unused({row.digest for row in rows})
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.round()
+            except Exception:  # noqa: BLE001 - the thread must not end
+                if not self._stopping.is_set():
+                    metrics.BACKGROUND_FAILURES.add("package-builder")
+                    _LOG.exception("Packages of environments could not be looked after; next try in a moment")
+            self._store.wait(ROUND_SECONDS)
+
+    def _is_due(self, row: sql.WantedRow) -> bool:
+        if row.state == "failed" and row.updated_at is not None and row.updated_at >= row.requested_at:
+            return self._clock() >= row.updated_at + RETRY_MS
+        return row.state != "built" or self._store.find(row.digest) is None
+
+    def _build(self, digest: str) -> None:
+        if self._store.find(digest) is None:
+            self._record(digest, "building")
+        try:
+            built = self.ensure(digest)
+        except PackagesError as error:
+            if self._stopping.is_set():
+                return
+            _LOG.warning("Packages %s could not be built: %s", digest[:12], error)
+            self._record(digest, "failed", message=str(error))
+        else:
+            self._record(digest, "built", built=built)
+
+    def _record(self, digest: str, state: sql.State, *, message: str = "", built: Built | None = None) -> None:
+        size, modules = (None, ()) if built is None else (built.size, built.modules)
+
+        def work(tx: Tx) -> None:
+            now = self._clock()
+            sql.record_build(tx, digest, self._machine, state, now, message=message, size=size, modules=modules)
+            self._on_change(tx)
+
+        self._database.write(work)
+
+    def _remove_unused(self, wanted: set[str]) -> None:
+        removed = self._store.remove_unused(wanted)
+
+        def work(tx: Tx) -> None:
+            now = self._clock()
+            sql.report_machine(tx, self._machine, now, now - _GONE_MS)
+            for digest in removed:
+                sql.forget_build(tx, digest, self._machine)
+
+        if wanted or removed:
+            self._database.write(work)
+
+    def _lock(self, digest: str) -> Lock:
+        lock = self._database.read(lambda tx: sql.lock_of(tx, digest))
+        if lock is None:
+            raise PackagesError("the lock of the environment does not exist")
+        return lock

@@ -1,0 +1,121 @@
+"""The beginning of a file for a person: text, or the first rows of a table."""
+
+import csv
+import io
+import os
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from backend.redaction.formats.csv_text import separator_of
+from backend.redaction.formats.encodings import text_encoding
+from backend.redaction.formats.outcome import parser_failures_withheld
+
+MOST_CHARS: Final = 65_536
+MOST_ROWS: Final = 50
+MOST_COLUMNS: Final = 30
+MOST_CELL_CHARS: Final = 300
+
+_PARQUET_MARK: Final = b"PAR1"
+_SEPARATED: Final = frozenset({".csv", ".tsv"})
+_LONGEST_CELL: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FilePreview:
+    """The beginning of a file: `text`, or `columns` and `rows`; both are empty for content that is neither."""
+
+    text: str | None = None
+    columns: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    cut: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Returns whether there is nothing that a person could read."""
+        return self.text is None and not self.columns
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns it as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, given: Any) -> "FilePreview | None":
+        """Reads what `as_dict` returned; None for anything else, and for what is past the bounds."""
+        match given:
+            case {"text": str() | None as text, "columns": list(columns), "rows": list(rows), "cut": bool(cut)}:
+                table = (columns, *rows)
+                if len(text or "") > MOST_CHARS or len(rows) > MOST_ROWS:
+                    return None
+                if not all(isinstance(row, list) and len(row) <= MOST_COLUMNS for row in table):
+                    return None
+                if not all(isinstance(cell, str) and len(cell) <= MOST_CELL_CHARS for row in table for cell in row):
+                    return None
+                return cls(text, columns, rows, cut)
+        return None
+
+
+def preview_of(source: Path, name: str) -> FilePreview:
+    """Returns the beginning of a file, read by its content and the extension of its name.
+
+    Raises:
+        WithheldError: the file is malformed.
+        OSError: reading failed.
+    """
+    with source.open("rb") as file:
+        if file.read(4) == _PARQUET_MARK:
+            return _parquet(source)
+    encoding = text_encoding(source)
+    if encoding is None:
+        return FilePreview()
+    text = ""
+    for block in encoding.read(source):
+        text += block
+        if len(text) > MOST_CHARS:
+            break
+    if os.path.splitext(name)[1].lower() in _SEPARATED and text.strip():  # noqa: PTH122 - a name, not a path
+        return _separated(text[:MOST_CHARS], whole=len(text) <= MOST_CHARS)
+    return FilePreview(text[:MOST_CHARS], cut=len(text) > MOST_CHARS)
+
+
+def _separated(text: str, *, whole: bool) -> FilePreview:
+    csv.field_size_limit(_LONGEST_CELL)
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator_of(text))
+        rows = list(islice(reader, MOST_ROWS + 2))
+    except csv.Error:
+        return FilePreview(text, cut=not whole)
+    if not whole and len(rows) <= MOST_ROWS + 1:
+        # The last one may have been cut in its middle.
+        del rows[-1:]
+    return _table(rows[0] if rows else [], rows[1:], more=not whole)
+
+
+def _parquet(source: Path) -> FilePreview:
+    # Imported late: pyarrow is large, and most runs leave no such file.
+    import pyarrow.parquet as pq
+
+    with parser_failures_withheld("parquet"), pq.ParquetFile(source, pre_buffer=False) as file:
+        names = list(file.schema_arrow.names)
+        wanted = names[: MOST_COLUMNS + 1]
+        batch = next(file.iter_batches(batch_size=MOST_ROWS + 1, columns=wanted), None)
+        # By place, for a file may give several columns one name.
+        columns = [] if batch is None else [column.to_pylist() for column in batch.columns]
+        rows = [["" if cell is None else str(cell) for cell in row] for row in zip(*columns, strict=True)]
+        return _table(names, rows, more=file.metadata.num_rows > len(rows))
+
+
+def _table(columns: list[str], rows: list[list[str]], *, more: bool) -> FilePreview:
+    shown = [row[:MOST_COLUMNS] for row in rows[:MOST_ROWS]]
+    cut = (
+        more
+        or len(rows) > MOST_ROWS
+        or any(len(row) > MOST_COLUMNS for row in (columns, *rows))
+        or any(len(cell) > MOST_CELL_CHARS for row in (columns[:MOST_COLUMNS], *shown) for cell in row)
+    )
+    return FilePreview(
+        columns=[name[:MOST_CELL_CHARS] for name in columns[:MOST_COLUMNS]],
+        rows=[[cell[:MOST_CELL_CHARS] for cell in row] for row in shown],
+        cut=cut,
+    )

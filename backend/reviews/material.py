@@ -1,0 +1,142 @@
+"""Makes what a review shows: inputs of the run, values and files of the steps that the approval needs."""
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from backend import json_text
+from backend.outputs.sql import outputs_of
+from backend.redaction.formats.preview import MOST_CHARS, FilePreview
+from backend.redaction.process.redactor import Redactor
+from backend.reviews import sql
+from backend.reviews.sweeping import ReviewSweep
+from backend.storage.database import Database, Tx
+from backend.storage.objects import ObjectStore
+from backend.storage.tables.outputs import OutputRow
+from workflow_api.v1 import reviews_pb2
+
+MOST_FILES: Final = 20
+LARGEST_FILE: Final = 5_000_000
+"""Bytes of a file that is read whole, and of which all is swept."""
+MOST_BYTES: Final = 20_000_000
+"""Bytes of all such files together."""
+MOST_SHOWN_CHARS: Final = 4_000_000
+"""Characters of all previews together: a small table that repeats its values is large as text."""
+
+_HEAD_BYTES: Final = 4 * MOST_CHARS
+_PARQUET_MARK: Final = b"PAR1"
+_UNREADABLE: Final = ("image/", "audio/", "video/")
+_NEITHER: Final = "It is neither text nor a table."
+_NOT_SWEPT: Final = "It could not be swept for personal data."
+_REASONS: Final[Mapping[str, str]] = {"binary": _NEITHER}
+
+
+def make_material(
+    database: Database, objects: ObjectStore, redactor: Redactor, approval_id: str, folder: Path, halt: threading.Event
+) -> reviews_pb2.ReviewMaterial:
+    """Makes the material of an approval that waits; `folder` is for copies of files, and is gone on return.
+
+    Raises:
+        RedactionError: it could not be swept.
+        OSError, KeyError, EOFError: files could not be read.
+    """
+
+    def read(tx: Tx) -> tuple[sql.ReviewedRunRow, list[sql.NeededStepRow], list[OutputRow]]:
+        run = sql.reviewed_run(tx, approval_id)
+        needed = [sql.needed_step(tx, run.run_id, step) for step in json_text.parse(run.needs)]
+        return run, sorted(needed, key=lambda row: row.position), outputs_of(tx, run.run_id)
+
+    run, needed, outputs = database.snapshot(read)
+    sweep = ReviewSweep(database, redactor, run, halt)
+    material = reviews_pb2.ReviewMaterial(redacted=sweep.redacts, parameters=_text(sweep.json(run.parameters or "{}")))
+    if run.input_text is not None:
+        material.input_text.CopyFrom(_text(sweep.text(run.input_text)))
+    if run.inputs_manifest is not None:
+        material.inputs_manifest.CopyFrom(_text(sweep.json(run.inputs_manifest)))
+    folder.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=folder))
+    try:
+        previews = _Previews(objects, sweep, scratch)
+        for row in needed:
+            of_step = [output for output in outputs if output.step == row.step]
+            step = material.steps.add(step=row.step, name=row.name, files_total=len(of_step))
+            if row.value is not None:
+                step.value.CopyFrom(_text(row.value if sweep.values_are_swept else sweep.json(row.value)))
+            step.files.extend(previews.files(of_step[:MOST_FILES]))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return material
+
+
+class _Previews:
+    """Previews of files, until all that may be read is used up."""
+
+    def __init__(self, objects: ObjectStore, sweep: ReviewSweep, scratch: Path) -> None:
+        self._objects = objects
+        self._sweep = sweep
+        self._scratch = scratch
+        self._left = MOST_BYTES
+        self._left_chars = MOST_SHOWN_CHARS
+
+    def files(self, outputs: Sequence[OutputRow]) -> Iterable[reviews_pb2.ReviewFile]:
+        names = self._sweep.names([output.path for output in outputs])
+        return [self._file(output, name) for output, name in zip(outputs, names, strict=True)]
+
+    def _file(self, output: OutputRow, name: str) -> reviews_pb2.ReviewFile:
+        message = reviews_pb2.ReviewFile(path=name, media_type=output.media_type, size_bytes=output.size_bytes)
+        found = self._bounded(self._preview(output))
+        if isinstance(found, str):
+            message.problem = found
+        elif found.empty:
+            message.problem = _NEITHER
+        elif found.text is not None:
+            message.text.CopyFrom(reviews_pb2.ReviewText(text=found.text, cut=found.cut))
+        else:
+            rows = [reviews_pb2.ReviewRow(cells=row) for row in found.rows]
+            message.table.CopyFrom(reviews_pb2.ReviewTable(columns=found.columns, rows=rows, cut=found.cut))
+        return message
+
+    def _bounded(self, found: FilePreview | str) -> FilePreview | str:
+        """Returns a preview, or that the files before it take up all that is shown."""
+        if isinstance(found, str):
+            return found
+        chars = len(found.text or "") + sum(len(cell) for row in (found.columns, *found.rows) for cell in row)
+        if chars > self._left_chars:
+            return f"Previews of more than {MOST_SHOWN_CHARS:,} characters together are not shown."
+        self._left_chars -= chars
+        return found
+
+    def _preview(self, output: OutputRow) -> FilePreview | str:
+        """Returns the preview of a file, or why there is none."""
+        if output.media_type.startswith(_UNREADABLE):
+            return _NEITHER
+        size = output.size_bytes
+        whole = size <= LARGEST_FILE
+        if not whole:
+            if self._sweep.redacts:
+                return f"It has more than {LARGEST_FILE:,} bytes, and all of it would have to be swept first."
+            size = min(size, _HEAD_BYTES)
+        if size > self._left:
+            return f"Files of more than {MOST_BYTES:,} bytes together are not shown."
+        self._left -= size
+        with closing(self._objects.open_range(output.object_key, 0, size)) as parts:
+            content = b"".join(parts)
+        if not whole:
+            if content.startswith(_PARQUET_MARK):
+                return f"It is a table of more than {LARGEST_FILE:,} bytes."
+            # Not in the middle of a character.
+            content = content[: content.rfind(b"\n") + 1] or content.rstrip(bytes(range(0x80, 0x100)))
+        source = self._scratch / "source"
+        source.write_bytes(content)
+        found = self._sweep.preview(source, output.path)
+        if isinstance(found, str):
+            return _REASONS.get(found, _NOT_SWEPT if self._sweep.redacts else "It is malformed.")
+        return found if whole else FilePreview(found.text, found.columns, found.rows, cut=True)
+
+
+def _text(text: str) -> reviews_pb2.ReviewText:
+    return reviews_pb2.ReviewText(text=text[:MOST_CHARS], cut=len(text) > MOST_CHARS)

@@ -1,0 +1,172 @@
+"""Reviews of approvals: made once, in threads of their own, and kept as objects of the run until it is erased."""
+
+import logging
+import shutil
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from backend.approval_state import ApprovalState
+from backend.errors import ApiError
+from backend.paging import Paging
+from backend.redaction.process.redactor import RedactionError, Redactor
+from backend.reviews import sql
+from backend.reviews.material import make_material
+from backend.runs import erase_sql, messages
+from backend.runs.run_lookup import find_logged
+from backend.services import Services
+from backend.storage.database import Tx
+from backend.storage.object_keys import object_key
+from backend.storage.objects import ObjectStore
+from contract.times import to_timestamp
+from workflow_api.v1 import errors_pb2, reviews_pb2
+
+_LOG = logging.getLogger(__name__)
+
+_THREADS: Final = 2
+# After that the caller is told to ask again.
+_WAIT_SECONDS: Final = 3.0
+_MOST_WAITING: Final = 2
+"""Each holds one of the few threads that calls of the public API need too; whoever comes beside them asks again."""
+_SIZE_BYTES: Final = 8
+_STATES: Final = {
+    name.removeprefix("APPROVAL_STATE_").lower(): number for name, number in reviews_pb2.ApprovalState.items()
+}
+
+
+class Reviews:
+    """What people see before they decide; `folder` is for copies of files while they are swept."""
+
+    def __init__(self, services: Services, objects: ObjectStore, redactor: Redactor, folder: Path) -> None:
+        self._services = services
+        self._objects = objects
+        self._redactor = redactor
+        self._folder = folder
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="review")
+        self._lock = threading.Lock()
+        self._making: dict[str, Future[reviews_pb2.ReviewMaterial]] = {}
+        self._halt = threading.Event()
+        self._waiting = threading.Semaphore(_MOST_WAITING)
+        # An earlier process may have died while it swept, and nothing unswept may stay on this disk.
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def review(self, approval_id: str) -> reviews_pb2.Review:
+        """Returns an approval with its material, where it waits and the material is ready within seconds.
+
+        Raises:
+            ApiError: `not_found`.
+        """
+        database = self._services.database
+        row = database.read(lambda tx: sql.named(tx, approval_id))
+        if row is None:
+            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "There is no such approval.")
+        state = database.read(lambda tx: sql.state(tx, approval_id))
+        review = reviews_pb2.Review(
+            pending=messages.pending_approval(row, self._services.clock()),
+            state=_STATES[state.state],
+            decided_at=None if state.decided_at is None else to_timestamp(state.decided_at),
+            decided_by=state.decided_by,
+        )
+        if state.state == ApprovalState.PENDING:
+            self._add_material(review, row.run_id, approval_id)
+        return review
+
+    def decisions(self, request: reviews_pb2.ListDecisionsRequest) -> reviews_pb2.ListDecisionsResponse:
+        """Returns the decided approvals of a run; raises ApiError as `Paging`, then as `find_logged`."""
+        paging = Paging(self._services.cursors, request, of=request.run_id)
+
+        def work(tx: Tx) -> list[sql.DecisionRow]:
+            find_logged(tx, request.run_id, None)
+            return sql.decisions(tx, request.run_id)
+
+        rows = self._services.database.snapshot(work)
+        shown, token = paging.page_of(rows, lambda row: (row.decided_at, row.approval_id))
+        items = [
+            reviews_pb2.Decision(
+                approval_id=row.approval_id,
+                step=row.step,
+                title=row.title,
+                state=_STATES[row.state],
+                decided_at=to_timestamp(row.decided_at),
+                decided_by=row.decided_by,
+            )
+            for row in shown
+        ]
+        return reviews_pb2.ListDecisionsResponse(items=items, next_page_token=token)
+
+    def close(self) -> None:
+        """Ends what is being made; may be repeated."""
+        self._halt.set()
+        self._threads.shutdown(cancel_futures=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _add_material(self, review: reviews_pb2.Review, run_id: str, approval_id: str) -> None:
+        stored = self._stored(run_id, approval_id)
+        if stored is not None:
+            review.material.CopyFrom(stored)
+            return
+        making = self._begin(run_id, approval_id)
+        if not self._is_done(making):
+            review.preparing = True
+            return
+        with self._lock:
+            self._making.pop(approval_id, None)
+        try:
+            review.material.CopyFrom(making.result())
+        except RedactionError as error:
+            review.problem = f"It could not be swept for personal data, so nothing of it is shown: {error}."
+        except (OSError, KeyError, EOFError):
+            _LOG.exception("What approval %s is about could not be read", approval_id)
+            review.problem = "What it is about could not be read."
+
+    def _is_done(self, making: "Future[reviews_pb2.ReviewMaterial]") -> bool:
+        """Waits a little for the work under way, unless others wait already; returns whether it is done."""
+        if not making.done() and self._waiting.acquire(blocking=False):
+            try:
+                wait({making}, _WAIT_SECONDS)
+            finally:
+                self._waiting.release()
+        return making.done()
+
+    def _begin(self, run_id: str, approval_id: str) -> Future[reviews_pb2.ReviewMaterial]:
+        """Returns the work under way, or begins it; a failure is kept until somebody has asked for it."""
+
+        def forget(done: Future[reviews_pb2.ReviewMaterial]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                with self._lock:
+                    self._making.pop(approval_id, None)
+
+        with self._lock:
+            found = self._making.get(approval_id)
+            if found is not None:
+                return found
+            making = self._making[approval_id] = self._threads.submit(self._make, run_id, approval_id)
+        making.add_done_callback(forget)
+        return making
+
+    def _make(self, run_id: str, approval_id: str) -> reviews_pb2.ReviewMaterial:
+        database = self._services.database
+        material = make_material(database, self._objects, self._redactor, approval_id, self._folder, self._halt)
+        content = material.SerializeToString()
+        self._objects.put_bytes(_key(run_id, approval_id), len(content).to_bytes(_SIZE_BYTES) + content)
+        # The run may have been erased meanwhile, and its removal may have come before this object.
+        at = self._services.clock()
+        database.write(lambda tx: erase_sql.order_again(tx, run_id, at))
+        return material
+
+    def _stored(self, run_id: str, approval_id: str) -> reviews_pb2.ReviewMaterial | None:
+        try:
+            size = int.from_bytes(self._read(run_id, approval_id, 0, _SIZE_BYTES))
+            return reviews_pb2.ReviewMaterial.FromString(self._read(run_id, approval_id, _SIZE_BYTES, size))
+        except KeyError:
+            return None
+
+    def _read(self, run_id: str, approval_id: str, offset: int, length: int) -> bytes:
+        with closing(self._objects.open_range(_key(run_id, approval_id), offset, length)) as parts:
+            return b"".join(parts)
+
+
+def _key(run_id: str, approval_id: str) -> str:
+    return object_key(run_id, f"reviews/{approval_id}")

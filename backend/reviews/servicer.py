@@ -1,0 +1,23 @@
+"""ReviewsService over gRPC."""
+
+import grpc
+
+from backend.reviews.service import Reviews
+from workflow_api.v1 import reviews_pb2, reviews_pb2_grpc
+
+
+class ReviewsServicer(reviews_pb2_grpc.ReviewsServiceServicer):
+    """Shows people what they decide on."""
+
+    def __init__(self, reviews: Reviews) -> None:
+        self._reviews = reviews
+
+    def GetReview(self, request: reviews_pb2.GetReviewRequest, context: grpc.ServicerContext) -> reviews_pb2.Review:
+        """Returns an approval with what it is about."""
+        return self._reviews.review(request.approval_id)
+
+    def ListDecisions(
+        self, request: reviews_pb2.ListDecisionsRequest, context: grpc.ServicerContext
+    ) -> reviews_pb2.ListDecisionsResponse:
+        """Returns who decided what in a run."""
+        return self._reviews.decisions(request)

@@ -1,0 +1,115 @@
+"""SQL of reviews: an approval with its run, the steps that it needs, and the decisions of a run."""
+
+from typing import Final, NamedTuple
+
+from sqlalchemy import BindParameter, bindparam, literal_column
+
+from backend.approval_state import DECIDED
+from backend.runs.approvals_sql import PendingApprovalRow
+from backend.storage.database import Tx
+from backend.storage.statements import Query, select_row
+from backend.storage.tables.keys import api_keys
+from backend.storage.tables.runs import runs
+from backend.storage.tables.segments import approvals, steps
+
+
+class ReviewedApprovalRow(NamedTuple):
+    """An approval in any state."""
+
+    approval_id: str
+    state: str
+    decided_at: int | None
+    decided_by: str | None
+
+
+class ReviewedRunRow(NamedTuple):
+    """The run of an approval, with the step of the approval and the steps that this one needs, as JSON."""
+
+    run_id: str
+    key_id: str
+    approval_id: str
+    parameters: str | None
+    input_text: str | None
+    inputs_manifest: str | None
+    pii_policy: str
+    pii_redaction: str | None
+    step: str
+    needs: str
+
+
+class NeededStepRow(NamedTuple):
+    """A step that an approval needs, with its return value as JSON."""
+
+    step: str
+    name: str
+    position: int
+    value: str | None
+
+
+class DecisionRow(NamedTuple):
+    """An approval that a person has decided."""
+
+    approval_id: str
+    step: str
+    title: str
+    state: str
+    decided_at: int
+    decided_by: str
+
+
+_RUN: Final[BindParameter[str]] = bindparam("of_run_id")
+_APPROVAL: Final[BindParameter[str]] = bindparam("of_approval_id")
+
+_NAMED = Query(
+    PendingApprovalRow,
+    select_row(PendingApprovalRow, approvals, runs, key_name=api_keys.c.name)
+    .join(runs, runs.c.run_id == approvals.c.run_id)
+    .outerjoin(api_keys, api_keys.c.key_id == runs.c.key_id)
+    .where(approvals.c.approval_id == _APPROVAL),
+)
+_STATE = Query(
+    ReviewedApprovalRow, select_row(ReviewedApprovalRow, approvals).where(approvals.c.approval_id == _APPROVAL)
+)
+_REVIEWED_RUN = Query(
+    ReviewedRunRow,
+    select_row(ReviewedRunRow, runs, approvals, steps)
+    .select_from(approvals)
+    .join(runs, runs.c.run_id == approvals.c.run_id)
+    .join(steps, (steps.c.run_id == approvals.c.run_id) & (steps.c.step == approvals.c.step))
+    .where(approvals.c.approval_id == _APPROVAL),
+)
+_NEEDED_STEP = Query(
+    NeededStepRow,
+    select_row(NeededStepRow, steps).where(steps.c.run_id == _RUN, steps.c.step == bindparam("of_step")),
+)
+_DECISIONS = Query(
+    DecisionRow,
+    select_row(DecisionRow, approvals)
+    .where(approvals.c.run_id == _RUN, approvals.c.state.in_([literal_column(f"'{state}'") for state in DECIDED]))
+    .order_by(approvals.c.decided_at, approvals.c.approval_id),
+)
+
+
+def named(tx: Tx, approval_id: str) -> PendingApprovalRow | None:
+    """Returns an approval, in whatever state, with what names its run; or None."""
+    return tx.first(_NAMED, of_approval_id=approval_id)
+
+
+def state(tx: Tx, approval_id: str) -> ReviewedApprovalRow:
+    """Returns the state of an approval that exists."""
+    return tx.one(_STATE, of_approval_id=approval_id)
+
+
+def reviewed_run(tx: Tx, approval_id: str) -> ReviewedRunRow:
+    """Returns the run of an approval that exists."""
+    return tx.one(_REVIEWED_RUN, of_approval_id=approval_id)
+
+
+def needed_step(tx: Tx, run_id: str, step: str) -> NeededStepRow:
+    """Returns a step of a run."""
+    return tx.one(_NEEDED_STEP, of_run_id=run_id, of_step=step)
+
+
+def decisions(tx: Tx, run_id: str) -> list[DecisionRow]:
+    """Returns the decided approvals of a run, in the order of their decisions."""
+    return tx.all(_DECISIONS, of_run_id=run_id)

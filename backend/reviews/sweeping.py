@@ -1,0 +1,83 @@
+"""Sweeps what a review shows by the run's PII policy, within the model calls that the run has left."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from backend import json_text
+from backend.redaction import Counts
+from backend.redaction.formats.preview import FilePreview
+from backend.redaction.process.redactor import RedactionError, Redactor
+from backend.reviews import sql
+from backend.runs import redaction_manifest
+from backend.runtime.redaction import manifest_sql
+from backend.runtime.redaction.stages import OUTPUTS, STEPS, Found
+from backend.storage.database import Database, run_of
+
+T = TypeVar("T")
+
+
+class ReviewSweep:
+    """Sweep of one run's review; blocks, and raises RedactionError.
+
+    A policy that redacts does so whatever stages it names. The other modes change nothing, so nothing is swept in them.
+    """
+
+    def __init__(self, database: Database, redactor: Redactor, run: sql.ReviewedRunRow, halt: threading.Event) -> None:
+        policy: Mapping[str, Any] = json_text.parse(run.pii_policy)
+        self.redacts: bool = policy["mode"] == "redact"
+        self.values_are_swept: bool = STEPS in policy["stages"]
+        self._database = database
+        self._redactor = redactor
+        self._run_id = run.run_id
+        self._owner = run.key_id
+        self._halt = halt
+        calls_made = 0 if run.pii_redaction is None else redaction_manifest.model_calls(run.pii_redaction)
+        self._policy = {
+            **policy,
+            "model": policy["model"] if self.redacts else None,
+            "max_model_calls": max(0, policy["max_model_calls"] - calls_made),
+        }
+
+    def json(self, text: str) -> str:
+        """Returns JSON text, swept."""
+        if not self.redacts:
+            return text
+        swept = self._counted(lambda: self._redactor.text(self._policy, text, self._halt, owner=self._owner))
+        return str(swept.text)
+
+    def text(self, text: str) -> str:
+        """Returns text, swept."""
+        if not self.redacts:
+            return text
+        (swept,) = self._counted(lambda: self._redactor.values(self._policy, [text], self._halt, owner=self._owner))
+        return str(swept)
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Returns names of files, swept."""
+        if not self.redacts or not names:
+            return list(names)
+        return self._counted(lambda: self._redactor.names(self._policy, names, self._halt, owner=self._owner))
+
+    def preview(self, source: Path, name: str) -> FilePreview | str:
+        """Returns the beginning of a file, of which all was swept; or why there is none."""
+        return self._counted(lambda: self._redactor.preview(self._policy, source, name, self._halt, owner=self._owner))
+
+    def _counted(self, sweep: Callable[[], tuple[T, Counts]]) -> T:
+        try:
+            swept, counts = sweep()
+        except RedactionError as error:
+            self._record(Counts(model_calls=error.model_calls))
+            raise
+        # The values themselves are counted by the sweeps of the run.
+        self._record(Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped))
+        return swept
+
+    def _record(self, counts: Counts) -> None:
+        if counts == Counts():
+            return
+        self._policy["max_model_calls"] = max(0, self._policy["max_model_calls"] - counts.model_calls)
+
+        found = Found(OUTPUTS, counts)
+        self._database.write(lambda tx: manifest_sql.add_counts(tx, self._run_id, found), lock_key=run_of(self._run_id))

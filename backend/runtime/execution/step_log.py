@@ -1,0 +1,200 @@
+"""Records what an attempt prints: parts while it runs, which readers may follow, and one object at its end.
+
+Where the run's PII policy redacts, nothing is stored before it was swept, whatever stages the policy names: whole
+lines are swept with the lines above them, so that a part is what it is in the whole. Where the policy asks a model,
+which takes its time and has few calls, the log is swept once, at the end.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from typing import Final
+
+from backend.logs import sql
+from backend.redaction import Counts
+from backend.redaction.process.redactor import RedactionError
+from backend.redaction.rules.rule import line_above
+from backend.runs import erase_sql
+from backend.runtime.execution.live_text import KeptParts, LiveText
+from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.redaction.run_redaction import RunRedaction
+from backend.runtime.redaction.stages import STEPS, Found
+from backend.storage.database import Tx, run_of
+from backend.storage.object_keys import step_log_key
+
+_LOG = logging.getLogger(__name__)
+
+LIVE_SECONDS: Final = 1.0
+"""How long printed text is gathered before it is written."""
+
+_CUT: Final = re.compile(r"\n\[[0-9]+ bytes of the log are cut here\]\n")
+_NOT_SWEPT: Final = "The log could not be swept for personal data, so it is not shown"
+
+
+class StepLogRecorder:
+    """The log of one attempt, used on the engine's loop; what fails here is logged, and fails no step."""
+
+    def __init__(
+        self, context: SegmentContext, run_id: str, step: str, attempt: int, redaction: RunRedaction | None
+    ) -> None:
+        self._context = context
+        self._attempt = (run_id, step, attempt)
+        self._run_id = run_id
+        self._redaction = redaction if redaction is not None and redaction.redacts else None
+        self._live = self._redaction is None or not self._redaction.asks_a_model
+        self._text = LiveText(lines_only=self._redaction is not None)
+        self._kept = KeptParts()
+        self._above = ""
+        self._heard = False
+        self._began = False
+        self._ended = False
+        self._due: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Task[None] | None = None
+
+    def add(self, part: bytes) -> None:
+        """Takes up what was printed, and has it written soon."""
+        if not part:
+            return
+        self._heard = True
+        if not self._live:
+            return
+        self._text.add(part)
+        if self._due is None and not self._ended:
+            self._due = asyncio.get_running_loop().call_later(LIVE_SECONDS, self._write_soon)
+
+    async def finish(self, log: bytes) -> list[Found]:
+        """Stores the whole log of an attempt that has ended, within its bound; returns the calls of a model."""
+        if not log or self._ended:
+            return []
+        if not self._heard:
+            self.add(log)
+        await self._stop_timer()
+        if self._began:
+            # Whoever follows reads on in the parts; whoever has not begun reads what is stored.
+            await self._write(final=True)
+        found: list[Found] = []
+        problem: str | None = None
+        content = log
+        if self._redaction is not None:
+            try:
+                content, counts = await self._swept(log)
+                found = [Found(STEPS, counts)] if counts != Counts() else []
+            except RedactionError as error:
+                found = [Found(STEPS, Counts(model_calls=error.model_calls))] if error.model_calls else []
+                problem = f"{_NOT_SWEPT}: {error}."
+        size = None if problem else await self._store(content)
+        if size is None and problem is None and not self._began:
+            await self._write(final=True)
+        self._ended = True
+        await self._record(lambda tx, at: sql.end(tx, *self._attempt, at, size_bytes=size, problem=problem))
+        return found
+
+    async def abandon(self) -> None:
+        """Ends the log of an attempt that was ended: what was written stays, and what needs no sweep is added."""
+        if self._ended:
+            return
+        await self._stop_timer()
+        if self._redaction is None:
+            await self._write(final=True)
+        self._ended = True
+        if self._began:
+            await self._record(lambda tx, at: sql.end(tx, *self._attempt, at, size_bytes=None, problem=None))
+
+    def _write_soon(self) -> None:
+        self._due = None
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write_live())
+        else:
+            self._due = asyncio.get_running_loop().call_later(LIVE_SECONDS, self._write_soon)
+
+    async def _write_live(self) -> None:
+        try:
+            await self._write()
+        except Exception:  # noqa: BLE001 - whatever it is, the step goes on
+            _LOG.exception("The log of a step of run %s could not be written while it runs", self._run_id)
+
+    async def _stop_timer(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
+
+    async def _write(self, *, final: bool = False) -> None:
+        """Writes the parts that are complete."""
+        text = self._text.take(final=final) if self._live else ""
+        if text and self._redaction is not None:
+            redaction, above = self._redaction, self._above
+            whole = above + text
+            self._above = whole[line_above(whole, len(whole)) :]
+            try:
+                text, _ = await self._context.in_halting_thread(lambda halt: redaction.lines(above, text, halt))
+            except RedactionError as error:
+                _LOG.warning("The log of a step of run %s is not shown while it runs: %s", self._run_id, error)
+                self._live = False
+                return
+        if text:
+            parts, cut = self._kept.add(text)
+            first = self._kept.next_seq - len(parts)
+
+            def add(tx: Tx, _: int) -> None:
+                sql.add_parts(tx, *self._attempt, first, parts)
+                if cut is not None:
+                    sql.cut(tx, *self._attempt, *cut)
+
+            await self._record(add)
+
+    async def _swept(self, log: bytes) -> tuple[bytes, Counts]:
+        redaction = self._redaction
+        assert redaction is not None
+        text = without_cut_lines(log.decode(errors="replace"))
+        swept, counts = await self._context.in_halting_thread(lambda halt: redaction.lines("", text, halt))
+        # Nothing of a log leaves the service, so its values do not count among those of the run.
+        return swept.encode(), Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped)
+
+    async def _store(self, content: bytes) -> int | None:
+        key = step_log_key(*self._attempt)
+        try:
+            size, _ = await self._context.in_thread_to_its_end(lambda: self._context.objects.put_bytes(key, content))
+        except OSError:
+            _LOG.exception("The log of a step of run %s could not be stored", self._run_id)
+            return None
+        return size
+
+    async def _record(self, work: Callable[[Tx, int], None]) -> None:
+        """Writes to the log's rows, of a run whose data was not erased meanwhile."""
+        at = self._context.clock()
+
+        def write(tx: Tx) -> None:
+            if not sql.has_data(tx, self._run_id):
+                # An object that was stored after the removal has to go, too.
+                erase_sql.order_again(tx, self._run_id, at)
+                return
+            if not self._began:
+                sql.begin(tx, *self._attempt, at)
+            work(tx, at)
+
+        try:
+            await self._context.in_thread_to_its_end(
+                lambda: self._context.database.write(write, lock_key=run_of(self._run_id))
+            )
+        except Exception:  # noqa: BLE001 - whatever it is, the step goes on
+            _LOG.exception("The log of a step of run %s could not be written", self._run_id)
+            return
+        self._began = True
+
+
+def without_cut_lines(text: str) -> str:
+    """Returns a log without the lines that a cut goes through, for half a value is not recognised.
+
+    Its time rises with the length of the text alone, whatever an agent prints.
+    """
+    kept: list[str] = []
+    begin = 0
+    for cut in _CUT.finditer(text):
+        kept += text[begin : text.rfind("\n", begin, cut.start()) + 1], cut[0]
+        begin = text.find("\n", cut.end())
+        if begin < 0:
+            return "".join(kept)
+    return "".join([*kept, text[begin:]])

@@ -1,0 +1,55 @@
+"""The runtime of a process that executes its runs itself."""
+
+from backend.runtime.scheduling.dispatcher import Dispatcher
+from backend.runtime.worker.executor import Executor
+from telemetry import Family
+
+
+class LocalRuntime:
+    """Dispatches and executes runs in this process; see `backend.runs.runtime_port.Runtime`.
+
+    Nothing happens before `start`; until then, and after `stop`, the calls of the runs service only leave work behind
+    in the tables.
+    """
+
+    def __init__(self, executor: Executor, dispatcher: Dispatcher) -> None:
+        self._executor = executor
+        self._dispatcher = dispatcher
+
+    def start(self) -> None:
+        """Starts to execute, then takes up what is queued; a start that fails leaves nothing running.
+
+        Raises:
+            SandboxUnavailableError: steps cannot be isolated here as the settings ask; the message says what to do.
+        """
+        try:
+            self._executor.start(on_free=self.wake)
+            self._dispatcher.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Takes nothing new, lets steps go on for a short grace, and ends the rest as orphaned; may be repeated."""
+        self._dispatcher.stop()
+        self._executor.stop()
+
+    def wake(self) -> None:
+        """Starts to launch queued segments; see `Runtime.wake`."""
+        self._dispatcher.launching.wake()
+
+    def cancel(self, run_id: str) -> None:  # noqa: ARG002 - the run's row says it all, and survives a crash
+        """Ends a running run; see `Runtime.cancel`."""
+        self._executor.sweep_now()
+
+    def forget(self, run_id: str) -> None:  # noqa: ARG002 - its order is in the tables, and survives a crash
+        """Starts to remove what an erased run left; see `Runtime.forget`."""
+        self._dispatcher.removing.wake()
+
+    def measured(self) -> list[Family]:
+        """Returns what is executed here, as metrics."""
+        return self._executor.measured()
+
+    def upkeep(self) -> dict[str, int]:
+        """Deletes what is past its time; see `Runtime.upkeep`."""
+        return self._dispatcher.upkeep()

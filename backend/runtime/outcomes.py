@@ -1,0 +1,76 @@
+"""Outcomes of runs that do not follow from their steps, with messages for the caller (contract 13.13)."""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from backend.clock import HOUR_MS
+from backend.run_status import RunStatus
+from backend.runs.lifecycle import SegmentLease, close_run
+from backend.storage.database import Tx
+from contract import failure_codes
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A final status, with failure code and message where the run failed."""
+
+    status: str
+    code: str | None = None
+    message: str | None = None
+
+    def close(self, tx: Tx, run_id: str, at: int, lease: SegmentLease | None = None) -> bool:
+        """Closes the run, once; see `close_run`."""
+        return close_run(
+            tx,
+            run_id,
+            self.status,
+            at,
+            error_code=self.code,
+            error_message=self.message,
+            lease=lease,
+        )
+
+
+CANCEL: Final = Outcome(RunStatus.CANCELLED)
+ORPHANED: Final = Outcome(
+    RunStatus.FAILED, failure_codes.ORPHANED, "The runtime was interrupted while the run was going."
+)
+LAUNCH_FAILED: Final = Outcome(
+    RunStatus.FAILED, failure_codes.LAUNCH_FAILED, "The run was not taken up by the runtime in time."
+)
+LICENSE_UNAVAILABLE: Final = Outcome(
+    RunStatus.FAILED,
+    failure_codes.LICENSE_UNAVAILABLE,
+    "The runtime refused the launch because the deployment's licence is on hold.",
+)
+
+
+def time_limit(max_run_hours: float) -> Outcome:
+    """Returns the outcome of a run that reached its time limit, which counts the wait for approvals."""
+    message = f"The run reached its time limit of {max_run_hours:g} hours."
+    return Outcome(RunStatus.FAILED, failure_codes.WALL_CLOCK_LIMIT_REACHED, message)
+
+
+class StartedRun(Protocol):
+    """The columns of a run that say whether it must end; rows of several queries have them."""
+
+    @property
+    def started_at(self) -> int | None:
+        """When its first segment began, in milliseconds."""
+
+    @property
+    def max_run_hours(self) -> float | None:
+        """Its time limit; None for no limit."""
+
+    @property
+    def cancel_requested_at(self) -> int | None:
+        """When somebody asked to cancel it; None where nobody did."""
+
+
+def reason_to_stop(run: StartedRun, now: int) -> Outcome | None:
+    """Returns the outcome with which a started run must end now, by its row; None where it may go on."""
+    if run.cancel_requested_at is not None:
+        return CANCEL
+    if run.max_run_hours is None or run.started_at is None or now < run.started_at + run.max_run_hours * HOUR_MS:
+        return None
+    return time_limit(run.max_run_hours)

@@ -1,0 +1,16 @@
+"""The stages of a run that a PII policy may sweep."""
+
+from typing import Final, NamedTuple
+
+from backend.redaction import Counts
+
+INPUTS: Final = "inputs"
+STEPS: Final = "steps"
+OUTPUTS: Final = "outputs"
+
+
+class Found(NamedTuple):
+    """The counts of a sweep for one stage."""
+
+    stage: str
+    counts: Counts

@@ -1,0 +1,137 @@
+"""The lease of a process that executes segments beside others (docs/architecture.md).
+
+Other processes close the runs of a process without a lease as orphaned. So a process that cannot renew its lease must
+have ended its steps before that: it gives up a little before the lease ends.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from backend import metrics
+from backend.clock import DAY_MS, Clock
+from backend.runtime.scheduling import workers_sql
+from backend.storage.database import Database, Tx
+
+_LOG = logging.getLogger(__name__)
+
+SECONDS: Final = 20.0
+_OTHER_WORKER_HOST_SECONDS: Final = 6.0
+_RENEWED_EVERY_SECONDS: Final = 5.0
+_WATCHED_EVERY_SECONDS: Final = 0.5
+_GIVEN_UP_AFTER_SECONDS: Final = 15.0
+
+
+class Lease:
+    """The lease of `owner`, renewed by one thread of its own and watched by another."""
+
+    def __init__(self, database: Database, clock: Clock, owner: str, host: str, step_slots: int) -> None:
+        self._database = database
+        self._clock = clock
+        self._owner = owner
+        self._host = host
+        self._step_slots = step_slots
+        self._on_lost: Callable[[], None] = lambda: None
+        self._draining = False
+        self._gone = False
+        self._ended = threading.Event()
+        self._renewing = threading.Lock()
+        self._threads = [
+            threading.Thread(target=work, name="lease", daemon=True) for work in (self._renew_forever, self._watch)
+        ]
+
+    def start(self, on_lost: Callable[[], None]) -> None:
+        """Takes the lease, before anything is executed under it, and removes those that ended more than a day ago.
+
+        `on_lost` is called by the watching thread, once, when the lease does not stand any more. It must not wait for a
+        thread that stops the lease, as `stop` waits for both threads of the lease.
+
+        Raises:
+            DatabaseUnavailableError: the database cannot be reached.
+        """
+        self._on_lost = on_lost
+        self._renewed = time.monotonic()
+        now = self._clock()
+
+        def work(tx: Tx) -> None:
+            workers_sql.forget(tx, now - DAY_MS)
+            workers_sql.add(
+                tx,
+                owner=self._owner,
+                host=self._host,
+                step_slots=self._step_slots,
+                now=now,
+                until=now + round(SECONDS * 1000),
+            )
+
+        self._database.write(work, lock_key=f"worker {self._owner}")
+        for thread in self._threads:
+            thread.start()
+
+    def other_worker_host(self) -> str | None:
+        """Returns the host of another process that executes runs of this database, if any: one that renews its lease.
+
+        An earlier process may have left a lease, which nobody renews; telling them apart takes six seconds.
+        """
+        end = time.monotonic() + _OTHER_WORKER_HOST_SECONDS
+        first = self._others()
+        while first and time.monotonic() < end and not self._ended.wait(_WATCHED_EVERY_SECONDS):
+            for owner, (host, until) in self._others().items():
+                if until > first.setdefault(owner, (host, until))[1]:
+                    return host
+        return None
+
+    def _others(self) -> dict[str, tuple[str, int]]:
+        rows = self._database.read(lambda tx: workers_sql.leases(tx, self._clock()))
+        return {row.owner: (row.host, row.lease_until) for row in rows if row.owner != self._owner}
+
+    def drain(self) -> None:
+        """Marks the lease as of a process that takes nothing new and goes on with what it has."""
+        self._draining = True
+        self._renew()
+
+    def stop(self) -> None:
+        """Gives the lease back, once nothing is executed any more; may be repeated."""
+        self._ended.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+        try:
+            self._database.write(lambda tx: workers_sql.remove(tx, self._owner), lock_key=f"worker {self._owner}")
+        except Exception:  # noqa: BLE001 - unrenewed, the lease ends by itself
+            _LOG.warning("The lease of %s could not be given back", self._owner, exc_info=True)
+
+    def _renew_forever(self) -> None:
+        while not self._ended.wait(_RENEWED_EVERY_SECONDS):
+            self._renew()
+
+    def _watch(self) -> None:
+        """Looks for a lost lease, apart from the thread that renews, which may wait long for the database."""
+        while not self._ended.wait(_WATCHED_EVERY_SECONDS):
+            if self._gone or time.monotonic() - self._renewed > _GIVEN_UP_AFTER_SECONDS:
+                metrics.LEASES_LOST.add()
+                _LOG.error("The lease of %s was lost; its steps are killed", self._owner)
+                self._on_lost()
+                return
+
+    def _renew(self) -> None:
+        # One at a time, so that none that began earlier overwrites what a later one recorded.
+        with self._renewing:
+            began = time.monotonic()
+            until = self._clock() + round(SECONDS * 1000)
+            try:
+                stands = self._database.write(
+                    lambda tx: workers_sql.renew(tx, self._owner, until, draining=self._draining),
+                    lock_key=f"worker {self._owner}",
+                )
+            except Exception:  # noqa: BLE001 - the cause may pass before the lease ends
+                metrics.LEASE_RENEWALS.add("failed")
+                _LOG.warning("The lease of %s could not be renewed", self._owner, exc_info=True)
+                return
+            metrics.LEASE_RENEWALS.add("renewed" if stands else "failed")
+            if stands:
+                self._renewed = began
+            else:
+                self._gone = True

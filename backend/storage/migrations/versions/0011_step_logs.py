@@ -1,0 +1,51 @@
+"""Logs of step attempts that people read while a step runs."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0011"
+down_revision = "0010"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Brings the schema to this revision."""
+    op.create_table(
+        "step_logs",
+        sa.Column("run_id", sa.Text(), nullable=False),
+        sa.Column("step", sa.Text(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("began_at", sa.BigInteger(), nullable=False),
+        sa.Column("ended_at", sa.BigInteger(), nullable=True),
+        sa.Column("size_bytes", sa.BigInteger(), nullable=True),
+        sa.Column("problem", sa.Text(), nullable=True),
+        sa.ForeignKeyConstraint(["run_id"], ["runs.run_id"], name=op.f("fk_step_logs_run_id_runs"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("run_id", "step", "attempt", name=op.f("pk_step_logs")),
+    )
+    op.create_table(
+        "step_log_parts",
+        sa.Column("run_id", sa.Text(), nullable=False),
+        sa.Column("step", sa.Text(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("seq", sa.Integer(), nullable=False),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("superseded_at", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["run_id"], ["runs.run_id"], name=op.f("fk_step_log_parts_run_id_runs"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("run_id", "step", "attempt", "seq", name=op.f("pk_step_log_parts")),
+    )
+    op.create_index(
+        "ix_step_log_parts_superseded",
+        "step_log_parts",
+        ["superseded_at"],
+        sqlite_where=sa.text("superseded_at IS NOT NULL"),
+        postgresql_where=sa.text("superseded_at IS NOT NULL"),
+    )
+
+
+def downgrade() -> None:
+    """Takes the schema back to the revision before."""
+    op.drop_table("step_log_parts")
+    op.drop_table("step_logs")

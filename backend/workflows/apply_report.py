@@ -1,0 +1,113 @@
+"""Tells what an apply leaves: what keeps workflows from running, and how versions differ (contract 24.14, 24.15)."""
+
+import json
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
+
+from backend.storage.database import Tx
+from backend.workflows import resources_sql, sql, versions_sql
+from backend.workflows.manifests.kinds import MANIFEST_KINDS, RESOURCE_KINDS
+from backend.workflows.pins import resources_of_version
+from backend.workflows.readiness import readiness
+from backend.workflows.service import Applied
+from backend.workflows.versions_sql import Pin
+
+Definition = dict[str, Any]
+
+
+class Deployment(NamedTuple):
+    """What resources are judged by: the providers whose models can be called, and the names of the secrets."""
+
+    providers: AbstractSet[str]
+    secrets: AbstractSet[str]
+
+
+class Report(NamedTuple):
+    """What became of one manifest or workflow; see the fields of `AppliedResource`.
+
+    `before` and `after` are its definitions, where both exist, are wanted and may differ.
+    """
+
+    applied: Applied
+    not_ready: list[str]
+    warnings: list[str]
+    before: Definition | None = None
+    after: Definition | None = None
+
+
+def reports(tx: Tx, applied: Iterable[Applied], deployment: Deployment, *, definitions: bool) -> list[Report]:
+    """Returns a report of each outcome, in the transaction that made it; `definitions` asks for both of them."""
+    return [
+        _of_workflow(tx, one, deployment, definitions=definitions)
+        if one.kind == "Workflow"
+        else _of_resource(tx, one, deployment, definitions=definitions)
+        for one in applied
+    ]
+
+
+def _of_workflow(tx: Tx, one: Applied, deployment: Deployment, *, definitions: bool) -> Report:
+    row = sql.get(tx, one.id)
+    definition = _definition(tx, one.id, one.version)
+    assert row is not None, "it was applied in this transaction"
+    found = resources_of_version(tx, one.id, one.version, definition)
+    not_ready = readiness(definition, found, row.status, deployment.providers)
+    warnings = [
+        f"Knowledge graph '{entry['knowledge_graph']}' does not exist: nothing is published to it."
+        for entry in definition["publish"]
+        if ("knowledge_graph", entry["knowledge_graph"]) not in found
+    ]
+    if not definitions or one.previous_version is None or one.outcome != "updated":
+        return Report(one, not_ready, warnings)
+    before = _described(tx, one.id, one.previous_version, one.previous_status)
+    return Report(one, not_ready, warnings, before, _described(tx, one.id, one.version, row.status))
+
+
+def _of_resource(tx: Tx, one: Applied, deployment: Deployment, *, definitions: bool) -> Report:
+    kind = RESOURCE_KINDS[one.kind]
+    after = _resource(tx, one, one.version)
+    warnings = list(_secret_warnings(after, deployment))
+    if kind == "connector":
+        warnings += _test_warnings(tx, one)
+    if not definitions or one.previous_version is None or one.outcome != "updated":
+        return Report(one, [], warnings)
+    return Report(one, [], warnings, _resource(tx, one, one.previous_version), after)
+
+
+def _test_warnings(tx: Tx, one: Applied) -> Iterator[str]:
+    row = resources_sql.resource(tx, "connector", one.name)
+    if row is not None and not row.newest_passed:
+        state = "has failed" if row.newest_passed is not None else "is missing"
+        yield f"The connection test of this version {state}: run `workflow-api connectors test '{one.name}'`."
+
+
+def _secret_warnings(definition: Definition, deployment: Deployment) -> Iterator[str]:
+    secret = definition.get("secret") or definition.get("api_key")
+    if secret is not None and secret not in deployment.secrets:
+        yield f"This deployment has no secret named '{secret}': add it to the setting `secrets`."
+    model = definition.get("model")
+    if model is not None and secret is None and definition.get("base_url") is None:
+        provider = model.partition(":")[0]
+        if provider not in deployment.providers:
+            yield f"This deployment names no api_key for models of '{provider}', and the agent names none."
+
+
+def _described(tx: Tx, workflow_id: str, version: int, status: str | None) -> Definition:
+    uses = {
+        f"{MANIFEST_KINDS[pin.kind]} {pin.name}": "none" if pin.version is None else f"version {pin.version}"
+        for pin in versions_sql.pins_of(tx, workflow_id, version).values()
+    }
+    return {**_definition(tx, workflow_id, version), "status": status, "uses": uses}
+
+
+def _definition(tx: Tx, workflow_id: str, version: int) -> Definition:
+    text = versions_sql.definition_text(tx, workflow_id, version)
+    assert text is not None, "every version of a workflow has a definition"
+    found: Definition = json.loads(text)
+    return found
+
+
+def _resource(tx: Tx, one: Applied, version: int) -> Definition:
+    pin = Pin(RESOURCE_KINDS[one.kind], one.name, one.id, version)
+    found: Definition = json.loads(versions_sql.resource_definition(tx, pin))
+    return found

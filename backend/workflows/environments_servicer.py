@@ -1,0 +1,122 @@
+"""EnvironmentsService over gRPC."""
+
+import json
+from typing import Final
+
+import grpc
+
+from backend.audit import sql as audit
+from backend.environments import sql as builds_sql
+from backend.errors import ApiError
+from backend.paging import Paging
+from backend.rpc.interceptors import caller_of
+from backend.services import Services
+from backend.storage.database import Tx
+from backend.workflows import resources_sql
+from backend.workflows.environments_sql import EnvironmentRow, environments
+from backend.workflows.locking import lock_digest
+from backend.workflows.readiness import package_reasons
+from backend.workflows.revision_sql import touch
+from contract.times import to_timestamp
+from workflow_api.v1 import environments_pb2, environments_pb2_grpc, errors_pb2
+
+_STATES: Final = {
+    "building": environments_pb2.ENVIRONMENT_BUILD_STATE_BUILDING,
+    "built": environments_pb2.ENVIRONMENT_BUILD_STATE_BUILT,
+    "failed": environments_pb2.ENVIRONMENT_BUILD_STATE_FAILED,
+}
+
+
+class EnvironmentsServicer(environments_pb2_grpc.EnvironmentsServiceServicer):
+    """Shows what machines have made of environments' packages, and makes them try again."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def ListEnvironmentBuilds(
+        self, request: environments_pb2.ListEnvironmentBuildsRequest, context: grpc.ServicerContext
+    ) -> environments_pb2.ListEnvironmentBuildsResponse:
+        """Environments by name."""
+        paging = Paging(self._services.cursors, request)
+        (name,) = paging.after or ("",)
+
+        def work(tx: Tx) -> environments_pb2.ListEnvironmentBuildsResponse:
+            rows = environments(tx, after=str(name), limit=paging.rows_to_read)
+            shown, token = paging.cut(rows, lambda row: (row.name,))
+            items = [_message(tx, row) for row in shown]
+            return environments_pb2.ListEnvironmentBuildsResponse(items=items, next_page_token=token)
+
+        return self._services.database.snapshot(work)
+
+    def GetEnvironmentBuild(
+        self, request: environments_pb2.GetEnvironmentBuildRequest, context: grpc.ServicerContext
+    ) -> environments_pb2.EnvironmentBuild:
+        """One environment."""
+        return self._services.database.snapshot(lambda tx: _message(tx, _found(tx, request.name)))
+
+    def BuildEnvironment(
+        self, request: environments_pb2.BuildEnvironmentRequest, context: grpc.ServicerContext
+    ) -> environments_pb2.EnvironmentBuild:
+        """Records the wish, which the processes that execute steps look for."""
+        actor = caller_of(context).audit_name
+        now = self._services.clock()
+
+        def work(tx: Tx) -> environments_pb2.EnvironmentBuild:
+            row = _found(tx, request.name)
+            digest = lock_digest(json.loads(row.definition))
+            if digest is not None:
+                builds_sql.request_build(tx, digest, now)
+                touch(tx)
+                details = {"name": row.name, "version": row.version, "lock": digest}
+                audit.record(
+                    tx,
+                    at=now,
+                    actor=actor,
+                    action="environment.build_requested",
+                    target=row.resource_id,
+                    details=details,
+                )
+            return _message(tx, row)
+
+        return self._services.database.write(work)
+
+
+def _found(tx: Tx, name: str) -> EnvironmentRow:
+    row = resources_sql.resource(tx, "environment", name)
+    if row is None:
+        raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no environment named {name}.")
+    return EnvironmentRow(row.resource_id, row.name, row.version, row.definition)
+
+
+def _message(tx: Tx, row: EnvironmentRow) -> environments_pb2.EnvironmentBuild:
+    definition = json.loads(row.definition)
+    python = definition.get("python")
+    made = environments_pb2.EnvironmentBuild(
+        environment_id=row.resource_id,
+        name=row.name,
+        version=row.version,
+        status=definition["status"],
+        state=environments_pb2.ENVIRONMENT_BUILD_STATE_NO_PACKAGES,
+    )
+    if not python:
+        return made
+    digest = python["lock"]
+    state = builds_sql.package_state(tx, digest)
+    made.state = _STATES["built" if state.modules is not None else "failed" if state.failure else "building"]
+    if made.state != _STATES["building"]:
+        made.message = " ".join(package_reasons(row.name, python, state))
+    made.packages.extend(python["packages"])
+    made.locked.extend(python["versions"])
+    made.lock_digest = digest
+    made.interpreter = python["interpreter"]
+    made.machines.extend(
+        environments_pb2.MachineBuild(
+            machine=one.machine,
+            state=_STATES[one.state],
+            message=one.message,
+            bytes=one.size,
+            updated_at=to_timestamp(one.updated_at),
+        )
+        for one in builds_sql.builds(tx, digest)
+    )
+    return made

@@ -1,0 +1,121 @@
+"""Field `python` of an environment: the packages of its steps (contract 22.6)."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from backend.environments.requirements import (
+    LARGEST_FILE_BYTES,
+    LONGEST_REQUIREMENT,
+    MOST_REQUIREMENTS,
+    lines_of_file,
+    normalised_requirement,
+)
+from backend.workflows.manifests.attachments import PATH_SCHEMA, Attachments, check_path
+from backend.workflows.manifests.nodes import Node, Problem, member
+from backend.workflows.manifests.records import Field, ListOf, Record
+from backend.workflows.manifests.shapes import Checked, JsonSchema, Text
+
+_MODULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+
+_REQUIREMENT: Final = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": LONGEST_REQUIREMENT,
+    "patternErrorMessage": "must be a requirement as pandas==2.3.*",
+}
+
+
+def _requirement(value: object) -> str:
+    if isinstance(value, str):
+        return normalised_requirement(value)
+    raise ValueError("must be a requirement as pandas==2.3.*; put it in quotes")
+
+
+@dataclass(frozen=True)
+class _Python(Record):
+    """A record with `packages`, `requirements` or both."""
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """Reads an object."""
+        values = super().read(node, name, problems)
+        if isinstance(values, dict) and values.get("packages") == [] and not _names_a_file(node):
+            reason = "is required, unless requirements names a file"
+            problems.append(Problem(node.line, member(name, "packages"), reason))
+        return values
+
+    def json_schema(self) -> JsonSchema:
+        """Returns the fields, and that one of the two is there."""
+        packages = {"required": ["packages"], "properties": {"packages": {"type": "array", "minItems": 1}}}
+        requirements = {"required": ["requirements"], "properties": {"requirements": {"type": "string"}}}
+        return {**super().json_schema(), "anyOf": [packages, requirements]}
+
+
+def _names_a_file(python: Node) -> bool:
+    """Returns whether there is a field `requirements`, valid or not."""
+    path = python.value.get("requirements")
+    return path is not None and path.value is not None
+
+
+PYTHON: Final = _Python(
+    {
+        "packages": Field(
+            ListOf(Checked(_requirement, _REQUIREMENT), most=MOST_REQUIREMENTS, unique=True),
+            default=[],
+            about="Requirements, each a package with its versions as pip takes them.",
+            example=["pandas==2.3.*", "openpyxl"],
+        ),
+        "requirements": Field(
+            Checked(check_path, PATH_SCHEMA),
+            about="Path of a file with such requirements, from the folder of the manifest.",
+            example="requirements.txt",
+        ),
+        "preload": Field(
+            ListOf(Text(200, pattern=_MODULE, must_be="the name of a module as pandas"), most=50, unique=True),
+            default=[],
+            about="Modules that are imported before a step needs them.",
+            example=["pandas"],
+        ),
+    }
+)
+
+
+def package_problems(python: Mapping[str, Any], attachments: Attachments) -> Iterator[tuple[str, str]]:
+    """Yields the problems of the file of the field `python`, as far as that could be read; see `all_packages`."""
+    readable = [package for package in python["packages"] or () if package is not None]
+    yield from all_packages({**python, "packages": readable}, attachments)[1]
+
+
+def all_packages(python: Mapping[str, Any], attachments: Attachments) -> tuple[list[str], list[tuple[str, str]]]:
+    """Returns the requirements of the field `python`, those of its file included, and the problems of the file.
+
+    `attachments` came with the manifest. A problem is a place within the field, and a reason.
+    """
+    packages: list[str] = list(python["packages"])
+    path = python["requirements"]
+    if path is None:
+        return packages, []
+    if path in attachments.unreadable:
+        return packages, [("requirements", reason) for reason in attachments.unreadable[path]]
+    files = attachments.files
+    if path not in files:
+        return packages, [("requirements", f"must name a file that comes with the manifest; {path} did not")]
+    if len(files[path]) > LARGEST_FILE_BYTES:
+        return packages, [("requirements", f"{path} must have at most {LARGEST_FILE_BYTES:,} bytes")]
+    try:
+        text = files[path].decode()
+    except UnicodeDecodeError as error:
+        return packages, [("requirements", f"{path} is not UTF-8 at byte {error.start}")]
+    problems: list[tuple[str, str]] = []
+    for line, requirement in lines_of_file(text):
+        try:
+            packages.append(normalised_requirement(requirement))
+        except ValueError as error:
+            problems.append(("requirements", f"{path}:{line}: {error}"))
+    packages = list(dict.fromkeys(packages))
+    if len(packages) > MOST_REQUIREMENTS:
+        problems.append(("requirements", f"{path} and packages must have at most {MOST_REQUIREMENTS} entries together"))
+    if not packages and not problems:
+        problems.append(("requirements", f"{path} must name at least one package"))
+    return packages, problems

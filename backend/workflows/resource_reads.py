@@ -1,0 +1,114 @@
+"""Environments, connectors, agents and knowledge graphs, as administrators read them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from backend.errors import ApiError
+from backend.paging import Paging
+from backend.services import Services
+from backend.storage.database import Tx
+from backend.workflows import resources_sql, sql, versions_sql
+from backend.workflows.readiness import referred_resources
+from backend.workflows.resources_sql import ResourceRow
+from contract.times import to_timestamp
+from workflow_api.v1 import errors_pb2, workflows_pb2
+
+KINDS: Final[Mapping[workflows_pb2.ResourceKind.ValueType, str]] = {
+    workflows_pb2.RESOURCE_KIND_ENVIRONMENT: "environment",
+    workflows_pb2.RESOURCE_KIND_CONNECTOR: "connector",
+    workflows_pb2.RESOURCE_KIND_AGENT: "agent",
+    workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH: "knowledge_graph",
+}
+"""Kinds of the protos as the tables name them."""
+
+_TEST_OUTCOMES: Final = {None: "not tested", 0: "failed", 1: "passed"}
+
+
+def resource_page(
+    services: Services, request: workflows_pb2.ListResourcesRequest
+) -> workflows_pb2.ListResourcesResponse:
+    """Returns a page of the resources of one kind, by name.
+
+    Raises:
+        ApiError: `invalid_request` for a token of another list.
+    """
+    kind = KINDS[request.kind]
+    paging = Paging(services.cursors, request, of=kind)
+    (name,) = paging.after or ("",)
+    rows = services.database.read(
+        lambda tx: resources_sql.resources_of_kind(tx, kind, after=str(name), limit=paging.rows_to_read)
+    )
+    shown, token = paging.cut(rows, lambda row: (row.name,))
+    return workflows_pb2.ListResourcesResponse(items=[_resource(row) for row in shown], next_page_token=token)
+
+
+def resource_definition(
+    services: Services, request: workflows_pb2.GetResourceRequest
+) -> workflows_pb2.ResourceDefinition:
+    """Returns one version of a resource that is given by id or name.
+
+    Raises:
+        ApiError: `not_found`, `version_not_found`.
+    """
+    kind = KINDS[request.kind]
+
+    def work(tx: Tx) -> workflows_pb2.ResourceDefinition:
+        row = resources_sql.named_or_identified(tx, kind, request.resource)
+        if row is None:
+            message = f"There is no {kind.replace('_', ' ')} named {request.resource}."
+            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, message)
+        version = request.version if request.HasField("version") else row.version
+        definition = resources_sql.definition_of(tx, row.resource_id, version)
+        if definition is None:
+            message = f"{row.name} has the versions 1 to {row.version}."
+            raise ApiError(errors_pb2.ERROR_REASON_VERSION_NOT_FOUND, message)
+        return workflows_pb2.ResourceDefinition(
+            resource=_resource(row),
+            shown_version=version,
+            definition=definition,
+            used_by=_users_of(tx, (kind, row.name)),
+            last_test=_last_test(tx, row) if kind == "connector" else None,
+        )
+
+    return services.database.snapshot(work)
+
+
+def _resource(row: ResourceRow) -> workflows_pb2.Resource:
+    definition = json.loads(row.definition)
+    kind = next(kind for kind, name in KINDS.items() if name == row.kind)
+    return workflows_pb2.Resource(
+        kind=kind,
+        resource_id=row.resource_id,
+        name=row.name,
+        version=row.version,
+        type=definition.get("store" if row.kind == "knowledge_graph" else "type"),
+        status=_TEST_OUTCOMES[row.newest_passed] if row.kind == "connector" else definition.get("status"),
+        created_at=to_timestamp(row.created_at),
+        updated_at=to_timestamp(row.updated_at),
+    )
+
+
+def _last_test(tx: Tx, row: ResourceRow) -> workflows_pb2.ConnectorTest | None:
+    test = resources_sql.last_test(tx, row.resource_id, row.version)
+    if test is None:
+        return None
+    return workflows_pb2.ConnectorTest(
+        connector_id=row.resource_id,
+        name=row.name,
+        version=test.version,
+        passed=bool(test.passed),
+        message=test.message,
+        tested_at=to_timestamp(test.tested_at),
+    )
+
+
+def _users_of(tx: Tx, key: tuple[str, str]) -> list[str]:
+    """Returns the names of the workflows whose active version, else newest, refers to a resource."""
+    names = []
+    for row in sql.all_workflows(tx):
+        definition = versions_sql.definition_text(tx, row.workflow_id, row.active_version or row.newest_version)
+        parsed: dict[str, Any] = json.loads(definition) if definition else {}
+        if parsed and key in referred_resources(parsed):
+            names.append(row.name)
+    return sorted(names)

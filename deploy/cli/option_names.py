@@ -1,0 +1,72 @@
+"""Problems of requests in the words of the command line: `--hours`, not `allowed_hours`."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from deploy.failures import CommandFailed
+
+START_OPTIONS: Final = {
+    "input_text": "--input-text",
+    "client_reference": "--client-reference",
+    "labels": "--label",
+    "version": "--version",
+    "parameters": "--param",
+    "workflow_id": "WORKFLOW",
+}
+KEY_OPTIONS: Final = {
+    "name": "--name",
+    "description": "--description",
+    "scopes": "--scopes",
+    "workflow_access": "--workflows",
+    "source_allow_list": "--cidr",
+    "allowed_hours": "--hours",
+    "expires_days": "--expires-days",
+    "lifetime": "--expires-days",
+    "rate_limit_rpm": "--rpm",
+    "daily_run_quota": "--daily-quota",
+    "max_concurrent_runs": "--max-concurrent",
+    "deployment_id": "--deployment",
+    "overlap_hours": "--overlap",
+    "overlap": "--overlap",
+    "page_size": "--limit",
+    "limit": "--limit",
+    "key_id": "KEY_ID",
+}
+LIST_OPTIONS: Final = {
+    "page_size": "--limit",
+    "limit": "--limit",
+    "page_token": "--cursor",
+    "cursor": "--cursor",
+    "workflow_id": "--workflow",
+    "created_after": "--created-after",
+    "created_before": "--created-before",
+    "client_reference": "--client-reference",
+    "status": "--status",
+    "segment": "--segment",
+    "after_seq": "--after-seq",
+    "timeout_seconds": "--timeout",
+    "timeout": "--timeout",
+    "since": "--since",
+    "until": "--until",
+    "target": "--target",
+    "reason": "--reason",
+    "comment": "--comment",
+    "q": "--q",
+    "run_id": "RUN_ID",
+    "query": "SPARQL",
+    "role": "--role",
+}
+
+
+@contextmanager
+def option_names(options: Mapping[str, str]) -> Iterator[None]:
+    """Names problems of the calls inside by the options that their fields come from, in what people read.
+
+    A problem of a run's parameter is named `--param <name>`. With `--json` problems keep the names of their fields.
+    """
+    try:
+        yield
+    except CommandFailed as failed:
+        failed.options = options
+        raise

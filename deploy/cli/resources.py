@@ -1,0 +1,128 @@
+"""`list` and `show` of what workflows use: environments, connectors, agents and knowledge graphs."""
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
+from deploy.cli.printing import Column, Form, Record, print_details, print_json, print_table
+from deploy.cli.raw_json import RawJson
+from deploy.cli.records import PAGE, items_of, record_of
+from deploy.cli.terminal import printable
+from deploy.client.backend import Backend, connected
+from workflow_api.v1 import workflows_pb2
+
+Resource = Annotated[str, typer.Argument(metavar="NAME", help="Name or id.")]
+Version = Annotated[int | None, typer.Option("--version", help="Version; the newest when not given.")]
+
+
+def add_reads(command: typer.Typer, kind: "workflows_pb2.ResourceKind.ValueType", name: str) -> None:
+    """Adds the commands `list` and `show` for one kind; `name` is what people call one of them."""
+    add_list(command, kind, name)
+    add_show(command, kind, name)
+
+
+def add_list(command: typer.Typer, kind: "workflows_pb2.ResourceKind.ValueType", singular: str) -> None:
+    """Adds the command `list` for one kind."""
+
+    @command.command("list", help=f"List all {singular}s by name.")
+    def list_resources(utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+        with connected(grpc) as backend:
+            request = workflows_pb2.ListResourcesRequest(kind=kind, page_size=PAGE)
+            pages = backend.pages(backend.workflows.ListResources, request)
+            items = items_of(pages)
+        if as_json:
+            print_json({"items": items})
+        else:
+            columns = [column for column in RESOURCE_COLUMNS if _any_has(items, column)]
+            print_table(
+                items, columns, none=f"No {singular}: apply a manifest with `workflow-api apply FILE`.", utc=utc
+            )
+
+
+def add_show(command: typer.Typer, kind: "workflows_pb2.ResourceKind.ValueType", singular: str) -> None:
+    """Adds the command `show` for one kind."""
+
+    @command.command("show", help=f"Show one version of {_with_article(singular)} with its definition.")
+    def show(
+        name: Resource, version: Version = None, utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False
+    ) -> None:
+        with connected(grpc) as backend:
+            request = workflows_pb2.GetResourceRequest(kind=kind, resource=name, version=version)
+            record = record_of(backend.call(backend.workflows.GetResource, request))
+        if as_json:
+            print_json(record)
+            return
+        print_details(record, [row for row in RESOURCE_DETAILS if row.cell(record) != "-"], utc=utc)
+        print()
+        print(printable(definition_text(record["definition"]), lines=True))
+
+
+def print_definition(backend: Backend, kind: "workflows_pb2.ResourceKind.ValueType", name: str) -> None:
+    """Prints the newest definition of a resource, and below it an empty line."""
+    request = workflows_pb2.GetResourceRequest(kind=kind, resource=name)
+    record = record_of(backend.call(backend.workflows.GetResource, request))
+    print(printable(definition_text(record["definition"]), lines=True))
+    used_by = ", ".join(record["used_by"])
+    print(printable(f"# used by {used_by}\n" if used_by else "# used by no workflow\n", lines=True))
+
+
+def definition_text(definition: RawJson) -> str:
+    """Returns a definition as YAML, or as JSON where it is nested too deep to parse."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Writes text of several lines, such as code, as it is in a manifest."""
+
+    def write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+    Dumper.add_representer(str, write_text)
+    try:
+        value = definition.value()
+        if isinstance(value, dict):
+            # As a manifest begins; the others are in the order of the alphabet.
+            value = {name: value[name] for name in _FIRST if name in value} | value
+        return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=100).rstrip("\n")
+    except (ValueError, RecursionError):
+        return definition.text
+
+
+_FIRST: Final = ("name", "type", "store", "description")
+
+
+def _any_has(items: list[dict[str, Any]], column: Column) -> bool:
+    return not items or any(column.cell(item) != "-" for item in items)
+
+
+def _with_article(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
+
+
+def _last_test(record: Record) -> object:
+    test = record["last_test"]
+    return test and f"{'passed' if test['passed'] else 'failed'}: {test['message']}"
+
+
+RESOURCE_COLUMNS: Final = (
+    Column("NAME", "name", rank=0),
+    Column("TYPE", "type", rank=2),
+    Column("VERSION", "version", Form.NUMBER, rank=3),
+    Column("STATUS", "status", Form.STATUS, rank=1),
+    Column("UPDATED", "updated_at", Form.TIME, rank=4),
+    Column("ID", "resource_id", rank=5),
+)
+
+RESOURCE_DETAILS: Final = (
+    Column("id", "resource_id"),
+    Column("name", "name"),
+    Column("type", "type"),
+    Column("version", "version"),
+    Column("version shown", "shown_version"),
+    Column("status", "status", Form.STATUS),
+    Column("last test", _last_test),
+    Column("tested", "last_test.tested_at", Form.TIME),
+    Column("used by", "used_by"),
+    Column("created", "created_at", Form.TIME),
+    Column("updated", "updated_at", Form.TIME),
+)

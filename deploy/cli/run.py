@@ -1,0 +1,91 @@
+"""`workflow-api run`: one run of a workflow in a file, without a server."""
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from deploy.cli.approval_answers import APPROVE, answer_from
+from deploy.cli.file_changes import changed_files
+from deploy.cli.option_names import START_OPTIONS, option_names
+from deploy.cli.options import Config, Json
+from deploy.cli.run_inputs import InputText, Params, split_assignment
+from deploy.config.settings import Settings
+from deploy.config.source import read_settings
+from deploy.failures import CommandFailed
+from deploy.serve.lifecycle import prepare_process
+
+if TYPE_CHECKING:
+    from deploy.cli.local_runs import LocalRuns
+
+INTERRUPTED: Final = 130
+_DEFAULT_LEVEL: Final = Settings().log_level
+
+
+def command(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="YAML files with the workflow.")],
+    workflow: Annotated[
+        str, typer.Option("--workflow", metavar="NAME", help="Which workflow, where the files have several.")
+    ] = "",
+    input_text: InputText = None,
+    param: Params = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="K=DIR", help="A folder as the objects of an s3_prefix parameter; repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the files that it leaves.")
+    ] = None,
+    approve: Annotated[
+        str,
+        typer.Option("--approve", metavar="|".join(APPROVE), help="How approvals are decided; ask is at the terminal."),
+    ] = APPROVE[0],
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Run again whenever a file changes, until interrupted.")
+    ] = False,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Run a workflow here, without a server, in a deployment of its own that is gone afterwards.
+
+    Steps run in the same sandbox and under the same rules as in a service. The result is printed to standard output,
+    everything else to standard error. Exits with 1 unless the run completed.
+    """
+    answer = answer_from(approve, as_json=as_json)
+    folders = {name: Path(folder) for name, folder in (split_assignment("--input", each) for each in inputs or [])}
+    for name, folder in folders.items():
+        if not folder.is_dir():
+            raise typer.BadParameter(f"{name}: {folder} is no folder", param_hint="--input")
+    settings = read_settings(os.environ, config=config)
+    if settings.log_level == _DEFAULT_LEVEL:
+        # What a service would warn its operator of, this command says itself.
+        settings = replace(settings, log_level="error")
+    former_umask = os.umask(0)
+    prepare_process(settings)
+
+    # Everything that follows is heavy to import, and a mistake in the options need not wait for it.
+    from deploy.cli.local_runs import LocalRuns, RunOptions
+
+    options = RunOptions(workflow, param or [], input_text, folders, out, answer, as_json, former_umask)
+    try:
+        with option_names(START_OPTIONS), LocalRuns(settings, [str(file) for file in files], options) as runs:
+            completed = _run_and_watch(runs) if watch else runs.run()
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    if not completed:
+        raise typer.Exit(1)
+
+
+def _run_and_watch(runs: "LocalRuns") -> bool:
+    """Runs again after each change, until an interrupt; a mistake in a file waits for the next change too."""
+    for _ in changed_files(runs.watched):
+        try:
+            runs.run()
+        except CommandFailed as failed:
+            failed.options = START_OPTIONS
+            print(failed.to_text(), file=sys.stderr)
+        print("\nWaiting for a change; Ctrl-C ends.", file=sys.stderr, flush=True)
+    return True

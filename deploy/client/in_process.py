@@ -1,0 +1,57 @@
+"""Calls services of the same process as if they were behind gRPC: a channel for stubs, without a socket."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+from google.protobuf.message import Message
+
+from deploy.failures import CommandFailed
+from edge.channel.context import InProcessContext
+
+_NEVER: Final = 1e9
+
+
+class Handler(Protocol):
+    """One wrapped RPC, as the backend makes them."""
+
+    @property
+    def call(self) -> Callable[[Any, Any], Any]:
+        """Takes a request and a grpc.ServicerContext; returns a message, or an iterator of them when streaming."""
+        ...
+
+
+class HandlerChannel:
+    """Answers the calls of stubs by handlers, keyed by `/package.Service/Method`; a refusal raises CommandFailed."""
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._handlers = handlers
+
+    def unary_unary(self, path: str, **_: object) -> Callable[..., Message]:
+        """Returns what calls a unary RPC; see `grpc.Channel`."""
+
+        def call(request: Message, *, metadata: Any = (), timeout: float | None = None) -> Message:
+            context = InProcessContext(metadata, timeout or _NEVER)
+            answer: Message = self._handlers[path].call(request, context)
+            _raise_refusal(context)
+            return answer
+
+        return call
+
+    def unary_stream(self, path: str, **_: object) -> Callable[..., Iterator[Message]]:
+        """Returns what calls a server-streaming RPC; see `grpc.Channel`."""
+
+        def call(request: Message, *, metadata: Any = (), timeout: float | None = None) -> Iterator[Message]:
+            context = InProcessContext(metadata, timeout or _NEVER)
+            try:
+                yield from self._handlers[path].call(request, context)
+            finally:
+                context.cancel()
+            _raise_refusal(context)
+
+        return call
+
+
+def _raise_refusal(context: InProcessContext) -> None:
+    refusal = context.refusal()
+    if refusal is not None:
+        raise CommandFailed(refusal.message, code=refusal.code, details=refusal.details)

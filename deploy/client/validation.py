@@ -1,0 +1,20 @@
+"""Checks manifests by the backend's own rules, without a backend."""
+
+from collections.abc import Iterable
+from contextlib import closing
+
+from backend.schemas.judge import SchemaJudge
+from backend.workflows.manifests.loader import Loaded, ManifestText, check_manifests
+from deploy.failures import CommandFailed
+
+
+def check_texts(texts: Iterable[ManifestText], *, complete: bool) -> Loaded:
+    """Returns the documents of manifest files, and all their problems; see `check_manifests`."""
+    with closing(SchemaJudge()) as judge:
+        return check_manifests(texts, judge.schema_check(), complete=complete)
+
+
+def refused(problems: Iterable[tuple[str, str]]) -> CommandFailed:
+    """Returns the failure of a command whose manifests have these problems."""
+    details = [{"name": place, "reason": reason} for place, reason in problems]
+    return CommandFailed("The manifests are not valid.", code="invalid_request", details=details)

@@ -1,0 +1,70 @@
+"""A deployment for one command: the services and the runtime in this process, with data that goes when it ends."""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from backend.bootstrap import Backend
+from backend.rpc.interceptors import Handler
+from backend.secrets import Secrets
+from backend.settings import ObjectSettings
+from deploy.config.settings import Settings, backend_settings
+from deploy.serve.backend import startup_failures
+
+_LOCK_SECONDS: Final = 86_400.0
+
+
+@contextmanager
+def temporary_deployment(
+    settings: Settings, cache: Path, secrets: Mapping[str, str] | None = None
+) -> Iterator[Mapping[str, Handler]]:
+    """Runs a deployment of its own in a temporary folder; yields the handlers of its RPCs.
+
+    Of the settings it has those of steps, models and secrets. `cache` keeps what makes the next one start sooner;
+    `secrets` are values that connectors may name beside those of the settings.
+
+    Raises:
+        CommandFailed: steps cannot be isolated here as the settings ask; the message says why.
+    """
+    with tempfile.TemporaryDirectory(prefix="workflow-api-run-", ignore_cleanup_errors=True) as name:
+        data = Path(name)
+        own = backend_settings(settings, data)
+        # Neither the database nor the objects of a deployment that the same settings are for.
+        own = replace(
+            own,
+            database=None,
+            engine="local",
+            deployment_id="local",
+            objects=ObjectSettings(),
+            empty_databases=cache,
+            drain_seconds=0.0,
+            packages=replace(
+                own.packages, folder=own.packages.folder or cache / "packages", lock_seconds=_LOCK_SECONDS
+            ),
+            secrets=_with_values(own.secrets, secrets or {}),
+        )
+        with startup_failures():
+            backend = Backend(own)
+        try:
+            with startup_failures():
+                backend.start()
+            yield backend.handlers
+        finally:
+            backend.stop()
+
+
+def default_cache(environment: Mapping[str, str]) -> Path:
+    """Returns the folder of this user for what can be made again."""
+    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "workflow-api"
+
+
+def _with_values(secrets: Secrets, values: Mapping[str, str]) -> Secrets:
+    variables = {name: f"{os.getpid()} {name}" for name in values}
+    return Secrets(
+        {**secrets.sources, **{name: f"env:{variable}" for name, variable in variables.items()}},
+        {**secrets.environment, **{variables[name]: value for name, value in values.items()}},
+    )

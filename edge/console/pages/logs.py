@@ -1,0 +1,125 @@
+"""The page of a step's log, which goes on while the step runs."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from edge.console import formatting
+from edge.console.paging import all_items
+from edge.console.visit import ADMINISTRATORS, Answered, EventStream, Page, View, Visit
+from edge.errors import Refusal
+from workflow_api.v1.logs_pb2 import GetRunLogRequest, ListRunLogsRequest, RunLog, RunLogSummary
+from workflow_api.v1.runs_pb2 import STEP_STATUS_FAILED, GetRunRequest, Run, Step
+
+END_CHARS: Final = 100_000
+"""How much of the end of a log its page shows, unless the whole is asked for."""
+FAILURE_CHARS: Final = 4_000
+"""How much of the end of a failed step's log the page of its run shows."""
+
+_ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,8}")
+_MOST_FAILURES: Final = 3
+_PAGE: Final = 1_000
+_POLL_SECONDS: Final = 1.0
+_REFUSED: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
+
+
+async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
+    """Returns the log of the latest attempt of each step that has printed, for those who may read logs."""
+    if visit.user.role not in ADMINISTRATORS:
+        return {}
+    logs = await _logs(visit, run_id)
+    return {log.step: log for log in sorted(logs, key=lambda log: log.attempt)}
+
+
+async def failure_logs(visit: Visit, run_id: str, steps: Sequence[Step]) -> list[RunLog]:
+    """Returns the ends of the logs of the first failed steps, for those who may read logs."""
+    if visit.user.role not in ADMINISTRATORS:
+        return []
+    failed = [step.step for step in steps if step.status == STEP_STATUS_FAILED][:_MOST_FAILURES]
+    requests = [GetRunLogRequest(run_id=run_id, step=step, tail_chars=FAILURE_CHARS) for step in failed]
+    found = await asyncio.gather(*(visit.services.call("LogsService/GetRunLog", request) for request in requests))
+    return [log for log in found if log.text or log.log.HasField("problem")]
+
+
+async def show(visit: Visit) -> Answered:
+    """Shows the log of one attempt of a step, the latest unless the query names one."""
+    run_id, step = visit.path["run_id"], visit.path["step"]
+    asked, whole = visit.query.get("attempt", ""), visit.query.get("whole") == "yes"
+    if asked and not _ATTEMPT.fullmatch(asked):
+        return View("runs/missing.html", {"message": "An attempt is a number from 1."}, status=404)
+    request = GetRunLogRequest(run_id=run_id, step=step, attempt=int(asked) if asked else None)
+    if not whole:
+        request.tail_chars = END_CHARS
+    try:
+        run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
+        found: RunLog = await visit.services.call("LogsService/GetRunLog", request)
+    except Refusal as refusal:
+        if refusal.code not in _REFUSED:
+            raise
+        problems = refusal.details if isinstance(refusal.details, list) else []
+        message = "; ".join(f"{problem['name']} {problem['reason']}" for problem in problems) or refusal.message
+        return View("runs/missing.html", {"message": message}, status=404)
+    ended = formatting.RUN_STATUSES.get(run.summary.status) in formatting.ENDED
+    here = f"/runs/{quote(run_id, safe='')}/logs/{quote(step, safe='')}"
+    query = {name: value for name, value in (("attempt", asked), ("whole", "yes" if whole else "")) if value}
+    return View(
+        "runs/log.html",
+        {
+            "run": run,
+            "found": found,
+            "log": found.log,
+            "here": here,
+            "whole": whole,
+            "attempts": range(1, found.attempts + 1) if found.attempts > 1 else (),
+            "size": formatting.size(found.log.size_bytes) if found.log.HasField("size_bytes") else "",
+            "stream": "" if ended else f"{here}/stream?{urlencode({**query, 'seen': _seen(found.log)})}",
+        },
+    )
+
+
+async def stream(visit: Visit) -> Answered:
+    """Streams updates of a log; the query says what the page shows."""
+    return EventStream(_updates(visit))
+
+
+async def _updates(visit: Visit) -> AsyncIterator[tuple[str, str]]:
+    """Yields an update whenever the step has printed or begun another attempt, until the run has ended."""
+    run_id, step, asked = visit.path["run_id"], visit.path["step"], visit.query.get("attempt", "")
+    seen = visit.query.get("seen", "")
+    while True:
+        try:
+            run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
+            logs = [log for log in await _logs(visit, run_id) if log.step == step]
+        except Refusal as refusal:
+            if refusal.code not in _REFUSED:
+                raise
+            yield "reload", refusal.code
+            return
+        shown = [log for log in logs if not asked or str(log.attempt) == asked]
+        now = _seen(shown[-1]) if shown else _seen(RunLogSummary())
+        if now != seen:
+            yield "refresh", now
+            seen = now
+        if formatting.RUN_STATUSES.get(run.summary.status) in formatting.ENDED:
+            return
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _logs(visit: Visit, run_id: str) -> list[Any]:
+    request = ListRunLogsRequest(run_id=run_id, page_size=_PAGE)
+    return await all_items(visit.services, "LogsService/ListRunLogs", request)
+
+
+def _seen(log: RunLogSummary) -> str:
+    """Returns what changes whenever the log does."""
+    return (
+        f"{log.attempt if log.last_part or log.HasField('began_at') else 0}-{log.last_part}-{log.HasField('ended_at')}"
+    )
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/runs/{run_id}/logs/{step}", ADMINISTRATORS, show),
+    Page("GET", "/runs/{run_id}/logs/{step}/stream", ADMINISTRATORS, stream),
+)

@@ -1,0 +1,172 @@
+"""Writes the tables of docs/manifests.md from the rules of manifests; with `--check` fails where they differ."""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from backend.workflows.manifests.kinds import KINDS
+from backend.workflows.manifests.records import Either, Field, ListOf, MapOf, Record, Variant
+from backend.workflows.manifests.shapes import Shape
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "manifests.md"
+HEAD = "| Field | Value | Default | Example | What it is |\n|---|---|---|---|---|\n"
+_TABLE = re.compile(r"<!-- fields of (?P<title>[^>]+) -->\n(?P<table>(?:\|[^\n]*\n)*)")
+_MOST_WORDS = 8
+# From so many types on, what they have in common has a table of its own.
+_MANY = 4
+
+
+def tables() -> dict[str, str]:
+    """Returns the table of every kind, of its types, and of the entries of its lists, by title."""
+    found: dict[str, str] = {}
+    for kind, rules in KINDS.items():
+        for title, record in _records(kind, rules):
+            rows = "".join(f"| {' | '.join(_cell(cell) for cell in row)} |\n" for row in _rows(record.fields))
+            found[title] = HEAD + rows
+    return found
+
+
+def with_tables(page: str) -> str:
+    """Returns the page with every table as the rules have it.
+
+    Raises:
+        ValueError: the page lacks a table, or has one too many.
+    """
+    wanted = tables()
+    present = {found["title"] for found in _TABLE.finditer(page)}
+    if different := wanted.keys() ^ present:
+        raise ValueError(f"docs/manifests.md needs one line `<!-- fields of TITLE -->` each for: {sorted(different)}")
+    return _TABLE.sub(lambda found: f"<!-- fields of {found['title']} -->\n{wanted[found['title']]}", page)
+
+
+def _records(title: str, shape: Shape) -> Iterator[tuple[str, Record]]:
+    """Yields the records that have a table of their own, each with its title."""
+    if isinstance(shape, Variant):
+        common = shape.common_fields() if len(shape.records) >= _MANY else {}
+        if common:
+            yield title, Record(common)
+        for word, inner in shape.records.items():
+            if isinstance(inner, Variant) or inner.fields.keys() - common:
+                yield from _records(f"{title}, {shape.tag} {word}", _without(inner, common))
+    elif isinstance(shape, Record):
+        yield title, shape
+        for name, field in shape.fields.items():
+            if isinstance(field.shape, ListOf):
+                yield from _records(f"{title}.{name}", field.shape.member)
+
+
+def _without(shape: Record | Variant, common: Mapping[str, Field]) -> Record | Variant:
+    if isinstance(shape, Variant):
+        return shape
+    return Record({name: field for name, field in shape.fields.items() if name not in common})
+
+
+def _rows(fields: Mapping[str, Field], above: str = "") -> Iterator[tuple[str, ...]]:
+    for name, field in fields.items():
+        yield (
+            f"`{above}{name}`",
+            _form(field.shape.json_schema()),
+            _default(field),
+            f"`{_json(field.example)}`",
+            field.about,
+        )
+        yield from _rows(_members(field.shape), f"{above}{name}.")
+
+
+def _members(shape: Shape) -> Mapping[str, Field]:
+    """Returns the fields that a row's own rows are made of: those of an object, or of each member of one."""
+    match shape:
+        case Record():
+            return shape.fields
+        case MapOf(member=Either(record=record)):
+            return {f"*.{name}": field for name, field in record.fields.items()}
+    return {}
+
+
+def _default(field: Field) -> str:
+    if field.required:
+        return "required"
+    if isinstance(field.shape, Record):
+        return "that of each" if field.default else "none"
+    return "none" if field.default is None else f"`{_json(field.default)}`"
+
+
+def _form(schema: Mapping[str, Any]) -> str:
+    """Describes a JSON Schema in words."""
+    form = "any value"
+    match schema:
+        case {"const": word}:
+            form = f"`{word}`"
+        case {"enum": list(words)}:
+            form = _words(words)
+        case {"type": "object", "properties": _}:
+            form = "object"
+        case {"anyOf": list(ways)}:
+            form = ", or ".join(_form(way) for way in ways)
+        case {"type": "array"}:
+            form = _list(schema)
+        case {"type": "object", "maxProperties": most}:
+            form = f"object of at most {most:,} members"
+        case {"type": "integer" | "number" as kind, "minimum": least, "maximum": most}:
+            steps = f" in steps of {schema['multipleOf']:g}" if "multipleOf" in schema else ""
+            form = f"{kind}, {least:,} to {most:,}{steps}"
+        case {"type": "string"}:
+            form = _text(schema)
+        case {"type": str(kind)}:
+            form = kind
+    return form
+
+
+def _words(words: list[Any]) -> str:
+    if isinstance(words[0], float):
+        return f"number, {words[0]:g} to {words[-1]:g} in steps of {round(words[1] - words[0], 6):g}"
+    if len(words) > _MOST_WORDS:
+        return f"one of {len(words)} words, as `{words[0]}`"
+    return f"{', '.join(f'`{word}`' for word in words[:-1])} or `{words[-1]}`"
+
+
+def _list(schema: Mapping[str, Any]) -> str:
+    least, most, items = schema.get("minItems", 0), schema.get("maxItems"), schema["items"]
+    count = "" if most is None else f", {least} to {most:,}" if least else f", at most {most:,}"
+    if not items or items.get("type") == "object":
+        return f"list{count}"
+    return f"list{count}, of {'different ' if schema.get('uniqueItems') else ''}entries: {_form(items)}"
+
+
+def _text(schema: Mapping[str, Any]) -> str:
+    least, most = schema.get("minLength", 0), schema.get("maxLength")
+    length = "" if most is None else f", {least:,} to {most:,} characters"
+    rule = schema.get("patternErrorMessage", "").removeprefix("must be ")
+    return f"text{length}{': ' if rule else ''}{rule}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def main() -> int:
+    """Rewrites the page, or with `--check` compares it; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="Change nothing; exit with 1 if something would change.")
+    arguments = parser.parse_args()
+    page = PAGE.read_text(encoding="utf-8")
+    wanted = with_tables(page)
+    if page == wanted:
+        return 0
+    if arguments.check:
+        print("docs/manifests.md differs from the rules: run scripts/manifest_reference.py", file=sys.stderr)
+        return 1
+    PAGE.write_text(wanted, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

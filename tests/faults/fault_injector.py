@@ -1,0 +1,153 @@
+"""Injects the faults of a plan into a cluster, and reverts them."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from tests.faults.cluster import Cluster
+from tests.faults.journal import Journal
+from tests.faults.plan import Fault
+from tests.support.faulty_proxy import FaultyProxy, Spoiled
+from tests.support.stepped_clock import SteppedClock
+
+_AT_ONCE: Final = 2
+_PARTS: Final = frozenset({"edge", "backend", "worker"})
+_THINGS: Final = _PARTS | {"postgresql", "redis", "s3", "disk"}
+_S3: Final = {
+    "s3 answers 500": Spoiled.ANSWERED_500,
+    "s3 answers 503": Spoiled.ANSWERED_503,
+    "s3 cuts connections": Spoiled.CUT,
+}
+
+
+class FaultInjector:
+    """Carries out faults in their order, up to two at once, never two on the same thing."""
+
+    def __init__(self, cluster: Cluster, journal: Journal, faults: list[Fault]) -> None:
+        self._cluster = cluster
+        self._journal = journal
+        self._left = list(faults)
+        self._free = threading.Semaphore(_AT_ONCE)
+        self._locks: dict[str, threading.Lock] = {}
+        self._threads: list[threading.Thread] = []
+        self._failures: list[BaseException] = []
+        self.done: dict[str, int] = {}
+
+    def over(self) -> bool:
+        """Whether every fault was injected; raises if one could not be."""
+        if self._failures:
+            raise self._failures[0]
+        return not self._left
+
+    def look(self, answered: int) -> None:
+        """Injects the faults that are due after so many answered operations, if a slot is free; does not wait."""
+        while self._left and self._left[0].after <= answered and self._free.acquire(blocking=False):
+            thread = threading.Thread(target=self._carry_out, args=(self._left.pop(0),))
+            self._threads.append(thread)
+            thread.start()
+
+    def end(self) -> None:
+        """Waits until every injected fault is over."""
+        for thread in self._threads:
+            thread.join()
+
+    def _carry_out(self, fault: Fault) -> None:
+        try:
+            with self._alone(fault):
+                self._journal.fault(fault.number, fault.kind, begins=True, seconds=fault.seconds, step=fault.step)
+                self._do(fault)
+                self._journal.fault(fault.number, fault.kind, begins=False)
+            self.done[fault.kind] = self.done.get(fault.kind, 0) + 1
+        except BaseException as error:  # noqa: BLE001 - the campaign ends with it
+            self._failures.append(error)
+        finally:
+            self._free.release()
+
+    def _alone(self, fault: Fault) -> threading.Lock:
+        """What no other fault may have that is about the same thing."""
+        words = fault.kind.split()
+        thing = next(word for word in words if word in _THINGS)
+        return self._locks.setdefault(f"{thing} {fault.target}" if thing in _PARTS else thing, threading.Lock())
+
+    def _do(self, fault: Fault) -> None:
+        words = fault.kind.split()
+        match words:
+            case ["kill", part]:
+                self._kill(part, fault)
+            case ["stop", "worker", *_]:
+                self._stop_worker(fault)
+            case ["restart", "postgresql"]:
+                self._postgresql_away(signal.SIGINT if fault.target else signal.SIGQUIT, fault.seconds)
+            case ["postgresql", "away"]:
+                self._postgresql_away(signal.SIGINT, fault.seconds)
+            case ["redis", "away"]:
+                self._redis_away(fault)
+            case ["step", "clock", "of", part]:
+                self._step(part, fault)
+            case ["edge", *rest]:
+                spoiled = Spoiled.REFUSED if "loses" in rest else Spoiled.SILENT
+                self._spoil(self._cluster.links[fault.target], spoiled, fault.seconds)
+            case ["s3", *_]:
+                self._spoil(self._cluster.s3, _S3[fault.kind], fault.seconds)
+            case ["disk", "full"]:
+                self._fill_disk(fault)
+            case _:
+                raise ValueError(fault.kind)
+
+    def _kill(self, part: str, fault: Fault) -> None:
+        kept = self._cluster.parts[part][fault.target]
+        before = kept.starts
+        if kept.part.alive:
+            kept.part.signal(signal.SIGKILL)
+        self._wait(lambda: kept.starts > before and kept.part.alive and bool(kept.part.ready), 240)
+
+    def _stop_worker(self, fault: Fault) -> None:
+        part = self._cluster.parts["worker"][fault.target].part
+        if part.alive:
+            part.signal(signal.SIGSTOP)
+            time.sleep(fault.seconds)
+            part.signal(signal.SIGCONT)
+
+    def _postgresql_away(self, how: signal.Signals, seconds: float) -> None:
+        self._cluster.postgresql.end(how)
+        time.sleep(seconds)
+        self._cluster.postgresql.start()
+
+    def _redis_away(self, fault: Fault) -> None:
+        redis = self._cluster.redis
+        if fault.target:
+            redis.freeze()
+        else:
+            redis.stop()
+        time.sleep(fault.seconds)
+        redis.start()
+
+    def _step(self, part: str, fault: Fault) -> None:
+        clock = self._clock(part, fault.target)
+        clock.step(fault.step)
+        time.sleep(fault.seconds)
+        clock.step(0)
+
+    def _clock(self, part: str, target: int) -> SteppedClock:
+        if part == "postgresql":
+            return self._cluster.postgresql_clock
+        return self._cluster.parts[part][target].clock
+
+    def _spoil(self, proxy: FaultyProxy, how: Spoiled, seconds: float) -> None:
+        proxy.spoil(how)
+        time.sleep(seconds)
+        proxy.spoil(Spoiled.NOTHING)
+
+    def _fill_disk(self, fault: Fault) -> None:
+        disk = self._cluster.disk
+        disk.fill()
+        time.sleep(fault.seconds)
+        disk.relieve()
+
+    def _wait(self, there: Callable[[], bool], seconds: float) -> None:
+        """Waits for a bounded time, because a dependency of the part may be unavailable as well."""
+        end = time.monotonic() + seconds
+        while not there() and time.monotonic() < end:
+            time.sleep(0.1)

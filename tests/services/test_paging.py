@@ -1,0 +1,354 @@
+"""Pages of every list: each item once, also where items come in between; tokens of other lists are refused."""
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import pytest
+from argon2 import PasswordHasher
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from backend.audit.servicer import AuditServicer
+from backend.clock import HOUR_MS
+from backend.key_changes import KeyChanges
+from backend.keys.edge_servicer import EdgeServicer
+from backend.keys.servicer import KeysServicer
+from backend.keys.usage_servicer import UsageServicer
+from backend.logs import sql as logs_sql
+from backend.logs.service import Logs
+from backend.logs.servicer import LogsServicer
+from backend.outputs.servicer import OutputsServicer
+from backend.redaction.process.redactor import Redactor
+from backend.reviews.service import Reviews
+from backend.reviews.servicer import ReviewsServicer
+from backend.runs.servicer import RunsServicer
+from backend.services import Services
+from backend.users import sql as users_sql
+from backend.users.passwords import Passwords
+from backend.users.servicer import UsersServicer
+from backend.workflows.environments_servicer import EnvironmentsServicer
+from backend.workflows.servicer import WorkflowsServicer
+from contract.times import to_timestamp
+from edge.services import FILES
+from tests.services.calls import Caller, RefusedError
+from tests.services.conftest import TestClock
+from tests.services.runs.world import World
+from tests.support.wheels import package_store
+from workflow_api.v1 import edge_pb2, runs_pb2, usage_pb2, workflows_pb2
+
+METHODS = {
+    method.name: method
+    for file in FILES
+    for service in file.services_by_name.values()
+    for method in service.methods
+    if method.name.startswith("List")
+}
+PUBLIC_TOKENS = {"ListRuns", "ListWorkflows"}
+
+
+@dataclass
+class Lists:
+    """All services over one database, and calls of their lists."""
+
+    world: World
+    call: Caller
+    run_id: str = ""
+    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    def page(self, method: str, **asked: Any) -> Any:
+        request: Message = GetMessageClass(METHODS[method].input_type)(**asked)
+        caller = None if method in INTERNAL else self.world.key
+        return self.call(method, request, caller)
+
+    def refusal(self, method: str, **asked: Any) -> tuple[str, list[str]]:
+        with pytest.raises(RefusedError) as refused:
+            self.page(method, **asked)
+        return refused.value.reason, list(refused.value.problems)
+
+    def of_run(self) -> dict[str, Any]:
+        return {"run_id": self.run_id}
+
+    def of_workflow(self) -> dict[str, Any]:
+        return {"workflow_id": self.world.workflows["Plain"]}
+
+    def of_environments(self) -> dict[str, Any]:
+        return {"kind": workflows_pb2.RESOURCE_KIND_ENVIRONMENT}
+
+    def add_key(self) -> None:
+        self.world.clock.advance(seconds=next(self.numbers) % 2)
+        self.world.new_key()
+
+    def add_user(self) -> None:
+        number = next(self.numbers)
+        columns = {"role": "approver", "password_hash": "", "password_is_temporary": 1, "created_at": 1}
+        unset = dict.fromkeys(("disabled_at", "signed_in_at"))
+        name = f"{'zma'[number % 3]}{number}"
+        self.world.services.database.write(lambda tx: users_sql.add(tx, {"name": name, **columns, **unset}))
+
+    def add_graph(self) -> None:
+        number = next(self.numbers)
+        self.world.apply(f"kind: KnowledgeGraph\nname: {'zma'[number % 3]}{number}\n")
+
+    def add_environment(self) -> None:
+        number = next(self.numbers)
+        self.world.apply(f"kind: Environment\nname: {'zma'[number % 3]}{number}\n")
+
+    def add_workflow(self) -> None:
+        number = next(self.numbers)
+        self.world.apply(f"kind: Workflow\nname: {'Zma'[number % 3]}{number}\nstatus: active\nsteps: []\n")
+
+    def add_run(self) -> None:
+        self.world.clock.advance(seconds=next(self.numbers) % 2)
+        self.world.started()
+
+    def add_parked_run(self) -> None:
+        self.run_id = self.world.started("Gated", key=self.world.new_key())
+        self.world.park(self.run_id, self.world.begin(self.run_id), "review", "other")
+
+    def add_own_parked_run(self) -> None:
+        self.run_id = self.run_id or self.world.started("Gated")
+        if not self.world.steps(self.run_id)["review"].HasField("started_at"):
+            self.world.park(self.run_id, self.world.begin(self.run_id), "review", "other")
+
+    def add_decision(self) -> None:
+        self.add_own_parked_run()
+        request = runs_pb2.ListRunApprovalsRequest(run_id=self.run_id)
+        waiting: Any = self.call("ListRunApprovals", request, self.world.key).items
+        if waiting:
+            self.world.decide(waiting[0].approval_id, approve=True)
+
+    def add_log(self) -> None:
+        self.run_id = self.run_id or self.world.started()
+        number, at = next(self.numbers), self.world.clock()
+        step = "cab"[number % 3]
+        self.world.services.database.write(lambda tx: logs_sql.begin(tx, self.run_id, step, number, at))
+
+    def add_event(self) -> None:
+        if not self.run_id:
+            self.run_id = self.world.started()
+            self.world.begin(self.run_id)
+        segment_id = self.world.events(self.run_id).segment_id
+        self.world.write(segment_id, "step.progress", step="first", data={"number": next(self.numbers)})
+
+    def add_output(self) -> None:
+        if not self.run_id:
+            self.run_id = self.world.finished()
+        number = next(self.numbers)
+        self.world.output(self.run_id, f"first/{'zma'[number % 3]}{number}.txt", b"abc")
+
+    def add_usage(self) -> None:
+        number = next(self.numbers)
+        at = to_timestamp(HOUR_MS * (10 + number // 4))
+        records = [
+            usage_pb2.UsageRecord(at=at, key_id=key_id, method="GET", route="/me", status=200 + number % 4)
+            for key_id in ("ak_2", "ak_1")
+        ]
+        request = edge_pb2.RecordUsageRequest(batch_id=f"b{number * 7 % 10}{number}", records=records)
+        self.call("RecordUsage", request)
+
+
+class Listing(NamedTuple):
+    """How a list gets one item more, or several, and what its request names."""
+
+    add: Callable[[Lists], object] = lambda _: None
+    asked: Callable[[Lists], dict[str, Any]] = lambda _: {}
+
+
+LISTS = {
+    "ListAuditRecords": Listing(Lists.add_key),
+    "ListDecisions": Listing(Lists.add_decision, Lists.of_run),
+    "ListEnvironmentBuilds": Listing(Lists.add_environment),
+    "ListKeys": Listing(Lists.add_key),
+    "ListKnowledgeGraphs": Listing(Lists.add_graph),
+    "ListOutputs": Listing(Lists.add_output, Lists.of_run),
+    "ListParameters": Listing(asked=Lists.of_workflow),
+    "ListPendingApprovals": Listing(Lists.add_parked_run),
+    "ListResources": Listing(Lists.add_environment, Lists.of_environments),
+    "ListRunApprovals": Listing(Lists.add_own_parked_run, Lists.of_run),
+    "ListRunEvents": Listing(Lists.add_event, Lists.of_run),
+    "ListRunLogs": Listing(Lists.add_log, Lists.of_run),
+    "ListRunSteps": Listing(Lists.add_own_parked_run, Lists.of_run),
+    "ListRuns": Listing(Lists.add_run),
+    "ListUsageHours": Listing(Lists.add_usage),
+    "ListUsageRecords": Listing(Lists.add_usage),
+    "ListUsers": Listing(Lists.add_user),
+    "ListWorkflows": Listing(Lists.add_workflow),
+}
+INTERNAL = {
+    "ListAuditRecords",
+    "ListDecisions",
+    "ListEnvironmentBuilds",
+    "ListKeys",
+    "ListKnowledgeGraphs",
+    "ListPendingApprovals",
+    "ListResources",
+    "ListRunLogs",
+    "ListUsageHours",
+    "ListUsageRecords",
+    "ListUsers",
+}
+
+
+@pytest.fixture
+def lists(services: Services, clock: TestClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lists:
+    monkeypatch.setattr("backend.users.passwords.PasswordHasher", partial(PasswordHasher, time_cost=1, memory_cost=32))
+    world = World(services, clock, tmp_path)
+    changes = KeyChanges()
+    servicers: dict[str, object] = {
+        "AuditService": AuditServicer(services),
+        "EdgeService": EdgeServicer(services, changes, poll_seconds=0.01),
+        "EnvironmentsService": EnvironmentsServicer(services),
+        "KeysService": KeysServicer(services, changes),
+        "LogsService": LogsServicer(Logs(services, world.objects)),
+        "OutputsService": OutputsServicer(services, world.objects),
+        # A list of decisions sweeps nothing.
+        "ReviewsService": ReviewsServicer(Reviews(services, world.objects, cast(Redactor, None), tmp_path / "reviews")),
+        "RunsService": RunsServicer(services, world.runtime),
+        "UsageService": UsageServicer(services),
+        "UsersService": UsersServicer(services, Passwords(), 3),
+        "WorkflowsService": WorkflowsServicer(services, world.graphs, package_store(tmp_path)),
+    }
+    described = {name: service for file in FILES for name, service in file.services_by_name.items()}
+    first, *others = [(servicer, described[name]) for name, servicer in servicers.items()]
+    return Lists(world, Caller(*first, *others))
+
+
+def items_of(page: Any) -> list[Message]:
+    """Returns the members of the only repeated field of messages, or of that named as the items."""
+    repeated = [
+        each.name for each in page.DESCRIPTOR.fields if each.is_repeated and each.type == FieldDescriptor.TYPE_MESSAGE
+    ]
+    [name] = {"items", "events", "parameters"} & set(repeated)
+    return list(getattr(page, name))
+
+
+def read_in_pages(
+    lists: Lists, method: str, size: int, between: Callable[[], object] = lambda: None
+) -> tuple[list[Message], int]:
+    """Returns the items of all pages, and how many pages there were; `between` is called after the first."""
+    asked = LISTS[method].asked(lists)
+    page = lists.page(method, page_size=size, **asked)
+    items, count = items_of(page), 1
+    between()
+    while page.HasField("next_page_token"):
+        assert len(items_of(page)) == size
+        page = lists.page(method, page_size=size, page_token=page.next_page_token, **asked)
+        items += items_of(page)
+        count += 1
+        assert count < 50
+    return items, count
+
+
+def filled(lists: Lists, method: str) -> list[Message]:
+    """Adds items to a list, and returns all that it has then."""
+    for _ in range(5):
+        LISTS[method].add(lists)
+    asked = LISTS[method].asked(lists)
+    most = {"page_size": 100} if method in {"ListRuns", "ListWorkflows", "ListAuditRecords"} else {}
+    whole = lists.page(method, **most, **asked)
+    assert not whole.HasField("next_page_token")
+    return items_of(whole)
+
+
+def test_every_list_is_tested_here() -> None:
+    assert set(LISTS) == set(METHODS)
+
+
+@pytest.mark.parametrize("method", LISTS)
+def test_pages_have_every_item_once_and_in_order(lists: Lists, method: str) -> None:
+    every = filled(lists, method)
+    assert len(every) > 1
+    for size in (1, 2, len(every) - 1, len(every), len(every) + 1):
+        items, count = read_in_pages(lists, method, size)
+        assert items == every
+        assert count == -(-len(every) // size)
+
+
+@pytest.mark.parametrize("method", sorted(LISTS.keys() - {"ListParameters", "ListRunApprovals", "ListRunSteps"}))
+def test_what_comes_in_between_pages_changes_nothing_of_what_was_there(lists: Lists, method: str) -> None:
+    every = filled(lists, method)
+
+    def add() -> None:
+        for _ in range(3):
+            LISTS[method].add(lists)
+
+    items, _ = read_in_pages(lists, method, 2, add)
+    assert [item for item in items if item in every] == every
+
+
+def test_what_is_decided_between_pages_leaves_the_others(lists: Lists) -> None:
+    every = filled(lists, "ListRunApprovals")
+    first: Any = every[0]
+    items, _ = read_in_pages(lists, "ListRunApprovals", 1, lambda: lists.world.decide(first.approval_id, approve=True))
+    assert items == every
+
+
+@pytest.mark.parametrize("method", LISTS)
+def test_a_token_that_was_not_issued_for_the_list_is_refused(lists: Lists, method: str) -> None:
+    filled(lists, method)
+    asked = LISTS[method].asked(lists)
+    token = lists.page(method, page_size=1, **asked).next_page_token
+    other = "ListKeys" if method != "ListKeys" else "ListAuditRecords"
+    for _ in range(2):
+        lists.add_key()
+    foreign = lists.page(other, page_size=1).next_page_token
+    changed = ("B" if token[0] != "B" else "C") + token[1:]
+    expected = ("invalid_cursor", []) if method in PUBLIC_TOKENS else ("invalid_request", ["page_token"])
+    for wrong in ("none", changed, foreign, token + "A"):
+        assert lists.refusal(method, page_token=wrong, **asked) == expected
+
+
+@pytest.mark.parametrize("method", sorted(PUBLIC_TOKENS))
+def test_a_cursor_is_bound_to_the_rpcs_name_as_in_earlier_releases(lists: Lists, method: str) -> None:
+    filled(lists, method)
+    cursor = lists.page(method, page_size=1, **LISTS[method].asked(lists)).next_page_token
+    assert lists.world.services.cursors.read(method, lists.world.key, cursor)
+
+
+@pytest.mark.parametrize("method", ["ListOutputs", "ListRunApprovals", "ListRunEvents", "ListRunLogs", "ListRunSteps"])
+def test_a_token_is_good_for_its_run_alone(lists: Lists, method: str) -> None:
+    filled(lists, method)
+    token = lists.page(method, page_size=1, run_id=lists.run_id).next_page_token
+    lists.run_id = ""
+    filled(lists, method)
+    assert lists.refusal(method, page_token=token, run_id=lists.run_id) == ("invalid_request", ["page_token"])
+
+
+def test_a_page_of_parameters_is_of_the_active_version(lists: Lists) -> None:
+    token = lists.page("ListParameters", page_size=1, **lists.of_workflow()).next_page_token
+    definition = {"kind": "Workflow", "name": "Plain", "status": "active", "steps": []}
+    names = [{"name": name, "type": "string"} for name in ("language", "count", "more")]
+    lists.world.apply(json.dumps(definition | {"parameters": names}))
+    assert lists.refusal("ListParameters", page_token=token, **lists.of_workflow()) == (
+        "invalid_request",
+        ["page_token"],
+    )
+    assert len(read_in_pages(lists, "ListParameters", 1)[0]) == 3
+
+
+@pytest.mark.parametrize("beside", [{"after_seq": 0}, {"segment": "seg_1"}])
+def test_a_token_of_events_says_itself_where_to_go_on(lists: Lists, beside: dict[str, Any]) -> None:
+    filled(lists, "ListRunEvents")
+    token = lists.page("ListRunEvents", page_size=1, run_id=lists.run_id).next_page_token
+    refused = lists.refusal("ListRunEvents", page_token=token, run_id=lists.run_id, **beside)
+    assert refused == ("invalid_request", ["page_token"])
+
+
+def test_a_page_of_outputs_tells_the_bytes_of_all(lists: Lists) -> None:
+    every: list[Any] = filled(lists, "ListOutputs")
+    page = lists.page("ListOutputs", page_size=1, run_id=lists.run_id)
+    assert (len(page.items), page.total_bytes) == (1, sum(item.size_bytes for item in every))
+
+
+@pytest.mark.parametrize("method", LISTS)
+def test_a_page_has_bounds(lists: Lists, method: str) -> None:
+    filled(lists, method)
+    name = "limit" if method in {*PUBLIC_TOKENS, "ListRunEvents"} else "page_size"
+    for size in (0, 100_000):
+        assert lists.refusal(method, page_size=size, **LISTS[method].asked(lists)) == ("invalid_request", [name])

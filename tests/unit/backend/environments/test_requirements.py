@@ -1,0 +1,44 @@
+import pytest
+
+from backend.environments.requirements import lines_of_file, normalised_requirement
+
+
+@pytest.mark.parametrize(
+    ("given", "standard"),
+    [
+        ("pandas==2.3.*", "pandas==2.3.*"),
+        ("  requests[socks] >=2, <3 ", "requests[socks]<3,>=2"),
+        ("tzdata; sys_platform == 'win32'", 'tzdata; sys_platform == "win32"'),
+    ],
+)
+def test_a_requirement_gets_its_standard_spelling(given: str, standard: str) -> None:
+    assert normalised_requirement(given) == standard
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("", "must have 1 to 300 characters"),
+        ("a" * 301, "must have 1 to 300 characters"),
+        ("pandas=2", "must be a requirement as pandas==2.3.*"),
+        ("two words", "must be a requirement as pandas==2.3.*"),
+        ("-r other.txt", "must name a package of the index: no URL, path or option"),
+        ("--index-url=https://example.org", "must name a package of the index"),
+        ("./local", "must name a package of the index"),
+        ("thing @ https://example.org/thing.whl", "must name a package of the index"),
+        ("git+https://example.org/thing", "must name a package of the index"),
+    ],
+)
+def test_anything_but_a_package_of_the_index_is_refused(given: str, reason: str) -> None:
+    with pytest.raises(ValueError, match="must") as refused:
+        normalised_requirement(given)
+    assert reason in str(refused.value)
+
+
+def test_lines_of_a_file_lose_comments_and_are_joined_where_they_continue() -> None:
+    text = "# all of them\npandas==2.3.*  # tables\n\nrequests \\\n  >=2\nyaml#not-a-comment\n"
+    assert [tuple(one) for one in lines_of_file(text)] == [
+        (2, "pandas==2.3.*"),
+        (4, "requests >=2"),
+        (6, "yaml#not-a-comment"),
+    ]

@@ -1,0 +1,73 @@
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+
+from backend.runtime.promotion.step_outputs import store_outputs
+from backend.storage.objects import FolderObjects
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "left"
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes" / "a.txt").write_text("A")
+    (folder / "b.csv").write_text("B")
+    return folder
+
+
+def stored(tmp_path: Path) -> int:
+    return sum(path.is_file() for path in (tmp_path / "objects").rglob("*"))
+
+
+def test_every_file_is_an_output_by_path(tmp_path: Path, folder: Path) -> None:
+    outputs = store_outputs(FolderObjects(tmp_path / "objects"), "run_1", "write", folder, threading.Event())
+    assert [output.path for output in outputs] == ["write/b.csv", "write/notes/a.txt"]
+    assert stored(tmp_path) == 2
+
+
+def test_a_fault_at_one_file_leaves_none_stored(tmp_path: Path, folder: Path) -> None:
+    class Full(FolderObjects):
+        def put_file(self, key: str, source: Path) -> tuple[int, str]:
+            if source.name == "a.txt":
+                raise OSError("full")
+            return super().put_file(key, source)
+
+    with pytest.raises(OSError, match="full"):
+        store_outputs(Full(tmp_path / "objects"), "run_1", "write", folder, threading.Event())
+    assert stored(tmp_path) == 0
+
+
+def test_a_store_that_keeps_what_is_discarded_is_asked_once_and_the_fault_is_told(
+    tmp_path: Path, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "c.txt").write_text("C")
+    asked: list[str] = []
+
+    class Away(FolderObjects):
+        def put_file(self, key: str, source: Path) -> tuple[int, str]:
+            if source.name == "a.txt":
+                raise OSError("full")
+            return super().put_file(key, source)
+
+        def delete(self, key: str) -> None:
+            asked.append(key)
+            raise OSError("away")
+
+    with pytest.raises(OSError, match="full"), caplog.at_level(logging.CRITICAL):
+        store_outputs(Away(tmp_path / "objects"), "run_1", "write", folder, threading.Event())
+    assert len(asked) == 1
+
+
+def test_no_file_is_begun_after_a_halt(tmp_path: Path, folder: Path) -> None:
+    halt = threading.Event()
+
+    class Halting(FolderObjects):
+        def put_file(self, key: str, source: Path) -> tuple[int, str]:
+            halt.set()
+            return super().put_file(key, source)
+
+    outputs = store_outputs(Halting(tmp_path / "objects"), "run_1", "write", folder, halt)
+    assert [output.path for output in outputs] == ["write/b.csv"]
+    assert stored(tmp_path) == 1

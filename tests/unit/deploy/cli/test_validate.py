@@ -1,0 +1,64 @@
+"""`workflow-api validate` checks manifests without a server."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.deploy.fake_backend import command
+
+WORKFLOW = "kind: Workflow\nname: w\nsteps: [{step: a, environment: large}]\n"
+EXAMPLES = Path(__file__).parents[4] / "examples"
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def test_every_problem_of_every_file_is_printed(tmp_path: Path) -> None:
+    flow = write(tmp_path, "flow.yaml", WORKFLOW)
+    schema = "{type: object, properties: {a: {$ref: '#'}}}"
+    agent = f"kind: Agent\nname: a\ntype: llm\nmodel: openai:m\ninstructions: i\noutput_schema: {schema}\nfoo: 1\n"
+    refused = command("validate", flow, write(tmp_path, "agent.yaml", agent))
+    assert refused.code == 1
+    first, second, third = refused.err.splitlines()
+    assert first == f"{flow}:3: steps[0].environment: must name a document of kind Environment; no file has 'large'"
+    assert second.startswith(f"{tmp_path}/agent.yaml:6: output_schema: ")
+    assert third.startswith(f"{tmp_path}/agent.yaml:7: foo: is not a known field")
+
+
+def test_a_file_that_cannot_be_read_hides_no_problem_of_the_others(tmp_path: Path) -> None:
+    flow = write(tmp_path, "flow.yaml", WORKFLOW + "foo: 1\n")
+    refused = command("validate", f"{tmp_path}/none.yaml", flow)
+    assert refused.code == 1
+    unreadable, unknown = refused.err.splitlines()
+    assert unreadable == f"{tmp_path}/none.yaml: cannot be read: No such file or directory"
+    assert unknown.startswith(f"{flow}:4: foo: is not a known field")
+
+
+def test_problems_are_json_for_machines(tmp_path: Path) -> None:
+    refused = command("validate", write(tmp_path, "flow.yaml", "kind: Workflow\n"), "--json")
+    assert refused.code == 1
+    assert refused.error["details"] == [{"name": f"{tmp_path}/flow.yaml:1: name", "reason": "is required"}]
+
+
+def test_names_that_no_file_has_may_be_allowed(tmp_path: Path) -> None:
+    flow = write(tmp_path, "flow.yaml", WORKFLOW)
+    accepted = command("validate", flow, "--allow-missing")
+    assert accepted.code == 0
+    assert accepted.out.splitlines()[1].startswith(f"  {flow}:3: steps[0].environment: ")
+    listed = command("validate", flow, "--allow-missing", "--json").json
+    assert listed["items"] == [{"kind": "Workflow", "name": "w", "file": flow, "line": 1}]
+    assert [each["name"] for each in listed["missing"]] == [f"{flow}:3: steps[0].environment"]
+
+
+def test_the_examples_are_valid() -> None:
+    checked = command("validate", *map(str, sorted(EXAMPLES.rglob("*.yaml"))))
+    assert (checked.code, checked.err) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [("schema", "manifest"), ("schema", "manifest", "--json")])
+def test_the_schema_of_manifests_is_printed(arguments: tuple[str, ...]) -> None:
+    printed = json.loads(command(*arguments).out)
+    assert printed["$schema"] == "https://json-schema.org/draft/2020-12/schema"

@@ -1,0 +1,114 @@
+import asyncio
+from typing import Any
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from edge.console.pages import logs
+from edge.console.visit import ADMINISTRATORS, EventStream, View
+from edge.errors import Refusal
+from tests.unit.edge.console.seen import MemoryServices, answered, html, roles_of
+from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary
+from workflow_api.v1.runs_pb2 import RUN_STATUS_COMPLETED, RUN_STATUS_RUNNING, Run, RunStatus, RunSummary
+
+EVIL = "<script>alert(1)</script>"
+PAGE = "/runs/{run_id}/logs/{step}"
+HERE = {"run_id": "run_1", "step": "count"}
+BEGAN = Timestamp(seconds=1_790_000_000)
+
+
+def run(status: RunStatus.ValueType) -> Run:
+    return Run(summary=RunSummary(run_id="run_1", workflow_name="Digest", status=status))
+
+
+def services(log: Any, *summaries: RunLogSummary, status: RunStatus.ValueType = RUN_STATUS_RUNNING) -> MemoryServices:
+    return MemoryServices(
+        {
+            "RunsService/GetRun": run(status),
+            "LogsService/GetRunLog": log,
+            "LogsService/ListRunLogs": ListRunLogsResponse(items=summaries),
+        }
+    )
+
+
+def summary(last_part: int, **fields: Any) -> RunLogSummary:
+    return RunLogSummary(**{"step": "count", "attempt": 1, "began_at": BEGAN, "last_part": last_part, **fields})
+
+
+def test_only_administrators_read_logs() -> None:
+    assert roles_of("GET", PAGE) == roles_of("GET", f"{PAGE}/stream") == ADMINISTRATORS
+
+
+def test_a_log_is_shown_escaped_with_its_attempts_and_followed_while_the_run_goes_on() -> None:
+    backend = services(RunLog(log=summary(3, attempt=2), text=f"printed {EVIL}", attempts=2, cut=True))
+    page = html(answered(backend, "GET", PAGE, HERE))
+    assert "printed &lt;script" in page
+    assert EVIL not in page
+    assert 'href="/runs/run_1/logs/count?attempt=1"' in page
+    assert "whole=yes" in page
+    assert 'data-stream="/runs/run_1/logs/count/stream?seen=2-3-False"' in page
+    (request,) = backend.asked("LogsService/GetRunLog")
+    assert (request.HasField("attempt"), request.tail_chars) == (False, logs.END_CHARS)
+
+
+def test_the_whole_log_of_one_attempt_is_asked_for_by_the_query() -> None:
+    ended = summary(3, ended_at=BEGAN, size_bytes=2_000)
+    backend = services(RunLog(log=ended, text="all", attempts=1), status=RUN_STATUS_COMPLETED)
+    page = html(answered(backend, "GET", PAGE, HERE, query={"attempt": "1", "whole": "yes"}))
+    assert "2 kB" in page
+    assert "data-stream" not in page
+    (request,) = backend.asked("LogsService/GetRunLog")
+    assert (request.attempt, request.HasField("tail_chars")) == (1, False)
+
+
+def test_why_a_log_is_not_shown_is_said() -> None:
+    page = html(answered(services(RunLog(log=summary(0, problem="It could not be swept."))), "GET", PAGE, HERE))
+    assert "It could not be swept." in page
+
+
+def test_a_step_that_printed_nothing_is_a_sentence() -> None:
+    empty = RunLog(log=RunLogSummary(step="count", attempt=1), attempts=1)
+    assert "Nothing was printed." in html(answered(services(empty), "GET", PAGE, HERE))
+
+
+@pytest.mark.parametrize(
+    ("query", "refusal", "message"),
+    [
+        ({"attempt": "x"}, None, "An attempt is a number from 1."),
+        ({}, Refusal("run_not_found", "No such run."), "No such run."),
+        (
+            {"attempt": "9"},
+            Refusal("invalid_request", details=[{"name": "attempt", "reason": "must be at most 1"}]),
+            "attempt must be at most 1",
+        ),
+    ],
+)
+def test_an_unknown_run_step_or_attempt_is_reported(query: dict[str, str], refusal: Any, message: str) -> None:
+    answer = answered(services(refusal), "GET", PAGE, HERE, query=query)
+    assert isinstance(answer, View)
+    assert answer.status == 404
+    assert message in html(answer)
+
+
+def test_updates_come_when_the_step_has_printed_and_end_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_POLL_SECONDS", 0.0)
+    parts = [1, 1, 2, 2]
+    backend = services(None)
+    backend.answers["LogsService/ListRunLogs"] = lambda _: ListRunLogsResponse(
+        items=[summary(9, step="other"), summary(parts[0])]
+    )
+
+    def get_run(_: Any) -> Run:
+        if len(parts) > 1:
+            parts.pop(0)
+            return run(RUN_STATUS_RUNNING)
+        return run(RUN_STATUS_COMPLETED)
+
+    backend.answers["RunsService/GetRun"] = get_run
+    stream = answered(backend, "GET", f"{PAGE}/stream", HERE, query={"seen": "1-1-False"})
+    assert isinstance(stream, EventStream)
+
+    async def everything() -> list[tuple[str, str]]:
+        return [event async for event in stream.events]
+
+    assert asyncio.run(everything()) == [("refresh", "1-2-False")]

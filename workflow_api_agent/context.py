@@ -1,0 +1,67 @@
+"""The argument of an agent's function, as types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Connector(Protocol):
+    """A connector that the step declares."""
+
+    name: str
+    type: str
+    bucket: str
+    prefixes: list[str]
+
+
+class Context(Protocol):
+    """The argument of an agent's function: what it was started with, and what it may report and leave."""
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The run's parameters with their defaults."""
+
+    @property
+    def input_text(self) -> str | None:
+        """The run's input text, or None."""
+
+    @property
+    def needs(self) -> dict[str, Any]:
+        """The return values of the steps that this one needs, by step."""
+
+    @property
+    def inputs(self) -> Path:
+        """A folder with one sub-folder for each `s3_prefix` parameter; read-only."""
+
+    @property
+    def files(self) -> Path:
+        """A folder with one sub-folder for each needed step, holding the output files of that step; read-only."""
+
+    @property
+    def workspace(self) -> Path:
+        """A folder to work in; it is deleted after the attempt."""
+
+    @property
+    def outputs(self) -> Path:
+        """A folder; every plain file in it becomes an output."""
+
+    def progress(self, message: str, **data: Any) -> None:
+        """Writes a `step.progress` event.
+
+        Raises:
+            ValueError: the message is too long, or the data is not JSON or nested too deep.
+        """
+
+    def connector(self, name: str) -> Connector:
+        """Returns a connector that the step declares.
+
+        Raises:
+            LookupError: it declares none of that name.
+        """

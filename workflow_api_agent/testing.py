@@ -1,0 +1,202 @@
+"""Runs an agent's function in a unit test, without a service and without a sandbox."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from workflow_api_agent.context import Context
+
+    Folder = Mapping[str, str | bytes] | Path | str
+    """Files by path with their content, or a folder of the machine whose files are copied."""
+
+# The defaults of a deployment.
+RESULT_BYTES = 8 * 2**20
+JSON_LEVELS = 100
+EVENT_BYTES = 65_536
+MESSAGE_CHARACTERS = 2_000
+
+_FIELDS = ("name", "type", "bucket", "prefixes")
+
+
+class Event(NamedTuple):
+    """A progress event."""
+
+    message: str
+    data: dict[str, Any]
+
+
+class AgentRun(NamedTuple):
+    """What an agent returned and left: its value as the next step gets it, its output files by path, and its events.
+
+    `dropped` is how many events were too large, and so are not among them.
+    """
+
+    value: Any
+    outputs: dict[str, bytes]
+    events: list[Event]
+    dropped: int
+
+
+def run_agent(
+    function: Callable[[Context], Any],
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    input_text: str | None = None,
+    needs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Folder] | None = None,
+    files: Mapping[str, Folder] | None = None,
+    connectors: Mapping[str, Mapping[str, Any]] | None = None,
+    attempt: int = 1,
+) -> AgentRun:
+    """Calls an agent's function, plain or async, with a context in temporary folders, and returns what it left.
+
+    It runs in this process, with its workspace as the current folder, and with a deployment's default bounds of values
+    and events. There is no sandbox: memory, time, network and files are those of the test.
+
+    Args:
+        function: The agent's function.
+        parameters: The run's parameters.
+        input_text: The run's input text.
+        needs: Return values of the steps that it needs, by step.
+        inputs: Files of `s3_prefix` parameters, by parameter.
+        files: Output files of the steps that it needs, by step.
+        connectors: Connectors that the step declares, by name: `type`, `bucket` and `prefixes`.
+        attempt: The number of the attempt.
+
+    Raises:
+        ValueError: the return value is not JSON, too large or nested too deep.
+        Exception: whatever the function raises.
+    """
+    import contextlib
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory(prefix="agent-") as name:
+        root = Path(name).resolve()
+        for folder in ("workspace", "outputs", "inputs", "files"):
+            (root / folder).mkdir()
+        for kind, given in (("inputs", inputs), ("files", files)):
+            for key, content in (given or {}).items():
+                _fill(root / kind / key, content)
+        for step in needs or {}:
+            (root / "files" / step).mkdir(exist_ok=True)
+        context = _Context(root, parameters, input_text, needs, connectors, attempt)
+        with contextlib.chdir(root / "workspace"):
+            value = _checked(_finished(function(context)))
+        outputs = {
+            path.relative_to(root / "outputs").as_posix(): path.read_bytes()
+            for path in sorted((root / "outputs").rglob("*"))
+            if path.is_file() and not path.is_symlink()
+        }
+        return AgentRun(value, outputs, context.events, context.dropped)
+
+
+class _Context:
+    def __init__(
+        self,
+        root: Path,
+        parameters: Mapping[str, Any] | None,
+        input_text: str | None,
+        needs: Mapping[str, Any] | None,
+        connectors: Mapping[str, Mapping[str, Any]] | None,
+        attempt: int,
+    ) -> None:
+        self.attempt = attempt
+        self.parameters = dict(parameters or {})
+        self.input_text = input_text
+        self.needs = {step: _checked(value) for step, value in (needs or {}).items()}
+        self.inputs = root / "inputs"
+        self.files = root / "files"
+        self.workspace = root / "workspace"
+        self.outputs = root / "outputs"
+        self.events: list[Event] = []
+        self.dropped = 0
+        self._connectors = connectors or {}
+
+    def progress(self, message: Any, **data: Any) -> None:
+        import json
+
+        if not isinstance(message, str) or len(message) > MESSAGE_CHARACTERS:
+            raise ValueError(f"a progress message is a string of at most {MESSAGE_CHARACTERS} characters")
+        try:
+            text = json.dumps({"message": message, "data": data}, allow_nan=False, ensure_ascii=False)
+            known = json.loads(text)["data"]
+            size = len(json.dumps(known, ensure_ascii=False, separators=(",", ":")).encode())
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ValueError(f"progress data must be JSON: {error}") from error
+        if _levels(known) > JSON_LEVELS:
+            raise ValueError(f"a progress event is nested more than {JSON_LEVELS} levels deep")
+        if size > EVENT_BYTES:
+            self.dropped += 1
+        else:
+            self.events.append(Event(message, known))
+
+    def connector(self, name: str) -> Any:
+        import types
+
+        if name not in self._connectors:
+            declared = ", ".join(sorted(self._connectors)) or "none"
+            raise LookupError(f"the step declares no connector {name!r} (declared: {declared})")
+        given = {"type": "s3", "bucket": None, "prefixes": [], **self._connectors[name], "name": name}
+        return types.SimpleNamespace(**{field: given[field] for field in _FIELDS})
+
+
+def _fill(folder: Path, content: Folder) -> None:
+    import shutil
+    from pathlib import Path
+
+    if isinstance(content, str | Path):
+        shutil.copytree(content, folder)
+        return
+    folder.mkdir(parents=True)
+    for name, given in content.items():
+        path = folder / name
+        if not path.resolve().is_relative_to(folder):
+            raise ValueError(f"{name!r} must be a path below its folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(given.encode() if isinstance(given, str) else given)
+
+
+def _finished(value: Any) -> Any:
+    if not hasattr(value, "__await__"):
+        return value
+    import asyncio
+
+    async def finished() -> Any:
+        return await value
+
+    return asyncio.run(finished())
+
+
+def _checked(value: Any) -> Any:
+    """Returns a value as the next step gets it: tuples as lists, and names as text."""
+    import json
+
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        size = len(text.encode())
+    except RecursionError as error:
+        raise ValueError(f"the return value is nested more than {JSON_LEVELS} levels deep") from error
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"the return value is not JSON: {error}") from error
+    if size > RESULT_BYTES:
+        raise ValueError(f"the return value is larger than {RESULT_BYTES} bytes of JSON")
+    known = json.loads(text)
+    if _levels(known) > JSON_LEVELS:
+        raise ValueError(f"the return value is nested more than {JSON_LEVELS} levels deep")
+    return known
+
+
+def _levels(value: Any) -> int:
+    """Returns how deep lists and objects are nested; a plain value has none."""
+    deepest, left = 0, [(value, 0)]
+    while left:
+        one, above = left.pop()
+        if isinstance(one, dict | list):
+            deepest = max(deepest, above + 1)
+            left += [(inner, above + 1) for inner in (one.values() if isinstance(one, dict) else one)]
+    return deepest
