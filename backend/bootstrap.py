@@ -159,11 +159,15 @@ class Worker:
 
 
 class Backend:
-    """All domain services on one database, with the runtime that executes runs."""
+    """All domain services on one database, with the runtime that executes runs.
+
+    Before `start` it answers calls and executes nothing; `services` and `objects` are what its servicers share.
+    """
 
     def __init__(self, settings: BackendSettings, clock: Clock | None = None) -> None:
         self._parts = parts = _Parts(settings, clock)
         services, objects = parts.services, parts.objects
+        self.services, self.objects = services, objects
         self._database = parts.database
         self._changes = changes = KeyChanges()
         self._runtime = _runtime(settings, parts)
@@ -213,10 +217,13 @@ class Backend:
         """Returns its metrics; from any thread."""
         return [*self._parts.measured(), *self._runtime.measured()]
 
-    def stop(self) -> None:
-        """Stops calls, then the runtime, then the database, so that nothing acknowledged is lost."""
+    def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
+        """Stops calls, then the runtime, then the database, so that nothing acknowledged is lost.
+
+        Open calls have the grace to finish.
+        """
         if self._server is not None:
-            self._server.stop(GRACE_SECONDS, self._end_streams)
+            self._server.stop(grace_seconds, self._end_streams)
         self._reviews.close()
         self._runtime.stop()
         self._parts.close()
