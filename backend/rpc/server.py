@@ -9,10 +9,10 @@ from typing import Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from backend.rpc.access import Access, AccessInterceptor
 from backend.rpc.interceptors import Handler, generic_handler
+from backend.rpc.reflection import add_reflection
 from backend.rpc.unix_socket import claim_socket
 from backend.storage.database import Database
 
@@ -72,9 +72,7 @@ class GrpcServer:
         self._server.add_generic_rpc_handlers((generic_handler(handlers, self._streams),))
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection(
-            (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
-        )
+        add_reflection((*self._services, health.SERVICE_NAME), self._server)
         try:
             self.port = (
                 self._server.add_insecure_port(address)

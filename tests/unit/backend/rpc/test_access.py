@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from backend.rpc.access import Access
+from backend.rpc.reflection import SERVICE_NAMES
 from edge import usage
 from edge.admission import key_mirror
 from edge.services import METHODS
@@ -90,3 +91,10 @@ def test_every_internal_rpc_names_the_roles_that_may_call_it() -> None:
 def test_an_identity_cannot_be_given_an_unknown_rpc(name: str) -> None:
     with pytest.raises(ValueError, match="which is no service, RPC or role"):
         Access(RULES, {"dns:a": [name]})
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection_is_given_in_both_versions(version: str) -> None:
+    access = Access(RULES, {"dns:a": [f"grpc.reflection.{version}.ServerReflection"]})
+    asked = [f"/{service}/ServerReflectionInfo" for service in SERVICE_NAMES]
+    assert [access.refusal(["dns:a"], rpc, names_a_key=False) for rpc in asked] == [None, None]
