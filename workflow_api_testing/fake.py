@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import grpc
 from google.protobuf import any_pb2, duration_pb2
@@ -56,7 +56,7 @@ class FakeBackend:
         self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
         self._server.start()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "FakeBackend":  # noqa: PYI034 - Python 3.10 has no Self
         return self
 
     def __exit__(self, *_: object) -> None:
