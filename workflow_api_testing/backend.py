@@ -29,6 +29,7 @@ __all__ = ["Key", "ScriptError", "SteppedClock", "TestBackend", "test_backend"]
 S = TypeVar("S")
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder that only this user can open is made below it
+_ENOUGH_BYTES: Final = 256 * 2**20
 _AGENT: Final = "scripted"
 _ALL_SCOPES: Final = tuple(scope for scope in options_pb2.Scope.values() if scope)
 
@@ -46,6 +47,7 @@ class TestBackend(ScriptedRuns):
 
     Attributes:
         clock: The time that the services see.
+        data: The data folder, with the database unless that is on a server.
         composition: The backend itself, with its handlers and what its servicers share.
     """
 
@@ -53,6 +55,7 @@ class TestBackend(ScriptedRuns):
 
     def __init__(self, settings: BackendSettings, clock: SteppedClock) -> None:
         self.clock = clock
+        self.data = settings.data
         self.composition = Backend(settings, clock)
         self._socket = settings.data.parent / "grpc"
         self._channels: list[grpc.Channel] = []
@@ -214,8 +217,11 @@ test_backend.__test__ = False  # type: ignore[attr-defined]
 
 @contextmanager
 def _memory_folder() -> Iterator[Path]:
-    """Gives a folder of this user alone on a file system in memory, or else a temporary one."""
-    where = _MEMORY if _MEMORY.is_dir() else None
+    """Gives a folder of this user alone on a file system in memory, or else a temporary one.
+
+    Containers may have little of it.
+    """
+    where = _MEMORY if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= _ENOUGH_BYTES else None
     folder = Path(tempfile.mkdtemp(prefix="workflow-api-test-", dir=where))
     try:
         yield folder
