@@ -14,10 +14,13 @@ import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 
 from backend.bootstrap import Backend
+from backend.rpc.access import Access
+from backend.rpc.server import GrpcServer
 from backend.settings import BackendSettings
 from backend.storage.factory import DataFolder
 from contract.metadata import ACTOR, KEY_ID
 from workflow_api.v1 import keys_pb2, keys_pb2_grpc, options_pb2, workflows_pb2, workflows_pb2_grpc
+from workflow_api_testing.certificates import SERVER_NAME, Authority
 from workflow_api_testing.clock import SteppedClock
 from workflow_api_testing.descriptors import services
 from workflow_api_testing.metadata import with_metadata
@@ -53,18 +56,20 @@ class TestBackend(ScriptedRuns):
 
     __test__ = False
 
-    def __init__(self, settings: BackendSettings, clock: SteppedClock) -> None:
-        self.clock = clock
+    def __init__(self, settings: BackendSettings, folder: Path) -> None:
+        self.clock = SteppedClock()
         self.data = settings.data
-        self.composition = Backend(settings, clock)
-        self._socket = settings.data.parent / "grpc"
-        self._channels: list[grpc.Channel] = []
+        self.composition = Backend(settings, self.clock)
+        self._folder = folder
+        self._identities = settings.identities
+        self._channels: dict[str | None, grpc.Channel] = {}
+        self._certified: GrpcServer | None = None
         super().__init__(self.composition.services, self.composition.objects)
 
     @functools.cached_property
     def address(self) -> str:
         """The address of the services, for whoever opens a channel of its own; plain text, on this machine."""
-        address = f"unix:{self._socket}"
+        address = f"unix:{self._folder / 'grpc'}"
         self.composition.serve_grpc(address)
         return address
 
@@ -81,6 +86,7 @@ class TestBackend(ScriptedRuns):
         *,
         key: Key | str | None = None,
         actor: str | None = None,
+        identity: str | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> S:
         """Returns a stub whose calls are made for a key, or without one as an internal caller.
@@ -89,6 +95,8 @@ class TestBackend(ScriptedRuns):
             stub_class: A generated class, as `RunsServiceStub`.
             key: The key that it acts for, or its id.
             actor: The person or service that it acts for; `internal` where none is given.
+            identity: The name in the certificate with which it calls, as `dns:billing`: it may do what the `identities`
+                given to `test_backend` say. Without one it calls as on one machine, where everything is allowed.
             metadata: More metadata of each call.
         """
         given = dict(metadata or {})
@@ -96,7 +104,7 @@ class TestBackend(ScriptedRuns):
             given[KEY_ID] = key if isinstance(key, str) else key.key_id
         if actor is not None:
             given[ACTOR] = actor
-        return stub_class(with_metadata(self._channel, given))
+        return stub_class(with_metadata(self._channel(identity), given))
 
     def add_key(
         self,
@@ -171,15 +179,35 @@ class TestBackend(ScriptedRuns):
 
     def close(self) -> None:
         """Ends every call and forgets everything."""
-        for channel in self._channels:
+        for channel in self._channels.values():
             channel.close()
+        if self._certified is not None:
+            self._certified.stop(0)
         self.composition.stop(grace_seconds=0)
 
     @functools.cached_property
-    def _channel(self) -> grpc.Channel:
-        channel = grpc.insecure_channel(self.address)
-        self._channels.append(channel)
-        return channel
+    def _authority(self) -> Authority:
+        return Authority()
+
+    def _channel(self, identity: str | None) -> grpc.Channel:
+        if identity not in self._channels:
+            self._channels[identity] = (
+                grpc.insecure_channel(self.address) if identity is None else self._certified_channel(identity)
+            )
+        return self._channels[identity]
+
+    def _certified_channel(self, identity: str) -> grpc.Channel:
+        if self._certified is None:
+            handlers, database = self.composition.handlers, self.composition.services.database
+            access = Access({rpc: handler.rules for rpc, handler in handlers.items()}, self._identities)
+            credentials = self._authority.server_credentials()
+            self._certified = GrpcServer(handlers, database, "127.0.0.1:0", credentials, access)
+            self._certified.start()
+        return grpc.secure_channel(
+            f"127.0.0.1:{self._certified.port}",
+            self._authority.channel_credentials(identity),
+            options=(("grpc.ssl_target_name_override", SERVER_NAME),),
+        )
 
     def _servicers(self) -> dict[ServiceDescriptor, SimpleNamespace]:
         handlers = self.composition.handlers
@@ -196,7 +224,7 @@ def test_backend(**settings: Any) -> Iterator[TestBackend]:
     """Gives every service of a backend on an empty database in memory; nothing of it is left afterwards.
 
     Args:
-        settings: Fields of `backend.settings.BackendSettings` in place of their defaults, as `secrets`.
+        settings: Fields of `backend.settings.BackendSettings` in place of their defaults, as `identities`.
     """
     with _memory_folder() as folder:
         empty = folder / "empty"
@@ -204,7 +232,7 @@ def test_backend(**settings: Any) -> Iterator[TestBackend]:
         name, content = _empty_database()
         (empty / name).write_bytes(content)
         chosen: dict[str, Any] = {"data": folder / "data", "empty_databases": empty, "deployment_id": "test"}
-        backend = TestBackend(BackendSettings(**(chosen | settings)), SteppedClock())
+        backend = TestBackend(BackendSettings(**(chosen | settings)), folder)
         try:
             yield backend
         finally:

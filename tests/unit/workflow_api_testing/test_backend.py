@@ -156,3 +156,29 @@ def test_a_refused_stream_is_told_when_it_is_drained(backend: TestBackend) -> No
     rpc = backend.server.invoke_unary_stream(method_named("GetOutputContent"), (), request, None)
     with pytest.raises(RefusedError, match="NOT_FOUND"):
         responses_of(rpc)
+
+
+def test_a_certified_stub_may_call_what_its_identity_was_given() -> None:
+    identities = {"dns:reports": ["/workflow_api.v1.RunsService/ListRuns"], "uri:spiffe://a/runs": ["runs"]}
+    with test_backend(identities=identities) as backend:
+        run_id = start(backend, backend.add_workflow())
+        request = runs_pb2.GetRunRequest(run_id=run_id)
+        run = backend.stub(runs_pb2_grpc.RunsServiceStub, identity="uri:spiffe://a/runs").GetRun(request)
+        assert run.summary.run_id == run_id
+        reports = backend.stub(runs_pb2_grpc.RunsServiceStub, identity="dns:reports")
+        assert len(reports.ListRuns(runs_pb2.ListRunsRequest()).items) == 1
+        for name in ("dns:reports", "dns:stranger"):
+            with pytest.raises(grpc.RpcError) as refused:
+                backend.stub(runs_pb2_grpc.RunsServiceStub, identity=name).GetRun(request)
+            assert refusal_of(refused.value).code is grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_a_certified_stub_acts_for_a_key_only_where_it_may() -> None:
+    rpc = "/workflow_api.v1.RunsService/ListRuns"
+    identities = {"dns:broker": [rpc, "act-for-keys"], "dns:reports": [rpc]}
+    with test_backend(identities=identities) as backend:
+        key, request = backend.add_key(), runs_pb2.ListRunsRequest()
+        assert not backend.stub(runs_pb2_grpc.RunsServiceStub, identity="dns:broker", key=key).ListRuns(request).items
+        for name, given in (("dns:broker", None), ("dns:reports", key)):
+            with pytest.raises(grpc.RpcError, match="key"):
+                backend.stub(runs_pb2_grpc.RunsServiceStub, identity=name, key=given).ListRuns(request)
