@@ -3,7 +3,7 @@ from urllib.parse import quote
 
 import pytest
 
-from backend.models.key_scrubbing import without_key
+from backend.secret_scrubbing import without_key
 
 KEY = "sk-proj/4f1D+7cQx"
 
