@@ -172,7 +172,7 @@ def without_key(text: str, key: str) -> str:
 
 
 def _forms(secret: str) -> Iterator[bytes]:
-    """Yields the encodings of a secret: plain, in JSON, in an address, and in base64 after any number of other bytes."""
+    """Yields the encodings of a secret: plain, in JSON, in an address, in base64 after any number of other bytes."""
     value = secret.encode(errors="surrogatepass")
     encoded = [base64.b64encode(b"\0" * before + value).rstrip(b"=") for before in range(3)]
     for form in (
