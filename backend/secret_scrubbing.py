@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import compress
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from backend import json_text
 from backend.json_text import JsonText
@@ -180,6 +180,8 @@ def _forms(secret: str) -> Iterator[bytes]:
         json.dumps(secret, ensure_ascii=False)[1:-1].encode(errors="surrogatepass"),
         json.dumps(secret)[1:-1].encode(),
         quote(value, safe="").encode(),
+        quote(value).encode(),
+        quote_plus(value).encode(),
         *(form for form in encoded if len(form) >= SHORTEST_PART),
         *(form.translate(_IN_ADDRESSES) for form in encoded if len(form) >= SHORTEST_PART),
     ):
