@@ -220,3 +220,23 @@ def test_an_apply_tells_what_is_not_ready_and_what_will_not_work(workflows: Work
     workflows.record_test("outbox", passed=False)
     connector, *_ = workflows.apply(text)
     assert connector.warnings[1].startswith("The connection test of this version has failed: ")
+
+
+def test_a_missing_secret_of_an_agent_keeps_its_workflow_from_running(workflows: Workflows) -> None:
+    agent, workflow = workflows.apply(
+        """
+        kind: Agent
+        name: caller
+        type: python
+        secrets: [rates-api]
+        code: "def run(context): pass"
+        ---
+        kind: Workflow
+        name: Calls
+        steps: [{step: a, agent: caller}]
+        """
+    )
+    assert list(agent.warnings) == [f"This deployment has no secret named 'rates-api': {how_to_set('rates-api')}."]
+    reason = f"Agent 'caller' needs the secret 'rates-api', which is missing: {how_to_set('rates-api')}."
+    assert reason in workflow.not_ready
+    assert list(workflow.not_ready) == list(workflows.get(workflow.id).readiness.reasons)
