@@ -51,7 +51,7 @@ def test_without_secrets_it_is_defined_as_before_there_were_any() -> None:
     [
         ("api", ("secrets", "must be a list")),
         (["a", "a"], ("secrets[1]", "must not be there twice")),
-        (["two words"], ("secrets[0]", "must be the name of a secret")),
+        (["two words"], ("secrets[0]", "must be the name of a secret, of A-Z a-z 0-9 _ -")),
         (["x" * 65], ("secrets[0]", "must have 1 to 64 characters")),
         ([f"s{number}" for number in range(11)], ("secrets", "must have at most 10 entries")),
     ],
