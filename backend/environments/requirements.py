@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 MOST_REQUIREMENTS: Final = 200
 LONGEST_REQUIREMENT: Final = 300
 LARGEST_FILE_BYTES: Final = 65_536
@@ -29,6 +27,9 @@ def normalised_requirement(text: str) -> str:
     stripped = text.strip()
     if stripped.startswith(("-", ".", "/")) or "://" in stripped:
         raise ValueError(_NOT_ALLOWED)
+    # Most manifests name no package, and this takes as long to import as everything else that reads them.
+    from packaging.requirements import InvalidRequirement, Requirement
+
     try:
         requirement = Requirement(stripped)
     except InvalidRequirement as error:

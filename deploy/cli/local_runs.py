@@ -4,14 +4,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from backend.sandbox import Sandbox
 from deploy.cli.approval_answers import Answer
 from deploy.cli.approvals import print_material
 from deploy.cli.failure_logs import FAILED, show_log
@@ -30,9 +31,11 @@ from deploy.client.manifests import STANDARD_INPUT, read_manifests
 from deploy.client.nearby_manifests import named_documents, nearby_manifests
 from deploy.config.settings import Settings
 from deploy.failures import CommandFailed
-from deploy.serve.folder_storage import FolderStorage, folder_storage
 from deploy.serve.temporary import default_cache, temporary_deployment
 from workflow_api.v1 import reviews_pb2, runs_pb2, workflows_pb2
+
+if TYPE_CHECKING:
+    from deploy.serve.folder_storage import FolderStorage
 
 _FOLLOW_SECONDS: Final = 0.03
 _BUILD_SECONDS: Final = 0.1
@@ -60,8 +63,11 @@ class RunOptions:
 class LocalRuns:
     """A temporary deployment in which the workflow of some files is run, once or again and again."""
 
-    def __init__(self, settings: Settings, files: list[str], options: RunOptions) -> None:
+    def __init__(
+        self, settings: Settings, files: list[str], options: RunOptions, open_sandbox: Callable[[], Sandbox]
+    ) -> None:
         self._settings = settings
+        self._open_sandbox = open_sandbox
         self._files = files
         self._options = options
         self._open = ExitStack()
@@ -71,7 +77,9 @@ class LocalRuns:
         # Folders are known by place before their parameters are: each is served below a prefix of its own.
         self._storage = FoldersAsObjects(self._options.folders, self._open)
         secrets = self._storage.secrets
-        handlers = self._open.enter_context(temporary_deployment(self._settings, default_cache(os.environ), secrets))
+        cache = default_cache(os.environ)
+        deployment = temporary_deployment(self._settings, cache, self._open_sandbox, secrets)
+        handlers = self._open.enter_context(deployment)
         self._backend = in_process(handlers)
         return self
 
@@ -265,6 +273,8 @@ class FoldersAsObjects:
         """Values of the parameters, as `--param` gives them."""
         self.secrets: dict[str, str] = {}
         if folders:
+            from deploy.serve.folder_storage import folder_storage
+
             # The prefixes are filled in once the workflow is known, and the server looks at them at each request.
             self._storage = opened.enter_context(folder_storage(self._prefixes))
             key = {
