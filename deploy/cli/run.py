@@ -45,6 +45,9 @@ def command(
         str,
         typer.Option("--approve", metavar="|".join(APPROVE), help="How approvals are decided; ask is at the terminal."),
     ] = APPROVE[0],
+    logs: Annotated[
+        bool, typer.Option("--logs/--no-logs", help="Show what steps print as they do, or only where one fails.")
+    ] = True,
     watch: Annotated[
         bool, typer.Option("--watch", help="Run again whenever a file changes, until interrupted.")
     ] = False,
@@ -78,7 +81,9 @@ def command(
 
                 from deploy.cli.local_runs import LocalRuns, RunOptions
 
-                options = RunOptions(workflow, param or [], input_text, folders, out, answer, as_json, former_umask)
+                options = RunOptions(
+                    workflow, param or [], input_text, folders, out, answer, logs, as_json, former_umask
+                )
                 names = [str(file) for file in files]
                 runs = stack.enter_context(LocalRuns(settings, names, options, open_sandbox))
             completed = _run_and_watch(runs) if watch else runs.run()
