@@ -9,6 +9,7 @@ from deploy.client.backend import Backend
 from workflow_api.v1 import logs_pb2
 
 _SECONDS: Final = 0.1
+_MOST_OF_CUT: Final = 20_000
 _Attempt = tuple[str, int]
 
 
@@ -43,7 +44,10 @@ class LiveLogs:
         found = self.backend.call(self.backend.logs.GetRunLog, request)
         text = f"{found.log.problem}\n" if found.log.HasField("problem") else found.text
         new = text[self._shown.get(attempt, 0) :]
-        if not found.log.HasField("ended_at"):
+        if found.cut:
+            # The service does not say what is left out, only the end is certain.
+            new = f"…\n{text[-_MOST_OF_CUT:]}" if found.log.HasField("ended_at") else ""
+        elif not found.log.HasField("ended_at"):
             new = new[: new.rfind("\n") + 1]
         if new:
             self._shown[attempt] = self._shown.get(attempt, 0) + len(new)

@@ -65,20 +65,10 @@ name: Wait
 steps: [{step: wait, agent: waiting, environment: elsewhere}]
 """
 NEEDLESS = {
-    *(
-        "aiohttp",
-        "alembic",
-        "argon2",
-        "boto3",
-        "botocore",
-        "cryptography",
-        "grpc_reflection",
-        "http.server",
-        "httptools",
-    ),
-    *("jinja2", "packaging", "prometheus_client", "pyarrow", "pydantic_ai", "pyoxigraph", "redis", "rich", "yarl"),
-    *("backend.redaction.engine", "backend.rpc.server", "deploy.serve.embedded", "edge.console", "edge.server"),
-    *("sqlalchemy.dialects.postgresql", "psycopg", "dbos"),
+    *("aiohttp", "alembic", "argon2", "boto3", "botocore", "cryptography", "dbos", "grpc_reflection.v1alpha"),
+    *("http.server", "httptools", "jinja2", "packaging", "prometheus_client", "psycopg", "pyarrow", "pydantic_ai"),
+    *("pyoxigraph", "redis", "rich", "sqlalchemy.dialects.postgresql", "yarl"),
+    *("backend.redaction.engine", "backend.rpc.server", "deploy.serve.embedded", "edge.console.app", "edge.server"),
 }
 """Modules for what a run does only where it is asked to, and that take a while to import."""
 

@@ -1,6 +1,6 @@
 import pytest
 
-from backend.sandbox import Sandbox, SandboxUnavailableError
+from backend.sandbox import Sandbox, SandboxUnavailableError, choose_sandbox
 from deploy.serve import early_sandbox as module
 from deploy.serve.early_sandbox import early_sandbox
 
@@ -12,7 +12,6 @@ def test_a_sandbox_that_nobody_takes_is_closed(monkeypatch: pytest.MonkeyPatch) 
         made.append(choose_sandbox(setting))
         return made[0]
 
-    choose_sandbox = module.choose_sandbox
     monkeypatch.setattr(module, "choose_sandbox", choose)
     with early_sandbox("none"):
         pass
