@@ -207,7 +207,7 @@ class ScriptedRuns:
 
     def _terms_of_segment(self, tx: Tx, segment_id: str) -> WorkflowTerms:
         run, shared = sql.run_of_segment(tx, segment_id), self._services
-        terms = load_terms(shared.cache, tx, shared.model_providers, run.workflow_id, run.version)
+        terms = load_terms(shared.cache, tx, shared.capabilities, run.workflow_id, run.version)
         assert terms is not None
         return terms
 
