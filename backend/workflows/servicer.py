@@ -115,7 +115,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
             )
             for file in request.files
         ]
-        manifests = load_manifests(files, self._services.schemas.schema_check())
+        manifests = load_manifests(files, self._services.schemas.manifest_checks())
         manifests = lock_packages(
             self._services.database, self._packages, manifests, files, upgrade=request.upgrade_packages
         )

@@ -8,12 +8,13 @@ from backend.environments.lock import Lock
 from backend.errors import ApiError
 from backend.json_text import canonical
 from backend.workflows.manifests.attachments import Attachments
+from backend.workflows.manifests.content_checks import ContentChecks
 from backend.workflows.manifests.kinds import DOCUMENT, LARGEST_DEFINITION_BYTES
 from backend.workflows.manifests.nodes import Node, Problem, read_documents
 from backend.workflows.manifests.packages import package_problems
 from backend.workflows.manifests.python_agent import Code, add_code, code_of
 from backend.workflows.manifests.references import Reference, references
-from backend.workflows.manifests.result_schema import SchemaCheck, schema_problems
+from backend.workflows.manifests.result_schema import schema_problems
 from backend.workflows.manifests.rules import workflow_problems
 from workflow_api.v1 import errors_pb2
 
@@ -61,19 +62,19 @@ class Loaded(NamedTuple):
     missing: list[tuple[str, str]]
 
 
-def load_manifests(files: ManifestTexts, check: SchemaCheck) -> list[Manifest]:
-    """Loads files, whose attachments may be left out; `check` checks the schemas in them.
+def load_manifests(files: ManifestTexts, checks: ContentChecks) -> list[Manifest]:
+    """Loads files, whose attachments may be left out; `checks` check the schemas and the code in them.
 
     Raises:
         ApiError: `invalid_request` with every problem of all files, each named `file:line: field`.
     """
-    loaded = check_manifests(files, check)
+    loaded = check_manifests(files, checks)
     if loaded.problems:
         raise refused(loaded.problems)
     return loaded.manifests
 
 
-def check_manifests(files: ManifestTexts, check: SchemaCheck, *, complete: bool = False) -> Loaded:
+def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bool = False) -> Loaded:
     """Loads files as `load_manifests`, and returns all problems instead of raising.
 
     `complete` says that the files must hold whatever they name: each missing reference then is a problem too.
@@ -82,7 +83,7 @@ def check_manifests(files: ManifestTexts, check: SchemaCheck, *, complete: bool 
     for file in files:
         given = ManifestText(*file)
         found: list[Problem] = []
-        documents = [_read(given, node, check) for node in read_documents(given.text, found)]
+        documents = [_read(given, node, checks) for node in read_documents(given.text, found)]
         found += (problem for document in documents for problem in document.problems)
         # Parsers may report the end of a file as one line beyond the last.
         read.append((given.name, max(1, len(given.text.splitlines())), found, documents))
@@ -138,7 +139,7 @@ class _Document:
         return None
 
 
-def _read(given: ManifestText, node: Node, check: SchemaCheck) -> _Document:
+def _read(given: ManifestText, node: Node, checks: ContentChecks) -> _Document:
     file = given.name
     problems: list[Problem] = []
     value = DOCUMENT.read(node, "", problems)
@@ -150,14 +151,14 @@ def _read(given: ManifestText, node: Node, check: SchemaCheck) -> _Document:
         named += references(value, node)
     code = None
     if value["kind"] == "Agent":
-        problems += add_code(value, node, given.attachments)
+        problems += add_code(value, node, given.attachments, checks)
         code = code_of(value, given.attachments)
     if value["kind"] == "Environment" and value.get("python"):
         problems += (
             Problem(node.line_of("python", place), f"python.{place}", reason)
             for place, reason in package_problems(value["python"], given.attachments)
         )
-    problems += schema_problems(value, node, check)
+    problems += schema_problems(value, node, checks)
     if problems:
         return _Document(file, node, problems, named, None)
     kind = value.pop("kind")
