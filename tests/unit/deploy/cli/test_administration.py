@@ -55,6 +55,16 @@ def test_set_refuses_what_it_cannot_read(assignment: str, message: str) -> None:
     assert message in refused.err
 
 
+def test_a_call_beyond_one_message_of_grpc_is_told_as_such(backend: FakeBackend, tmp_path: Path) -> None:
+    manifest = tmp_path / "large.yaml"
+    manifest.write_text("#" * 5 * 2**20)
+
+    refused = command("apply", str(manifest), "--grpc", backend.address, "--json")
+
+    assert refused.error["code"] == "invalid_request"
+    assert "is larger than one message may be" in refused.error["message"]
+
+
 def test_set_refuses_a_name_given_twice() -> None:
     assert "governed was given twice" in command("deployment", "set", "governed=true", "governed=false").err
 
