@@ -26,7 +26,7 @@ def failure_of(error: grpc.RpcError, address: str, request_id: str, *, secure: b
         return CommandFailed(f"The backend at {address} did not answer in time.", code="runtime_unreachable")
     if status is None and "message larger than max" in (error.details() or ""):
         return CommandFailed(
-            f"The call of the backend at {address}, or its answer, is larger than one message may be: {error.details()}",
+            f"The call of {address}, or its answer, is larger than one message may be: {error.details()}",
             code="invalid_request",
             request_id=request_id,
         )
