@@ -1,11 +1,16 @@
 """Packages of environments, from the manifest to the step that imports them."""
 
+import fcntl
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
+from backend.environments.interpreter_tag import interpreter_tag
 from backend.storage.statements import ScalarQuery
 from backend.storage.tables.environments import environment_locks
 from backend.workflows import resources_sql
@@ -69,6 +74,16 @@ class Packages:
         row = self.world.until_ended(self.world.started("Uses", **fields))
         assert row.status == "completed", row
         return str(json.loads(row.result)["version"])
+
+
+@contextmanager
+def another_process_builds(folder: Path, digest: str) -> Iterator[None]:
+    """Holds the lock by which processes exclude one another from building the same packages."""
+    file = folder / interpreter_tag() / f"{digest}.lock"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture
@@ -205,6 +220,28 @@ def test_a_worker_without_the_packages_builds_them_before_the_step(packages: Pac
     finally:
         other.stop()
     assert list(elsewhere.glob("packages/*/*/built.json"))
+
+
+def test_a_step_that_waits_for_its_packages_ends_with_its_run_and_the_build_goes_on(packages: Packages) -> None:
+    make_wheel(packages.wheels, "alpha")
+    packages.apply("alpha")
+    packages.world.local_runtime.start()
+    packages.until_ready()
+    packages.world.local_runtime.stop()
+    elsewhere = packages.world.folder / "elsewhere"
+    make_wheel(elsewhere / "wheels", "alpha")
+    other = packages.world.new_runtime(elsewhere, packages=package_settings(elsewhere))
+    try:
+        with another_process_builds(elsewhere / "packages", packages.stored()["lock"]):
+            other.start()
+            waits, ends = packages.world.started("Uses"), packages.world.started("Uses")
+            packages.world.until_event(ends, "step.started")
+            packages.world.cancel(ends)
+            assert packages.world.until_ended(ends).status == "cancelled"
+            assert packages.world.status(waits) == "running"
+        assert packages.world.until_ended(waits).status == "completed"
+    finally:
+        other.stop()
 
 
 def test_a_step_whose_packages_cannot_be_built_any_more_fails_with_the_reason(packages: Packages) -> None:
