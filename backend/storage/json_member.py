@@ -9,23 +9,23 @@ from sqlalchemy.sql.functions import GenericFunction
 
 
 class json_member(GenericFunction[str]):  # noqa: N801 - it is called as a function of SQL
-    """The text under a name in a JSON object; NULL where there is none."""
+    """The text at a path of names in a JSON object; NULL where there is none."""
 
     type = Text()
     inherit_cache = True
 
-    def __init__(self, column: ColumnElement[str], name: str) -> None:
-        if not name.isidentifier():
-            raise ValueError(f"{name!r} is no plain name")
+    def __init__(self, column: ColumnElement[str], *path: str) -> None:
+        if not path or not all(map(str.isidentifier, path)):
+            raise ValueError(f"{path!r} is no path of plain names")
         super().__init__(column)
-        self.member = name
+        self.path = path
 
 
 @compiles(json_member, "sqlite")
 def _of_sqlite(element: json_member, compiler: SQLCompiler, **options: Any) -> str:
-    return f"json_extract({compiler.process(element.clauses, **options)}, '$.{element.member}')"
+    return f"json_extract({compiler.process(element.clauses, **options)}, '$.{'.'.join(element.path)}')"
 
 
 @compiles(json_member, "postgresql")
 def _of_postgresql(element: json_member, compiler: SQLCompiler, **options: Any) -> str:
-    return f"(CAST({compiler.process(element.clauses, **options)} AS JSON) ->> '{element.member}')"
+    return f"(CAST({compiler.process(element.clauses, **options)} AS JSON) #>> '{{{','.join(element.path)}}}')"

@@ -132,5 +132,6 @@ UPKEEP_DETAILS: Final = (
     Column("counts of failed sign-ins deleted", "sign_in_tries"),
     Column("parts of step logs deleted", "step_log_parts"),
     Column("code folders of agents deleted", "agent_sources"),
+    Column("locks of environments deleted", "environment_locks"),
     Column("more to do", "more"),
 )

@@ -15,6 +15,7 @@ from backend.storage.statements import ScalarQuery
 from backend.storage.tables.environments import environment_locks
 from backend.workflows import resources_sql
 from backend.workflows.environments_servicer import EnvironmentsServicer
+from backend.workflows.retention import LockRetention
 from backend.workflows.terms_cache import load_terms
 from tests.services.calls import Caller, RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
@@ -128,6 +129,29 @@ def test_a_version_keeps_its_lock_until_its_packages_change(packages: Packages) 
     packages.until_ready()
     assert packages.used_version() == "2.0"
     assert packages.used_version(version=1) == "1.0"
+
+
+def test_a_lock_that_no_version_uses_is_removed_after_a_day(packages: Packages) -> None:
+    def locks_after_a_day() -> int:
+        packages.world.clock.advance(days=1, seconds=1)
+        database = packages.world.services.database
+        rule, now = LockRetention(), packages.world.clock()
+        while database.write(lambda tx: rule.delete_batch(tx, now)):
+            pass
+        return database.read(lambda tx: tx.scalar(LOCKS)) or 0
+
+    make_wheel(packages.wheels, "alpha")
+    make_wheel(packages.wheels, "beta")
+    environment = "kind: Environment\nname: tables\npython: {packages: [%s]}\n"
+    packages.world.apply(environment % "beta")
+    assert locks_after_a_day() == 1, "the newest version of an environment has it"
+    packages.apply("alpha")
+    assert locks_after_a_day() == 1
+    packages.world.apply(environment % "'beta>=1'")
+    assert locks_after_a_day() == 2, "a version of a workflow uses the former one"
+    packages.world.apply(environment % "'beta>=0'")
+    assert packages.stored()["versions"] == ["beta==1.0"]
+    assert locks_after_a_day() == 2, "the same lock again"
 
 
 def test_newer_releases_are_taken_when_an_administrator_asks(packages: Packages) -> None:
