@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from deploy.cli.following import status_after_decision
+from deploy.cli.option_names import APPROVAL_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.printing import Column, Form, Record, print_details, print_json, print_line, print_lines, print_table
 from deploy.cli.records import PAGE, items_of, record_of
@@ -25,7 +26,7 @@ Comment = Annotated[str | None, typer.Option("--comment", help="Why, at most 200
 @command.command("list")
 def list_approvals(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """List pending approvals, oldest first."""
-    with connected(grpc) as backend:
+    with option_names(APPROVAL_OPTIONS), connected(grpc) as backend:
         request = runs_pb2.ListPendingApprovalsRequest(page_size=PAGE)
         pages = backend.pages(backend.runs.ListPendingApprovals, request)
         items = items_of(pages)
@@ -38,7 +39,7 @@ def list_approvals(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
 @command.command("show")
 def show(approval_id: ApprovalId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Show an approval and what it is about; of one that is decided, who decided it."""
-    with connected(grpc) as backend:
+    with option_names(APPROVAL_OPTIONS), connected(grpc) as backend:
         request = reviews_pb2.GetReviewRequest(approval_id=approval_id)
         # What is large takes longer to sweep for personal data than a call may take.
         while (review := backend.call(backend.reviews.GetReview, request)).preparing:
@@ -68,7 +69,7 @@ def reject(approval_id: ApprovalId, comment: Comment = None, grpc: Grpc = DEFAUL
 
 def decide(approval_id: str, *, approve: bool, comment: str | None, grpc: str, as_json: bool) -> None:
     """Records a decision and prints the status of the run."""
-    with connected(grpc) as backend:
+    with option_names(APPROVAL_OPTIONS), connected(grpc) as backend:
         request = runs_pb2.DecideApprovalRequest(approval_id=approval_id, approve=approve, comment=comment)
         record = record_of(backend.call(backend.runs.DecideApproval, request))
         record["status"] = status_after_decision(backend, record["run_id"], approved=approve)

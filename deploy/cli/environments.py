@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
+from deploy.cli.option_names import NAMED_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.printing import Column, Form, Record, print_details, print_json, print_table
 from deploy.cli.records import PAGE, items_of, record_of
@@ -24,7 +25,7 @@ command = typer.Typer()
 @command.command("list")
 def list_environments(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """List all environments by name, with the state of their packages."""
-    with connected(grpc) as backend:
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
         request = environments_pb2.ListEnvironmentBuildsRequest(page_size=PAGE)
         pages = backend.pages(backend.environments.ListEnvironmentBuilds, request)
         items = items_of(pages)
@@ -37,7 +38,7 @@ def list_environments(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
 @command.command("show")
 def show(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Show an environment's definition and packages, and what each machine has made of them."""
-    with connected(grpc) as backend:
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
         request = environments_pb2.GetEnvironmentBuildRequest(name=name)
         build = backend.call(backend.environments.GetEnvironmentBuild, request)
         if not as_json:
@@ -56,7 +57,7 @@ def build(
 
     Exits with 1 when they could not be built.
     """
-    with connected(grpc) as backend:
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
         request = environments_pb2.BuildEnvironmentRequest(name=name)
         made = backend.call(backend.environments.BuildEnvironment, request)
         if not no_wait and made.state == _BUILDING:

@@ -92,3 +92,14 @@ def test_a_name_of_another_kind_is_not_found(workflows: Workflows) -> None:
     with pytest.raises(RefusedError) as refused:
         get(workflows, kind=AGENT, resource="standard")
     assert (refused.value.reason, refused.value.message) == ("not_found", "There is no agent named standard.")
+
+
+def test_a_name_that_nothing_has_is_told_with_those_that_come_close(workflows: Workflows) -> None:
+    workflows.apply(RESOURCES, READY)
+    with pytest.raises(RefusedError) as refused:
+        get(workflows, kind=AGENT, resource="Countr")
+    assert refused.value.message == "There is no agent named Countr. Did you mean counter?"
+    with pytest.raises(RefusedError) as refused:
+        workflows.call("GetWorkflowDefinition", workflows_pb2.GetWorkflowDefinitionRequest(workflow="ready"))
+    assert refused.value.reason == "workflow_not_found"
+    assert refused.value.message == "There is no workflow named ready. Did you mean Ready?"
