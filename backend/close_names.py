@@ -14,7 +14,7 @@ def no_such(what: str, given: str, known: Iterable[str]) -> str:
 
 
 def no_such_id(what: str, given: str, known: Mapping[str, str]) -> str:
-    """Returns the message that nothing of a kind has the given id, and which of known ids may be meant, told with their names."""
+    """Returns the message that nothing of a kind has the given id, and which known ids may be meant, by their names."""
     return f"There is no {what} {given}.{_meant(given, {name: f'{name} ({one})' for one, name in known.items()})}"
 
 

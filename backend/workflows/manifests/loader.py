@@ -15,7 +15,7 @@ from backend.workflows.manifests.packages import package_problems
 from backend.workflows.manifests.python_agent import Code, add_code, code_of
 from backend.workflows.manifests.references import Reference, references
 from backend.workflows.manifests.result_schema import schema_problems
-from backend.workflows.manifests.rules import workflow_problems
+from backend.workflows.manifests.rules import workflow_gaps, workflow_problems
 from workflow_api.v1 import errors_pb2
 
 _MOST_PROBLEMS = 200
@@ -54,7 +54,8 @@ ManifestTexts = Iterable[ManifestText | tuple[str, str]]
 class Loaded(NamedTuple):
     """What files hold: the valid documents, and the problems of all, each as `file:line: field` and reason.
 
-    `missing` are the references to what no document of the files bears, which may exist in a deployment.
+    `missing` are the references to what no document of the files bears, which may exist in a deployment, and steps that
+    nobody does yet.
     """
 
     manifests: list[Manifest]
@@ -77,7 +78,8 @@ def load_manifests(files: ManifestTexts, checks: ContentChecks) -> list[Manifest
 def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bool = False) -> Loaded:
     """Loads files as `load_manifests`, and returns all problems instead of raising.
 
-    `complete` says that the files must hold whatever they name: each missing reference then is a problem too.
+    `complete` says that the files must hold whatever they name, and workflows all that they need to be ready: what is
+    missing then is a problem too.
     """
     read: list[tuple[str, int, list[Problem], list[_Document]]] = []
     for file in files:
@@ -98,6 +100,7 @@ def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bo
             for each in document.references
             if (each.kind, each.name) not in present
         ]
+        absent += (gap for document in documents for gap in document.gaps)
         problems += _placed(name, last, [*found, *absent] if complete else found)
         missing += _placed(name, last, absent)
     problems += _repeated(every)
@@ -122,13 +125,17 @@ def refused(problems: list[tuple[str, str]]) -> ApiError:
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A document as far as it could be read; `manifest` is None if it has problems."""
+    """A document as far as it could be read; `manifest` is None if it has problems.
+
+    `gaps` are what a workflow may lack when it is applied, but not when it is run.
+    """
 
     file: str
     node: Node
     problems: list[Problem]
     references: list[Reference]
     manifest: Manifest | None
+    gaps: tuple[Problem, ...] = ()
 
     @property
     def key(self) -> tuple[str, str] | None:
@@ -146,7 +153,9 @@ def _read(given: ManifestText, node: Node, checks: ContentChecks) -> _Document:
     if value is None:
         return _Document(file, node, problems, [], None)
     named: list[Reference] = []
+    gaps: tuple[Problem, ...] = ()
     if value["kind"] == "Workflow":
+        gaps = tuple(workflow_gaps(value, node))
         problems += workflow_problems(value, node)
         named += references(value, node)
     code = None
@@ -160,7 +169,7 @@ def _read(given: ManifestText, node: Node, checks: ContentChecks) -> _Document:
         )
     problems += schema_problems(value, node, checks)
     if problems:
-        return _Document(file, node, problems, named, None)
+        return _Document(file, node, problems, named, None, gaps)
     kind = value.pop("kind")
     status = value.pop("status") if kind == "Workflow" else None
     if kind == "Environment" and value["python"] is None:
@@ -171,7 +180,7 @@ def _read(given: ManifestText, node: Node, checks: ContentChecks) -> _Document:
         problems.append(Problem(node.line, "document", f"must have at most {LARGEST_DEFINITION_BYTES:,} bytes"))
         return _Document(file, node, problems, named, None)
     manifest = Manifest(kind, value["name"], definition, status, file, node.line, code)
-    return _Document(file, node, problems, named, manifest)
+    return _Document(file, node, problems, named, manifest, gaps)
 
 
 def _repeated(documents: Iterable[_Document]) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ from backend.workflows.manifests.attachments import (
     LARGEST_CODE_BYTES,
     MOST_CODE_FILES,
     PATH_SCHEMA,
+    PYTHON_PATH_SCHEMA,
     Attachments,
     below,
     check_path,
@@ -95,10 +96,7 @@ PYTHON_AGENT: Final = _PythonAgent(
             example="def run(context):\n    return {'words': 1}\n",
         ),
         "code_file": Field(
-            Checked(
-                check_python_path,
-                {**PATH_SCHEMA, "pattern": r"\.py$", "patternErrorMessage": "must be a path as digest.py"},
-            ),
+            Checked(check_python_path, PYTHON_PATH_SCHEMA),
             about="Path of a Python file that defines `run(context)`, from the folder of the manifest.",
             example="digest.py",
         ),

@@ -186,8 +186,17 @@ def test_what_could_not_be_read_is_told_where_it_is_named() -> None:
         ({}, False),
         ({"code": "x", "code_file": "a.py"}, False),
         ({"code_file": "a.txt"}, False),
+        ({"code_file": "sub/./a.py/"}, True),
+        ({"code_file": "../a.py"}, False),
+        ({"code_file": "a/../b.py"}, False),
+        ({"code_file": "/a.py"}, False),
+        ({"code_file": "a\\b.py"}, False),
+        ({**FOLDER, "source": "./agents/..more/"}, True),
+        ({**FOLDER, "source": "agents/.."}, False),
     ],
 )
 def test_the_json_schema_knows_the_three_ways(fields: dict[str, Any], *, valid: bool) -> None:
     validator = jsonschema_rs.Draft202012Validator(manifest_schema())
     assert validator.is_valid({"kind": "Agent", "name": "a", "type": "python", **fields}) is valid
+    refused = {name for name, _ in problems({"sub/a.py": RUN, "agents/..more/main.py": RUN, "a.py": RUN}, **fields)}
+    assert valid or refused
