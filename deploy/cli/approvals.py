@@ -8,7 +8,7 @@ import typer
 
 from deploy.cli.following import status_after_decision
 from deploy.cli.option_names import APPROVAL_OPTIONS, option_names
-from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
 from deploy.cli.printing import Column, Form, Record, print_details, print_json, print_line, print_lines, print_table
 from deploy.cli.records import PAGE, items_of, record_of
 from deploy.client.backend import connected
@@ -37,7 +37,7 @@ def list_approvals(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
 
 
 @command.command("show")
-def show(approval_id: ApprovalId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+def show(approval_id: ApprovalId, utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Show an approval and what it is about; of one that is decided, who decided it."""
     with option_names(APPROVAL_OPTIONS), connected(grpc) as backend:
         request = reviews_pb2.GetReviewRequest(approval_id=approval_id)
@@ -48,7 +48,7 @@ def show(approval_id: ApprovalId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = Fal
     if as_json:
         print_json(record)
         return
-    print_details(record, APPROVAL_DETAILS)
+    print_details(record, APPROVAL_DETAILS, utc=utc)
     if record["problem"]:
         print_line(f"\n{record['problem']}")
     if record["material"]:
@@ -141,7 +141,7 @@ APPROVAL_DETAILS: Final = (
     Column("approval_id", "approval_id"),
     Column("state", "state"),
     Column("decided_by", "decided_by"),
-    Column("decided_at", "decided_at"),
+    Column("decided_at", "decided_at", Form.TIME),
     Column("title", "title"),
     Column("instructions", "instructions"),
     Column("step", "step"),
@@ -152,6 +152,6 @@ APPROVAL_DETAILS: Final = (
     Column("labels", "labels"),
     Column("triggered_by", "triggered_by"),
     Column("key", lambda record: record["key_id"] and f"{record['key_name'] or 'deleted'} ({record['key_id']})"),
-    Column("requested_at", "requested_at"),
+    Column("requested_at", "requested_at", Form.TIME),
     Column("waiting", lambda record: duration(record["waiting_ms"]) if record["state"] == "pending" else None),
 )

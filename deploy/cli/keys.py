@@ -106,10 +106,10 @@ def list_keys(utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False
 
 
 @command.command("show")
-def show(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+def show(key_id: KeyId, utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Show one key; never its secret."""
     with option_names(KEY_OPTIONS), connected(grpc) as backend:
-        show_key(backend.call(backend.keys.GetKey, keys_pb2.GetKeyRequest(key_id=key_id)), as_json=as_json)
+        show_key(backend.call(backend.keys.GetKey, keys_pb2.GetKeyRequest(key_id=key_id)), as_json=as_json, utc=utc)
 
 
 @command.command("edit")
