@@ -116,7 +116,6 @@ def test_a_review_shows_inputs_and_values_and_files_of_the_steps_that_it_needs(w
     assert not shown.material.redacted
 
 
-@pytest.mark.parametrize("stages", [["inputs"], ["steps"], ["outputs"], ["inputs", "steps", "outputs"]])
 def test_an_answer_that_is_a_file_too_is_shown_once(world: RuntimeWorld, desk: Desk) -> None:
     code = """
         def run(context):
@@ -131,6 +130,7 @@ def test_an_answer_that_is_a_file_too_is_shown_once(world: RuntimeWorld, desk: D
     assert json.loads(files(shown)["count/answer.json"].text.text) == {"words": 2}
 
 
+@pytest.mark.parametrize("stages", [["inputs"], ["steps"], ["outputs"], ["inputs", "steps", "outputs"]])
 def test_where_the_policy_redacts_nothing_unswept_is_shown_whatever_its_stages(
     world: RuntimeWorld, desk: Desk, stages: list[str]
 ) -> None:
