@@ -1,7 +1,7 @@
 """A run, its events and its outputs, for tasks of asyncio."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class AsyncRun(RunRecord):
         self.record = await self._driver.run(wait(self._core, self.id, timeout, or_approval=or_approval))
         return self
 
-    def events(self, *, live: bool = False, after: str | None = None) -> AsyncIterator[records.AnyEvent]:
+    def events(self, *, live: bool = False, after: str | None = None) -> AsyncGenerator[records.AnyEvent, None]:
         """Yields the run's events in order, each once; with `live` to the end of the run, as they happen.
 
         `after` is the `id` of the last event that is known already.

@@ -46,7 +46,7 @@ class SyncDriver:
             result: T = done.value
             return result
 
-    def iterate(self, steps: Steps[Any]) -> Iterator[Any]:
+    def iterate(self, steps: Steps[Any]) -> Generator[Any, None, None]:
         """Yields what an operation emits."""
         with contextlib.closing(self._perform(steps)) as performed:
             yield from performed
@@ -150,7 +150,7 @@ class AsyncDriver:
                 pass
         return results[0]
 
-    async def iterate(self, steps: Steps[Any]) -> AsyncIterator[Any]:
+    async def iterate(self, steps: Steps[Any]) -> AsyncGenerator[Any, None]:
         """Yields what an operation emits."""
         async with contextlib.aclosing(self._perform(steps, [])) as performed:
             async for item in performed:

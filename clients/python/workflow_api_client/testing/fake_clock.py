@@ -1,5 +1,6 @@
 """A clock that only passes when somebody sleeps."""
 
+import asyncio
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
@@ -29,8 +30,9 @@ class FakeClock:
             raise RuntimeError("A day has passed, and what is waited for is not in the script.")
 
     async def sleep_async(self, seconds: float) -> None:
-        """Moves the time on."""
+        """Moves the time on, and lets other tasks go on."""
         self.sleep(seconds)
+        await asyncio.sleep(0)
 
     def date(self) -> datetime:
         """Returns the present time as a date."""
