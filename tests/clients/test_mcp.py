@@ -213,6 +213,7 @@ def test_it_serves_the_real_workflows_over_stdio(caller: Caller) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.long
 def test_it_serves_the_real_workflows_over_streamable_http(caller: Caller) -> None:
     async def work(port: int) -> None:
         server = await asyncio.create_subprocess_exec(
