@@ -68,6 +68,12 @@ def test_what_went_wrong_is_told_by_status_and_words(
     assert told in capsys.readouterr().err
 
 
+def test_what_is_sent_again_is_told(api: FakeApi, capsys: Shown) -> None:
+    api.refuse("rate_limited", retry_after=42)
+    assert main(["workflows"], api.client) == 0
+    assert capsys.readouterr().err == "wfa: GET /workflows: again in 42.0 s, for rate_limited\n"
+
+
 def test_a_download_waits_no_longer_than_it_is_told(api: FakeApi, capsys: Shown, tmp_path: Path) -> None:
     api.workflow("Digest", script=[approval("?", decision=None)])
     run = api.client().runs.start("Digest")

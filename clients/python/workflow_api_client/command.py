@@ -1,9 +1,11 @@
 """The command `wfa`: starts a run, watches it, and downloads what it made."""
 
 import argparse
+import contextlib
 import json
+import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +31,7 @@ def main(arguments: Sequence[str] | None = None, new_client: Callable[[], Client
     """Runs the command; returns its exit status."""
     given = _parser().parse_args(arguments)
     try:
-        with new_client() as client:
+        with _told_of_retries(), new_client() as client:
             status: int = given.function(client, given)
             return status
     except TimedOutError as error:
@@ -43,6 +45,22 @@ def main(arguments: Sequence[str] | None = None, new_client: Callable[[], Client
         return USAGE
     except KeyboardInterrupt:
         return 130
+
+
+@contextlib.contextmanager
+def _told_of_retries() -> Iterator[None]:
+    """Shows on standard error what is sent again and why, so that nobody wonders what takes so long."""
+    log, handler = logging.getLogger("workflow_api_client"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("wfa: %(message)s"))
+    handler.setLevel(logging.INFO)
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -159,7 +177,7 @@ def _parameters(client: Client, workflow: str, texts: Sequence[str]) -> dict[str
         try:
             values[name] = json.loads(text)
         except ValueError:
-            raise ValueError(f"The parameter {name} is of type {types[name]}, as JSON: {text!r} is none.") from None
+            raise ValueError(f"The parameter {name} is of type {types[name]}: {text!r} is none, in JSON.") from None
     return values
 
 

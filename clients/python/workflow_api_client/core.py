@@ -97,7 +97,9 @@ class Core:
             try:
                 answer: Answer = yield Send(request) if idle is None else Open(request)
             except TransportError as error:
-                failure: WorkflowApiError = ConnectionFailedError(str(error), sent=error.sent, request_id=request_id)
+                failure: WorkflowApiError = ConnectionFailedError(
+                    f"{settings.url}: {error}", sent=error.sent, request_id=request_id
+                )
                 pause = _back_off(tries) if route.repeatable or not error.sent else None
                 _LOG.debug("%s %s: %s, request %s", route.method, route.path, error, request_id)
             else:

@@ -18,7 +18,7 @@ class ApiError(WorkflowApiError):
         code: Stable and for programs, as `run_not_found`.
         message: For a person.
         status: HTTP status.
-        request_id: To quote in a report; null where the answer has none.
+        request_id: To quote in a report; None where the client itself found out.
         details: A list of problems or an object, as the code has it; null where there is none.
         retry_after: Seconds to wait before the next try, where the service gave them.
     """
@@ -48,7 +48,7 @@ class ApiError(WorkflowApiError):
             told += "".join(f" {each.get('name')}: {each.get('reason')}." for each in self.details)
         elif self.details is not None:
             told += f" {self.details}"
-        return f"{told} (status {self.status}, request {self.request_id})"
+        return told if self.request_id is None else f"{told} (status {self.status}, request {self.request_id})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Makes the exception fit for other processes, as pools of workers need it."""
