@@ -14,6 +14,8 @@ SECONDS ?= 600
 PYTEST = $(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips)
 STORES = $(addprefix tests/services/,deployment keys outputs runs users workflows)
 CODE := $(wildcard backend contract edge telemetry deploy workflow_api_agent workflow_api_testing generated examples scripts tests benchmarks)
+# The client runs on an older Python than the service.
+CLIENT := clients/python/workflow_api_client
 # The contract of the protos that every change is held to: the image of the newest release.
 BASELINE := protos/baseline.binpb
 
@@ -46,6 +48,7 @@ lint-python: $(DEV)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy $(CODE)
+	$(BIN)/mypy --python-version 3.10 $(CLIENT)
 	$(BIN)/lint-imports --no-cache
 
 lint-protos: $(DEV)
@@ -63,7 +66,7 @@ format: $(DEV) ## Format Python and protos
 	$(BIN)/ruff check --fix
 	$(BIN)/buf format --write --exclude-path protos/google
 
-generate: $(DEV) ## Write generated/ from protos/
+generate: $(DEV) ## Write generated/ and the Python client's records from protos/
 	$(BIN)/python scripts/generate.py
 
 baseline: $(DEV) ## Record the protos of the release that is about to be tagged
