@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from google.protobuf.message import Message
 
@@ -12,14 +12,16 @@ from edge.admission.call import Call
 from edge.admission.keyring import Keyring
 from edge.channel import Channel
 from edge.errors import Refusal
-from edge.http.conditional_headers import take_conditions
+from edge.http.conditional_headers import take_conditions, take_tags
 from edge.http.response import Answer
 from edge.http.streaming import open_download
 from edge.routes import BASE
 from edge.settings import EdgeSettings
 from workflow_api.v1.deployment_pb2 import Health
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest
-from workflow_api.v1.runs_pb2 import StartRunResponse
+from workflow_api.v1.runs_pb2 import GetRunRequest, Run, StartRunResponse
+
+Encode = Callable[[Message], bytes]
 
 _HEALTH: Final = "/workflow_api.v1.DeploymentService/GetHealth"
 
@@ -45,6 +47,8 @@ class Dispatcher:
         call.body = None
         if isinstance(message, GetOutputContentRequest):
             take_conditions(request, message)
+        elif isinstance(message, GetRunRequest):
+            take_tags(request, message)
         metadata = ((metadata_names.KEY_ID, call.key_id), (metadata_names.REQUEST_ID, request.request_id))
         seconds = self._settings.backend_seconds
         if route.streaming:
@@ -56,9 +60,10 @@ class Dispatcher:
                 raise
             answer = self._last_known_health()
         assert route.response_codec is not None
-        body = route.response_codec.encode(answer)
         finish = _FINISH.get(route.rpc)
-        return finish(answer, body) if finish else Answer(route.success_status, body)
+        if finish:
+            return finish(answer, route.response_codec.encode)
+        return Answer(route.success_status, route.response_codec.encode(answer))
 
     def _last_known_health(self) -> Health:
         """Returns the health according to the last mirror, because liveness must not depend on the backend."""
@@ -70,14 +75,22 @@ class Dispatcher:
         )
 
 
-def _started(answer: Message, body: bytes) -> Answer:
+def _started(answer: Message, encode: Encode) -> Answer:
     """A first start names its run's address; a replay says that it is one (contract 12.1, 12.7)."""
     started = cast("StartRunResponse", answer)
+    body = encode(started)
     if started.replayed:
         return Answer(200, body, headers=[("Idempotency-Replayed", "true")])
     return Answer(201, body, headers=[("Location", f"{BASE}/runs/{started.run.summary.run_id}")])
 
 
-_FINISH: Final[Mapping[str, Callable[[Any, bytes], Answer]]] = MappingProxyType(
-    {"/workflow_api.v1.RunsService/StartRun": _started}
+def _run(answer: Message, encode: Encode) -> Answer:
+    """A run carries its entity tag; a caller that has this state gets the tag alone (contract 14.15)."""
+    run = cast("Run", answer)
+    tag = [("ETag", f'"{run.etag}"')]
+    return Answer(304, headers=tag) if run.not_modified else Answer(200, encode(run), headers=tag)
+
+
+_FINISH: Final[Mapping[str, Callable[[Message, Encode], Answer]]] = MappingProxyType(
+    {"/workflow_api.v1.RunsService/StartRun": _started, "/workflow_api.v1.RunsService/GetRun": _run}
 )

@@ -12,7 +12,7 @@ from edge.admission.call import AdmissionDeps, Call
 from edge.admission.checks import PreflightAnswered, admit
 from edge.admission.key_mirror import KeyMirrorFollower
 from edge.admission.keyring import Keyring
-from edge.admission.rate_limit import LocalRateLimiter, RateLimiter
+from edge.admission.rate_limit import LocalRateLimiter, RateLimiter, Window
 from edge.admission.source_address import address_reader
 from edge.channel import Channel
 from edge.dispatch import Dispatcher
@@ -120,10 +120,18 @@ class Edge:
             _LOG.exception("Request %s failed", request.request_id)
             reason = "internal"
             answer = refused(Refusal(reason), request)
+        if call.key_id:
+            answer.lines = self._window_of(call).header_lines
         if reason or call.key_id:
             self._record(call, answer.status, reason)
         metrics.count(request.method, call.template, answer.status, reason, perf_counter() - began)
         return answer
+
+    def _window_of(self, call: Call) -> Window:
+        """Returns the usage of the calling key; a call that was refused before it counted changes nothing of it."""
+        if call.window is not None:
+            return call.window
+        return self._deps.limiter.usage(call.key_id, call.key.rate_limit, call.now_ms)
 
     def _record(self, call: Call, status: int, reason: str) -> None:
         """Records the usage of a call with a key, or of a refusal before that; liveness is not recorded."""

@@ -1,5 +1,6 @@
 """Reads runs: the list, the detail, steps, approvals and events."""
 
+from backend.entity_tags import entity_tag, matches
 from backend.errors import ApiError
 from backend.paging import Paging
 from backend.runs import list_sql, messages, sql
@@ -17,9 +18,15 @@ class RunReads:
         self._database = services.database
         self._cursors = services.cursors
 
-    def run(self, run_id: str, key_id: str | None) -> runs_pb2.Run:
-        """Returns one run in full; raises ApiError `run_not_found`."""
-        return messages.detail(self._database.read(lambda tx: find_run(tx, run_id, key_id)))
+    def run(self, request: runs_pb2.GetRunRequest, key_id: str | None) -> runs_pb2.Run:
+        """Returns one run in full, or its tag alone if the caller has that state; raises ApiError `run_not_found`."""
+        row = self._database.read(lambda tx: find_run(tx, request.run_id, key_id))
+        tag = entity_tag(row)
+        if matches(tag, request.if_none_match):
+            return runs_pb2.Run(etag=tag, not_modified=True)
+        run = messages.detail(row)
+        run.etag = tag
+        return run
 
     def runs(self, request: runs_pb2.ListRunsRequest, key_id: str | None) -> runs_pb2.ListRunsResponse:
         """Returns a page of runs, newest first; raises ApiError `invalid_filter`, then `invalid_cursor`."""

@@ -34,8 +34,8 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         return self._reads.runs(request, caller_of(context).key_id)
 
     def GetRun(self, request: runs_pb2.GetRunRequest, context: grpc.ServicerContext) -> runs_pb2.Run:
-        """Returns one run in full."""
-        return self._reads.run(request.run_id, caller_of(context).key_id)
+        """Returns one run in full, or its tag alone."""
+        return self._reads.run(request, caller_of(context).key_id)
 
     def ListRunSteps(
         self, request: runs_pb2.ListRunStepsRequest, context: grpc.ServicerContext

@@ -48,7 +48,7 @@ class Answer:
     `headers` come in addition to those that every answer carries (contract 6.1).
     """
 
-    __slots__ = ("body", "headers", "keep_alive", "media_type", "status")
+    __slots__ = ("body", "headers", "keep_alive", "lines", "media_type", "status")
 
     def __init__(
         self, status: int, body: bytes = b"", *, media_type: str = JSON, headers: Iterable[tuple[str, str]] = ()
@@ -57,6 +57,8 @@ class Answer:
         self.body = body
         self.media_type = media_type
         self.headers = headers
+        self.lines = ""
+        """Further header lines as they are sent, each with its end."""
         self.keep_alive = True
 
     def head(self, request: HttpRequest, length: int) -> bytes:
@@ -67,7 +69,7 @@ class Answer:
         )
         own = "".join([f"{name}: {value}\r\n" for name, value in self.headers]) if self.headers else ""
         text = (
-            f"{_STATUS_LINES[self.status]}{request.request_id}\r\n{_date_line()}{body_lines}{own}"
+            f"{_STATUS_LINES[self.status]}{request.request_id}\r\n{_date_line()}{body_lines}{own}{self.lines}"
             f"{cors_lines(request.origin)}{self._connection_line(request)}\r\n"
         )
         # Only an Origin or requested headers can hold other bytes than ASCII; they are echoed unchanged.

@@ -47,7 +47,10 @@ _HEADERS: Final = {
     "Content-Disposition": ("`attachment` with the file name.", {"type": "string"}),
     "Content-Length": ("Bytes of the body.", {"type": "integer", "minimum": 0}),
     "Content-Range": ("The bytes that follow, or `bytes */<size>` of a range that does not fit.", {"type": "string"}),
-    "ETag": ("Strong entity tag: the SHA-256 of the output.", {"type": "string"}),
+    "ETag": ("Strong entity tag of a run's state; of an output, its SHA-256.", {"type": "string"}),
+    "RateLimit-Limit": ("Requests a minute of the key.", {"type": "integer", "minimum": 1}),
+    "RateLimit-Remaining": ("How many of them are left in this minute.", {"type": "integer", "minimum": 0}),
+    "RateLimit-Reset": ("Seconds to the next minute.", {"type": "integer", "minimum": 1, "maximum": 60}),
     "Accept-Ranges": ("Always `bytes`.", {"type": "string", "const": "bytes"}),
 }
 
