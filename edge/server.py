@@ -27,6 +27,7 @@ from edge.openapi.pages import Pages
 from edge.routes import BASE, RouteTable
 from edge.settings import EdgeSettings
 from edge.usage import UsageRecorder
+from edge.waiting.follower import RunChangesFollower
 from telemetry import Family
 from workflow_api.v1.usage_pb2 import UsageRecord
 
@@ -56,7 +57,8 @@ class Edge:
         keyring = Keyring(settings.mirror_limit_seconds)
         self._follower = KeyMirrorFollower(channel, keyring, settings)
         self._usage = UsageRecorder(channel, settings)
-        self._dispatcher = Dispatcher(channel, keyring, settings)
+        self._changes = RunChangesFollower(channel, settings, clock)
+        self._dispatcher = Dispatcher(channel, keyring, settings, self._changes)
         self._deps = AdmissionDeps(
             routes=RouteTable(),
             keyring=keyring,
@@ -87,8 +89,11 @@ class Edge:
 
     async def stop(self) -> None:
         """Stops listening, lets calls under way end and sends the remaining usage records."""
+        # Whoever waits is answered with what there is, and goes on at another edge.
+        await self._changes.holds.end()
         if self._listener is not None and self._http is not None:
             await self._http.stop(self._listener, self._settings.drain_seconds)
+        await self._changes.stop()
         await self._follower.stop()
         await self._usage.stop()
 
@@ -124,7 +129,7 @@ class Edge:
             answer.lines = self._window_of(call).header_lines
         if reason or call.key_id:
             self._record(call, answer.status, reason)
-        metrics.count(request.method, call.template, answer.status, reason, perf_counter() - began)
+        metrics.count(request.method, call.template, answer.status, reason, perf_counter() - began - call.waited)
         return answer
 
     def _window_of(self, call: Call) -> Window:

@@ -76,7 +76,7 @@ class RunReads:
             asked, after_seq = str(paging.after[0]), int(paging.after[1])
 
         def work(tx: Tx) -> runs_pb2.ListRunEventsResponse:
-            find_logged(tx, request.run_id, key_id)
+            state = find_logged(tx, request.run_id, key_id)
             begun = sql.begun_segments(tx, request.run_id)
             segment_id = asked or (begun[-1].segment_id if begun else None)
             if asked and asked not in {segment.segment_id for segment in begun}:
@@ -93,6 +93,7 @@ class RunReads:
                 next_after_seq=shown[-1].seq if shown else after_seq,
                 segments=[messages.segment(segment) for segment in begun],
                 next_page_token=token,
+                run_status=messages.run_status(state.status),
             )
 
         return self._database.snapshot(work)

@@ -27,6 +27,7 @@ from backend.outputs.servicer import OutputsServicer
 from backend.redaction.process.redactor import Redactor
 from backend.reviews.service import Reviews
 from backend.reviews.servicer import ReviewsServicer
+from backend.run_changes import RunChanges
 from backend.runs.servicer import RunsServicer
 from backend.services import Services
 from backend.users import sql as users_sql
@@ -199,17 +200,17 @@ INTERNAL = {
 def lists(services: Services, clock: TestClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lists:
     monkeypatch.setattr("backend.users.passwords.PasswordHasher", partial(PasswordHasher, time_cost=1, memory_cost=32))
     world = World(services, clock, tmp_path)
-    changes = KeyChanges()
+    changes, run_changes = KeyChanges(), RunChanges(services.database)
     servicers: dict[str, object] = {
         "AuditService": AuditServicer(services),
-        "EdgeService": EdgeServicer(services, changes, poll_seconds=0.01),
+        "EdgeService": EdgeServicer(services, changes, 0.01, run_changes),
         "EnvironmentsService": EnvironmentsServicer(services),
         "KeysService": KeysServicer(services, changes),
         "LogsService": LogsServicer(Logs(services, world.objects)),
         "OutputsService": OutputsServicer(services, world.objects),
         # A list of decisions sweeps nothing.
         "ReviewsService": ReviewsServicer(Reviews(services, world.objects, cast(Redactor, None), tmp_path / "reviews")),
-        "RunsService": RunsServicer(services, world.runtime),
+        "RunsService": RunsServicer(services, world.runtime, run_changes),
         "UsageService": UsageServicer(services),
         "UsersService": UsersServicer(services, Passwords(), 3),
         "WorkflowsService": WorkflowsServicer(services, world.graphs, package_store(tmp_path)),

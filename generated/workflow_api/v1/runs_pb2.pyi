@@ -955,9 +955,16 @@ class GetRunRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_ID_FIELD_NUMBER: _builtins.int
+    WAIT_SECONDS_FIELD_NUMBER: _builtins.int
     IF_NONE_MATCH_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
+    wait_seconds: _builtins.int
+    """For maintainers: edges wait, the services never do; over gRPC there is WatchRun instead.
+
+    Holds the answer of a run that has not finished until its status or its counts change, for so many seconds at most;
+    with `If-None-Match`, also until the tag no longer matches.
+    """
     @_builtins.property
     def if_none_match(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Entity tags of `If-None-Match`; `*` means any."""
@@ -966,15 +973,100 @@ class GetRunRequest(_message.Message):
         self,
         *,
         run_id: _builtins.str = ...,
+        wait_seconds: _builtins.int | None = ...,
         if_none_match: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_wait_seconds", b"_wait_seconds", "wait_seconds", b"wait_seconds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_wait_seconds", b"_wait_seconds", "if_none_match", b"if_none_match", "run_id", b"run_id", "wait_seconds", b"wait_seconds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__wait_seconds: _TypeAlias = _typing.Literal["wait_seconds"]  # noqa: Y015
+    _WhichOneofArgType__wait_seconds: _TypeAlias = _typing.Literal["_wait_seconds", b"_wait_seconds"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wait_seconds) -> _WhichOneofReturnType__wait_seconds | None: ...
+
+Global___GetRunRequest: _TypeAlias = GetRunRequest  # noqa: Y015
+
+@_typing.final
+class WatchRunRequest(_message.Message):
+    """Asks for a run as a stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["if_none_match", b"if_none_match", "run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetRunRequest: _TypeAlias = GetRunRequest  # noqa: Y015
+Global___WatchRunRequest: _TypeAlias = WatchRunRequest  # noqa: Y015
+
+@_typing.final
+class WatchRunEventsRequest(_message.Message):
+    """Asks for the events of a run as a stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    SEGMENT_FIELD_NUMBER: _builtins.int
+    AFTER_SEQ_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run."""
+    segment: _builtins.str
+    """The segment to begin in; absent means the first."""
+    after_seq: _builtins.int
+    """Events after this seq of that segment."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        segment: _builtins.str = ...,
+        after_seq: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "after_seq", b"after_seq"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "after_seq", b"after_seq", "run_id", b"run_id", "segment", b"segment"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__after_seq: _TypeAlias = _typing.Literal["after_seq"]  # noqa: Y015
+    _WhichOneofArgType__after_seq: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after_seq) -> _WhichOneofReturnType__after_seq | None: ...
+
+Global___WatchRunEventsRequest: _TypeAlias = WatchRunEventsRequest  # noqa: Y015
+
+@_typing.final
+class WatchRunEventsResponse(_message.Message):
+    """One event of a run, and where to go on after it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEGMENT_ID_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
+    segment_id: _builtins.str
+    """The segment of the event."""
+    @_builtins.property
+    def event(self) -> Global___Event:
+        """The event."""
+
+    def __init__(
+        self,
+        *,
+        segment_id: _builtins.str = ...,
+        event: Global___Event | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "segment_id", b"segment_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchRunEventsResponse: _TypeAlias = WatchRunEventsResponse  # noqa: Y015
 
 @_typing.final
 class ListRunApprovalsRequest(_message.Message):
@@ -1210,6 +1302,7 @@ class ListRunEventsRequest(_message.Message):
     AFTER_SEQ_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     SEGMENT_FIELD_NUMBER: _builtins.int
+    WAIT_SECONDS_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
@@ -1219,6 +1312,12 @@ class ListRunEventsRequest(_message.Message):
     """Most events to return."""
     segment: _builtins.str
     """Runtime segment, one of `segments`; absent means the latest."""
+    wait_seconds: _builtins.int
+    """For maintainers: as of GetRunRequest; over gRPC there is WatchRunEvents instead.
+
+    Holds an answer without events until an event after `after_seq` is there, the segment ends, or the run finishes, for
+    so many seconds at most. Without `segment` it waits across segments.
+    """
     page_token: _builtins.str
     """`next_page_token` of the page before, which says segment and seq: neither is given beside it."""
     def __init__(
@@ -1228,20 +1327,25 @@ class ListRunEventsRequest(_message.Message):
         after_seq: _builtins.int | None = ...,
         page_size: _builtins.int | None = ...,
         segment: _builtins.str = ...,
+        wait_seconds: _builtins.int | None = ...,
         page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "after_seq", b"after_seq", "page_size", b"page_size"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "_wait_seconds", b"_wait_seconds", "after_seq", b"after_seq", "page_size", b"page_size", "wait_seconds", b"wait_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "after_seq", b"after_seq", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "segment", b"segment"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "_wait_seconds", b"_wait_seconds", "after_seq", b"after_seq", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "segment", b"segment", "wait_seconds", b"wait_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__after_seq: _TypeAlias = _typing.Literal["after_seq"]  # noqa: Y015
     _WhichOneofArgType__after_seq: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq"]  # noqa: Y015
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    _WhichOneofReturnType__wait_seconds: _TypeAlias = _typing.Literal["wait_seconds"]  # noqa: Y015
+    _WhichOneofArgType__wait_seconds: _TypeAlias = _typing.Literal["_wait_seconds", b"_wait_seconds"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__after_seq) -> _WhichOneofReturnType__after_seq | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wait_seconds) -> _WhichOneofReturnType__wait_seconds | None: ...
 
 Global___ListRunEventsRequest: _TypeAlias = ListRunEventsRequest  # noqa: Y015
 
@@ -1352,6 +1456,7 @@ class ListRunEventsResponse(_message.Message):
     NEXT_AFTER_SEQ_FIELD_NUMBER: _builtins.int
     SEGMENTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    RUN_STATUS_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     segment_id: _builtins.str
@@ -1360,6 +1465,8 @@ class ListRunEventsResponse(_message.Message):
     """The last seq returned, or `after_seq` when there was none: where to go on."""
     next_page_token: _builtins.str
     """Where the next page begins; absent where the segment had no more events."""
+    run_status: Global___RunStatus.ValueType
+    """Where the run stood when these events were read."""
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]:
         """The events."""
@@ -1377,10 +1484,11 @@ class ListRunEventsResponse(_message.Message):
         next_after_seq: _builtins.int = ...,
         segments: _abc.Iterable[Global___Segment] | None = ...,
         next_page_token: _builtins.str | None = ...,
+        run_status: Global___RunStatus.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "_segment_id", b"_segment_id", "next_page_token", b"next_page_token", "segment_id", b"segment_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "_segment_id", b"_segment_id", "events", b"events", "next_after_seq", b"next_after_seq", "next_page_token", b"next_page_token", "run_id", b"run_id", "segment_id", b"segment_id", "segments", b"segments"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "_segment_id", b"_segment_id", "events", b"events", "next_after_seq", b"next_after_seq", "next_page_token", b"next_page_token", "run_id", b"run_id", "run_status", b"run_status", "segment_id", b"segment_id", "segments", b"segments"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
     _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
