@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import getpid
 from pathlib import Path
+from urllib.parse import urlencode
 
 import psycopg
 
@@ -152,8 +153,9 @@ def new_database(server: str) -> Iterator[str]:
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name}")
         try:
-            user, host, port = (parts.get(part) for part in ("user", "host", "port"))
-            yield f"postgresql://{user or 'postgres'}@{host or '127.0.0.1'}:{port or 5432}/{name}"
+            # libpq's host may be the folder of a socket, which only a URL's query can hold.
+            place = urlencode({"host": parts.get("host") or "127.0.0.1", "port": parts.get("port") or 5432})
+            yield f"postgresql://{parts.get('user') or 'postgres'}@/{name}?{place}"
         finally:
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 

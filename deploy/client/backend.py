@@ -125,7 +125,7 @@ def _following(request: Request, page: Any) -> Request:
     following: Any = type(request)()
     following.CopyFrom(request)
     following.page_token = page.next_page_token
-    return following  # type: ignore[no-any-return]
+    return cast("Request", following)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Lists of the services, read to their end."""
 
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf.message import Message
 
@@ -26,4 +26,4 @@ def _following(request: Message, token: str) -> Message:
     following: Any = type(request)()
     following.CopyFrom(request)
     following.page_token = token
-    return following  # type: ignore[no-any-return]
+    return cast("Message", following)

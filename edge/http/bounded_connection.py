@@ -1,9 +1,9 @@
 """Bounds how long the caller of a connection may keep the server waiting."""
 
-from asyncio import get_running_loop
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
+from time import monotonic
 from typing import NamedTuple
 
 
@@ -41,12 +41,12 @@ class BoundedConnection:
 
     awaited = Awaited.NOTHING
     waiting_since = 0.0
-    """Time of the loop's clock; 0 while a request is being served."""
+    """Time of the monotonic clock, in seconds; 0 while a request is being served."""
 
     def wait_for(self, awaited: Awaited) -> None:
         """Counts the time from now on as the caller's."""
         self.awaited = awaited
-        self.waiting_since = get_running_loop().time()
+        self.waiting_since = monotonic()
 
     def end_wait(self) -> None:
         """Counts the time from now on as the server's."""

@@ -176,7 +176,6 @@ class Connection(BoundedConnection, asyncio.Protocol):
             self._message_arrived = None
             if not parser.messages:
                 return None
-        self.end_wait()
         message = parser.messages.popleft()
         if parser.has_rest and not parser.messages:
             self._feed_rest()

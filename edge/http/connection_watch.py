@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from time import monotonic
 from typing import Final
 
 from edge.http.bounded_connection import BoundedConnection, Timeouts
@@ -19,12 +20,11 @@ async def watch_connections(
 
     `evicted` returns how many the limits of the server have evicted so far; a line is logged when it has doubled.
     """
-    loop = asyncio.get_running_loop()
     logged = 0
     while True:
         await asyncio.sleep(_PERIOD_SECONDS)
         try:
-            now = loop.time()
+            now = monotonic()
             for connection in tuple(connections()):
                 connection.evict_if_overdue(now, timeouts)
         except Exception:  # noqa: BLE001 - one failure does not end the watch

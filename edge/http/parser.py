@@ -29,6 +29,8 @@ _PIECE_BYTES: Final = 4_096
 
 _REQUEST_LINE: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) [^ \r\n]+ HTTP/1\.[01]\r\n")
 _KNOWN_METHOD: Final = b"PATCH"
+# Without them a connection is kept only by HTTP/1.1, which saves asking llhttp for the version.
+_CONNECTION_HEADERS: Final = frozenset({"connection", "proxy-connection"})
 _SINGLE_HEADERS: Final = frozenset(
     {
         "content-length",
@@ -238,7 +240,8 @@ class RequestParser:
         method = self._method or llhttp.get_method().decode()
         self._method = ""
         target = self._target.decode("utf-8", "surrogateescape")
-        version = llhttp.get_http_version()
+        keep_alive = llhttp.should_keep_alive()
+        version = "1.1" if keep_alive and _CONNECTION_HEADERS.isdisjoint(headers) else llhttp.get_http_version()
         if version == "1.1" and "host" not in headers:
             raise MalformedRequestError("the header Host is missing")
         if not (target.startswith("/") or _is_target(method, target)):
@@ -248,7 +251,7 @@ class RequestParser:
         self._upgrading = llhttp.should_upgrade()
         if method != "CONNECT" and _announces_body(headers):
             self._body = RequestBody(self._max_body_bytes)
-        keep_alive = llhttp.should_keep_alive() and not self._upgrading
+        keep_alive = keep_alive and not self._upgrading
         self.last_body = self._body
         self._unframed = 0
         self.messages.append(RequestMessage(method, target, headers, version < "1.1", keep_alive, self._body))

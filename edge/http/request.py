@@ -60,8 +60,9 @@ class HttpRequest:
         if not target.startswith("/"):
             target = _ABSOLUTE_FORM.sub("", target, count=1) or "/"
         self.path, _, self.query = target.partition("?")
-        self.origin = self.header("Origin")
-        self.request_id = request_id_from(self.header_values("X-Request-Id"))
+        origins = message.headers.get("origin")
+        self.origin = origins[0] if origins else None
+        self.request_id = request_id_from(message.headers.get("x-request-id"))
 
     def header_values(self, name: str) -> Sequence[str]:
         """Returns every value of a header, in order; bytes that are no UTF-8 are surrogates."""

@@ -13,8 +13,8 @@ _PROCESS: Final = token_hex(10)
 _NUMBERS: Final = count(1)
 
 
-def request_id_from(given: Sequence[str]) -> str:
+def request_id_from(given: Sequence[str] | None) -> str:
     """Returns the caller's `X-Request-Id` if it is valid, else a new id; a repeated header counts as absent."""
-    if len(given) == 1 and _FORM.fullmatch(given[0]):
+    if given is not None and len(given) == 1 and _FORM.fullmatch(given[0]):
         return given[0]
     return f"{_PROCESS}{next(_NUMBERS):012x}"

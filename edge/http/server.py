@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final
 
 from edge import metrics
@@ -42,7 +43,7 @@ class HttpServer:
         """All that are open, or whose request is still being served."""
         self.limiter = ConnectionLimiter[Connection](limits.connections)
         loop = asyncio.get_running_loop()
-        self.buffers = BufferLimiter(limits.buffer_bytes, self.limiter.connections, loop.time)
+        self.buffers = BufferLimiter(limits.buffer_bytes, self.limiter.connections, monotonic)
         self.stopping = False
         """Whether each connection ends with the answer under way."""
         self._handler = handler

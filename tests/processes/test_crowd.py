@@ -170,7 +170,7 @@ def _refused(error: Any) -> Answer:
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory: pytest.TempPathFactory, postgresql_server: Postgresql) -> Iterator[Crowd]:
     with postgresql_server.database() as database:
-        # Eight calls at once is all that each serves; a server allows 100 in all, and other tests use it too.
+        # Eight calls at once is all that each serves.
         deployment = Deployment(tmp_path_factory.mktemp("crowd"), database, BACKEND_DATABASE_CONNECTIONS="12")
         try:
             yield Crowd(deployment, database)

@@ -1,4 +1,4 @@
-"""Databases of a real PostgreSQL: the one that is named, one that runs here, or one of the tests' own."""
+"""Databases of a real PostgreSQL: the one that a variable names, or one of the tests' own."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,6 @@ from backend.storage.tables.metadata import METADATA
 from tests.support.own_postgresql import OwnPostgresql
 
 _NAMED = "WORKFLOW_API_TEST_POSTGRES"
-_LOCAL = "postgresql://postgres@127.0.0.1:5432/postgres"
 
 
 class Postgresql:
@@ -104,9 +103,12 @@ def tables_holding(url: str, text: str) -> Iterator[str]:
 
 @contextmanager
 def postgresql() -> Iterator[Postgresql]:
-    """Yields a server that lasts as long as the context."""
+    """Yields a server that lasts as long as the context.
+
+    Not one that happens to run here: each process of a parallel test run takes up to a hundred connections.
+    """
     with ExitStack() as stack:
-        url = os.environ.get(_NAMED) or (_LOCAL if _answers(_LOCAL) else None)
+        url = os.environ.get(_NAMED)
         if url is None:
             own = OwnPostgresql()
             stack.callback(own.close)
@@ -114,11 +116,3 @@ def postgresql() -> Iterator[Postgresql]:
         server = Postgresql(url)
         stack.callback(server.stop)
         yield server
-
-
-def _answers(url: str) -> bool:
-    try:
-        psycopg.connect(url, connect_timeout=30).close()
-    except psycopg.Error:
-        return False
-    return True

@@ -89,7 +89,7 @@ def code_of(request: dict[str, Any]) -> TextCode | FolderCode:
 
 
 def _function(module: types.ModuleType, name: str, where: str) -> Callable[..., Any]:
-    found = getattr(module, name, None)
-    if not callable(found):
+    found: Callable[..., Any] | None = getattr(module, name, None)
+    if found is None or not callable(found):
         raise NoFunctionError(f"{where} defines no function {name}(context)")
-    return found  # type: ignore[no-any-return]
+    return found
