@@ -58,12 +58,12 @@ class Dispatcher:
             take_conditions(request, message)
         elif isinstance(message, GetRunRequest):
             take_tags(request, message)
-            if message.wait_seconds:
+            if message.wait.seconds:
                 return self._finished(route, await self._waits.run(call, message, self._reading(route.rpc, metadata)))
         elif isinstance(message, ListRunEventsRequest):
             if wants_stream(request):
                 return await open_event_stream(call, message, self._reading(route.rpc, metadata), self._follower)
-            if message.wait_seconds:
+            if message.wait.seconds:
                 read = self._reading(route.rpc, metadata)
                 return self._finished(route, await self._waits.events(call, message, read))
         if route.streaming:

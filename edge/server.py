@@ -102,6 +102,7 @@ class Edge:
         families = metrics.counted()
         families += [metrics.KEYS_AGE.with_value(self._deps.keyring.age), *self._usage.measured()]
         families += self._deps.limiter.measured()
+        families.append(metrics.WAITING.with_value(self._changes.holds.count))
         if self._http is not None:
             families += self._http.measured()
         return families

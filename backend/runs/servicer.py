@@ -118,5 +118,5 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
 
 def _refuse_to_wait(request: runs_pb2.GetRunRequest | runs_pb2.ListRunEventsRequest, instead: str) -> None:
     """A method that waited would hold a thread; edges do it for their callers."""
-    if request.wait_seconds:
+    if request.wait.seconds:
         raise invalid("wait_seconds", f"must be 0 over gRPC, where {instead} waits")

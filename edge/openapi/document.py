@@ -27,7 +27,8 @@ not exist answers 404 `not_found`, a wrong method 405 `method_not_allowed` with 
 - On 429 and 503 wait `Retry-After` seconds and send the same request again; a start of a run with the same \
 `Idempotency-Key`.
 - Bounds of what a step returns, writes and leaves are the defaults; a deployment may set others.
-- Poll `GET /runs/{run_id}` no more often than once every 5 seconds per run."""
+- Poll `GET /runs/{run_id}` no more often than once every 5 seconds per run, or wait with `wait_seconds`: such a call \
+is answered as soon as the run changes."""
 
 # In the order of a caller's work.
 _TAGS: Final = {

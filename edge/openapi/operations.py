@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor, ServiceDescriptor
 
-from contract.fields import INTEGERS, is_timestamp, json_name, public_fields
+from contract.fields import INTEGERS, is_duration, is_timestamp, json_name, public_fields
 from contract.spellings import spellings
 from edge.codec.text_fields import EMPTY_IS_ABSENT, query_parser
 from edge.openapi.comments import comments
@@ -33,6 +33,22 @@ _CONDITIONS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             **_TAGS,
         },
         "GetRun": _TAGS,
+        "ListRunEvents": {
+            "Last-Event-ID": "Of a stream: the `id` of the last event received, as `<segment_id>:<seq>`. The stream "
+            "begins after that event."
+        },
+    }
+)
+# Beside the page, for `Accept: text/event-stream`.
+_STREAMS: Final = MappingProxyType(
+    {
+        "ListRunEvents": {
+            "schema": {
+                "type": "string",
+                "description": "Server-sent events over all segments to the run's end: `id` is `<segment_id>:<seq>`, "
+                "`data` an event as in the page. The last message has `event: end`.",
+            },
+        }
     }
 )
 # Generators know it as bytes; the answer itself has the type of the zip, or of the output.
@@ -119,7 +135,7 @@ def _parameter(route: Route, field: FieldDescriptor, rules: FieldRules) -> dict[
         place = "header"
     else:
         place = "query"
-        if field.cpp_type in INTEGERS:
+        if field.cpp_type in INTEGERS or is_duration(field):
             schema.setdefault("maximum", _MAX_DIGITS)
         elif json_name(field, rules) not in EMPTY_IS_ABSENT:
             schema["minLength"] = 1
@@ -144,6 +160,8 @@ def _successes(route: Route, schemas: ResponseSchemas, linked: dict[str, Any]) -
     assert route.response_codec is not None
     media["example"] = sample(message, route.response_codec)
     content = {"application/json": media}
+    if route.descriptor.name in _STREAMS:
+        content["text/event-stream"] = dict(_STREAMS[route.descriptor.name])
     text = comments()[message.full_name]
     if route.descriptor.name == "StartRun":
         return {

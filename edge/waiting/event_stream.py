@@ -53,7 +53,7 @@ def take_position(request: HttpRequest, message: ListRunEventsRequest) -> None:
     Raises:
         Refusal: `invalid_request`, of a `Last-Event-ID` that no event has.
     """
-    message.ClearField("wait_seconds")
+    message.ClearField("wait")
     message.page_size = _PAGE_EVENTS
     values = request.header_values("Last-Event-ID")
     if not values or values == [""]:

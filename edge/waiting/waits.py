@@ -1,4 +1,4 @@
-"""Answers of GET run and GET events that wait (contract 14.17, 17.14)."""
+"""Answers of GET run and GET events that wait (contract 14.16, 14.17, 17.14)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ class Waits:
 
     async def run(self, call: Call, request: GetRunRequest, read: Callable[[GetRunRequest], Awaitable[Run]]) -> Run:
         """Returns the run once its status or counts change, or the caller's tags match no more; raises as `read`."""
-        seconds, tags = request.wait_seconds, tuple(request.if_none_match)
+        seconds, tags = request.wait.seconds, tuple(request.if_none_match)
         again = GetRunRequest(run_id=request.run_id)
         came: list[RunSummary] = []
 
@@ -66,7 +66,7 @@ class Waits:
         """Returns events once there is one, or there will be none in this segment; raises as `read`."""
         again = ListRunEventsRequest()
         again.CopyFrom(request)
-        again.ClearField("wait_seconds")
+        again.ClearField("wait")
         came: list[str] = []
 
         def new(page: ListRunEventsResponse) -> bool:
@@ -79,7 +79,7 @@ class Waits:
                 or (bool(request.segment) and _ended(page))
             )
 
-        return await self._wait(call, request.run_id, request.wait_seconds, lambda: read(again), new)
+        return await self._wait(call, request.run_id, request.wait.seconds, lambda: read(again), new)
 
     async def _wait(self, call: Call, run_id: str, seconds: int, read: Read[T], new: Callable[[T], bool]) -> T:
         hold = self._follower.holds.open(call, run_id)

@@ -955,16 +955,18 @@ class GetRunRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_ID_FIELD_NUMBER: _builtins.int
-    WAIT_SECONDS_FIELD_NUMBER: _builtins.int
+    WAIT_FIELD_NUMBER: _builtins.int
     IF_NONE_MATCH_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
-    wait_seconds: _builtins.int
-    """For maintainers: edges wait, the services never do; over gRPC there is WatchRun instead.
+    @_builtins.property
+    def wait(self) -> _duration_pb2.Duration:
+        """For maintainers: edges wait, the services never do; over gRPC there is WatchRun instead.
 
-    Holds the answer of a run that has not finished until its status or its counts change, for so many seconds at most;
-    with `If-None-Match`, also until the tag no longer matches.
-    """
+        Holds the answer of a run that has not finished until its status or its counts change, for so many seconds at most;
+        with `If-None-Match`, also until the tag no longer matches.
+        """
+
     @_builtins.property
     def if_none_match(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Entity tags of `If-None-Match`; `*` means any."""
@@ -973,16 +975,16 @@ class GetRunRequest(_message.Message):
         self,
         *,
         run_id: _builtins.str = ...,
-        wait_seconds: _builtins.int | None = ...,
+        wait: _duration_pb2.Duration | None = ...,
         if_none_match: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_wait_seconds", b"_wait_seconds", "wait_seconds", b"wait_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_wait", b"_wait", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_wait_seconds", b"_wait_seconds", "if_none_match", b"if_none_match", "run_id", b"run_id", "wait_seconds", b"wait_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_wait", b"_wait", "if_none_match", b"if_none_match", "run_id", b"run_id", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__wait_seconds: _TypeAlias = _typing.Literal["wait_seconds"]  # noqa: Y015
-    _WhichOneofArgType__wait_seconds: _TypeAlias = _typing.Literal["_wait_seconds", b"_wait_seconds"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__wait_seconds) -> _WhichOneofReturnType__wait_seconds | None: ...
+    _WhichOneofReturnType__wait: _TypeAlias = _typing.Literal["wait"]  # noqa: Y015
+    _WhichOneofArgType__wait: _TypeAlias = _typing.Literal["_wait", b"_wait"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wait) -> _WhichOneofReturnType__wait | None: ...
 
 Global___GetRunRequest: _TypeAlias = GetRunRequest  # noqa: Y015
 
@@ -1302,7 +1304,7 @@ class ListRunEventsRequest(_message.Message):
     AFTER_SEQ_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     SEGMENT_FIELD_NUMBER: _builtins.int
-    WAIT_SECONDS_FIELD_NUMBER: _builtins.int
+    WAIT_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
@@ -1312,14 +1314,16 @@ class ListRunEventsRequest(_message.Message):
     """Most events to return."""
     segment: _builtins.str
     """Runtime segment, one of `segments`; absent means the latest."""
-    wait_seconds: _builtins.int
-    """For maintainers: as of GetRunRequest; over gRPC there is WatchRunEvents instead.
-
-    Holds an answer without events until an event after `after_seq` is there, the segment ends, or the run finishes, for
-    so many seconds at most. Without `segment` it waits across segments.
-    """
     page_token: _builtins.str
     """`next_page_token` of the page before, which says segment and seq: neither is given beside it."""
+    @_builtins.property
+    def wait(self) -> _duration_pb2.Duration:
+        """For maintainers: as of GetRunRequest; over gRPC there is WatchRunEvents instead.
+
+        Holds an answer without events until an event after `after_seq` is there, the segment ends, or the run finishes, for
+        so many seconds at most. Without `segment` it waits across segments.
+        """
+
     def __init__(
         self,
         *,
@@ -1327,25 +1331,25 @@ class ListRunEventsRequest(_message.Message):
         after_seq: _builtins.int | None = ...,
         page_size: _builtins.int | None = ...,
         segment: _builtins.str = ...,
-        wait_seconds: _builtins.int | None = ...,
+        wait: _duration_pb2.Duration | None = ...,
         page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "_wait_seconds", b"_wait_seconds", "after_seq", b"after_seq", "page_size", b"page_size", "wait_seconds", b"wait_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "_wait", b"_wait", "after_seq", b"after_seq", "page_size", b"page_size", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "_wait_seconds", b"_wait_seconds", "after_seq", b"after_seq", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "segment", b"segment", "wait_seconds", b"wait_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "_wait", b"_wait", "after_seq", b"after_seq", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "segment", b"segment", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__after_seq: _TypeAlias = _typing.Literal["after_seq"]  # noqa: Y015
     _WhichOneofArgType__after_seq: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq"]  # noqa: Y015
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
-    _WhichOneofReturnType__wait_seconds: _TypeAlias = _typing.Literal["wait_seconds"]  # noqa: Y015
-    _WhichOneofArgType__wait_seconds: _TypeAlias = _typing.Literal["_wait_seconds", b"_wait_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__wait: _TypeAlias = _typing.Literal["wait"]  # noqa: Y015
+    _WhichOneofArgType__wait: _TypeAlias = _typing.Literal["_wait", b"_wait"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__after_seq) -> _WhichOneofReturnType__after_seq | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__wait_seconds) -> _WhichOneofReturnType__wait_seconds | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wait) -> _WhichOneofReturnType__wait | None: ...
 
 Global___ListRunEventsRequest: _TypeAlias = ListRunEventsRequest  # noqa: Y015
 

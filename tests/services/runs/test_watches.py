@@ -1,9 +1,10 @@
-"""WatchRun and WatchRunEvents, and the announcements that wake them. (contract 14.17, 17.14)"""
+"""WatchRun and WatchRunEvents, and the announcements that wake them. (contract 14.16, 17.14)"""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from tests.services.calls import RefusedError, Stream
 from tests.services.runs.world import World
@@ -110,7 +111,7 @@ def test_a_run_that_is_not_there_cannot_be_watched(world: World, method: str) ->
 
 @pytest.mark.parametrize("method", ["GetRun", "ListRunEvents"])
 def test_a_service_itself_never_waits(world: World, method: str) -> None:
-    request = getattr(runs_pb2, f"{method}Request")(run_id=world.started(), wait_seconds=1)
+    request = getattr(runs_pb2, f"{method}Request")(run_id=world.started(), wait=Duration(seconds=1))
     with pytest.raises(RefusedError) as refused:
         world.runs(method, request)
     assert refused.value.problems.keys() == {"wait_seconds"}
