@@ -85,13 +85,8 @@ def changes(waiter: Workload, changer: Workload, key: Key, number: int) -> tuple
     """
     from_request, from_answer = [], []
     with ThreadPoolExecutor(1) as pool:
-        for index in range(number):
-            path = f"/workflows/{waiter.workflow_ids['Parked']}/runs"
-            status, run = changer.call("POST", path, key, {}, **{"Idempotency-Key": f"waiting-{index}"})
-            if status != 201:
-                raise RuntimeError(f"start answered {status}: {run}")
-            run_id = run["run_id"]
-            time.sleep(0.2)
+        for _ in range(number):
+            run_id = changer.run(key, "Parked", "waiting_for_approval")
             answered = _waited(pool, waiter, key, run_id)
             time.sleep(0.1)
             sent = time.perf_counter()

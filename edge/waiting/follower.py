@@ -56,13 +56,15 @@ class RunChangesFollower:
                 delay = _FIRST_DELAY
             except Exception as error:  # noqa: BLE001 - a failure of any kind is retried
                 _LOG.info("The stream of changed runs failed: %s", error, exc_info=not isinstance(error, Refusal))
-                self.following = False
-                await asyncio.sleep(delay)
-                if delay > _FIRST_DELAY:
-                    # It does not come back at once: those who wait begin to look for themselves.
-                    self.holds.any_changed()
-                delay = min(2 * delay, self._settings.mirror_retry_seconds)
+                delay = _FIRST_DELAY if self.following else min(2 * delay, self._settings.mirror_retry_seconds)
             self.following = False
+            if not self.holds.count:
+                self._wanted.clear()
+                continue
+            await asyncio.sleep(delay)
+            if delay > _FIRST_DELAY:
+                # It does not come back at once: those who wait begin to look for themselves.
+                self.holds.any_changed()
 
     async def _follow(self) -> None:
         """Returns once nobody has waited for a while, or the stream has ended."""
@@ -85,7 +87,6 @@ class RunChangesFollower:
                 if self.holds.count:
                     used_at = now
                 elif now - used_at > _IDLE_SECONDS:
-                    self._wanted.clear()
                     return
                 if now >= until:
                     return

@@ -59,12 +59,14 @@ class Hold:
         if not self._woken and seconds > 0:
             loop = asyncio.get_running_loop()
             waiter = self._waiter = loop.create_future()
+            began = loop.time()
             timer = loop.call_later(seconds, _settle, waiter)
             try:
                 await waiter
             finally:
                 timer.cancel()
                 self._waiter = None
+                self.call.waited += loop.time() - began
         woken, self._woken = self._woken, False
         return woken
 

@@ -85,13 +85,8 @@ class Waits:
         hold = self._follower.holds.open(call, run_id)
         if hold is None:
             return await read()
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        try:
-            with hold:
-                return await self._read_until_new(hold, began + seconds, read, new)
-        finally:
-            call.waited = loop.time() - began
+        with hold:
+            return await self._read_until_new(hold, asyncio.get_running_loop().time() + seconds, read, new)
 
     async def _read_until_new(self, hold: Hold, until: float, read: Read[T], new: Callable[[T], bool]) -> T:
         """Returns the newest answer; one that was read since the call came is true at its end, too, if none is newer.
