@@ -72,10 +72,11 @@ def megabytes(server: Server) -> float:
 
 
 def cpu_share(server: Server, seconds: float) -> float:
-    """Returns the share of a core that the processes of a server use."""
-    before, began = server.cpu_seconds(), time.perf_counter()
+    """Returns the share of a core that the process with the edge uses."""
+    edge = Server(server.process, server.port)
+    before, began = edge.cpu_seconds(), time.perf_counter()
     time.sleep(seconds)
-    return (server.cpu_seconds() - before) / (time.perf_counter() - began)
+    return (edge.cpu_seconds() - before) / (time.perf_counter() - began)
 
 
 def changes(waiter: Workload, changer: Workload, key: Key, number: int) -> tuple[list[float], list[float]]:

@@ -8,6 +8,7 @@ from typing import Final, Self
 
 from edge.admission.call import Call
 from edge.admission.checks import check_again
+from edge.admission.keyring import Key
 from edge.errors import Refusal
 from edge.settings import EdgeSettings
 
@@ -168,8 +169,14 @@ class Holds:
 
 def _end_refused(of_key: Collection[Hold], now_ms: int) -> None:
     """Ends the holds of one key that may not call any more; where nothing changed, that is asked once for all."""
+    unchanged: Key | None = None
     for hold in of_key:
-        if hold.refusal is not None or hold.call.key_unchanged(now_ms):
+        key = hold.call.key
+        if key is unchanged or hold.refusal is not None:
+            continue
+        if hold.call.key_unchanged(now_ms):
+            # While two secrets work, it depends on the call which of them ends.
+            unchanged = None if key.previous_until_ms else key
             continue
         try:
             check_again(hold.call, now_ms)
