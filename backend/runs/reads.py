@@ -24,9 +24,7 @@ class RunReads:
         tag = entity_tag(row)
         if matches(tag, request.if_none_match):
             return runs_pb2.Run(etag=tag, not_modified=True)
-        run = messages.detail(row)
-        run.etag = tag
-        return run
+        return messages.detail(row, tag)
 
     def runs(self, request: runs_pb2.ListRunsRequest, key_id: str | None) -> runs_pb2.ListRunsResponse:
         """Returns a page of runs, newest first; raises ApiError `invalid_filter`, then `invalid_cursor`."""

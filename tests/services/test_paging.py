@@ -198,7 +198,7 @@ INTERNAL = {
 
 @pytest.fixture
 def lists(services: Services, clock: TestClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lists:
-    monkeypatch.setattr("backend.users.passwords.PasswordHasher", partial(PasswordHasher, time_cost=1, memory_cost=32))
+    monkeypatch.setattr("argon2.PasswordHasher", partial(PasswordHasher, time_cost=1, memory_cost=32))
     world = World(services, clock, tmp_path)
     changes, run_changes = KeyChanges(), RunChanges(services.database)
     servicers: dict[str, object] = {

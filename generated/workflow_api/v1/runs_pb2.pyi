@@ -601,7 +601,7 @@ class Run(_message.Message):
     pii_redaction: _builtins.str
     """The redaction manifest, as `GET /runs/{run_id}/pii-redaction` gives it; null when the policy was off."""
     etag: _builtins.str
-    """Strong entity tag without quotes: it changes whenever anything of the run does. Empty in the answer to a start."""
+    """Strong entity tag without quotes: it changes whenever anything of the run does."""
     not_modified: _builtins.bool
     """The caller has this state already, by its tag; nothing but the tag is set."""
     @_builtins.property
