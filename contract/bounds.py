@@ -1,10 +1,12 @@
 """The bounds that the protos state for a field, as checks, and the words in which a violation is reported."""
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 
 from contract.durations import count_of, unit_name
 from contract.fields import INTEGERS, is_duration, is_enum_list, is_map, is_timestamp
@@ -106,6 +108,18 @@ class ItemBounds:
     def violation(self, count: int) -> str | None:
         """Returns what is wrong with a number of entries, or None."""
         return None if count <= self._most else self._message
+
+
+class SizeBounds:
+    """The most bytes that the messages of a repeated field take together."""
+
+    def __init__(self, rules: FieldRules) -> None:
+        self.most = rules.max_bytes
+
+    def violation(self, messages: Iterable[Message]) -> str | None:
+        """Returns what is wrong with the size of messages, or None."""
+        size = sum(message.ByteSize() for message in messages)
+        return None if size <= self.most else f"must have at most {self.most:,} bytes together; these have {size:,}"
 
 
 def require_bounds(field: FieldDescriptor, rules: FieldRules) -> None:

@@ -1,7 +1,7 @@
-"""Makes the start of a command shorter.
+"""Pauses of the garbage collector, which shorten the start of a command.
 
-Most of a start is imports. What they make is no garbage, and the collector, which looks through all of it again and
-again as it grows, takes a tenth of the time.
+Most of a start is imports. What they create lives as long as the process, and the collector, which examines all of it
+again and again, takes a tenth of the time.
 """
 
 import gc
@@ -10,12 +10,12 @@ from contextlib import contextmanager
 
 
 def pause_collection() -> None:
-    """Lets nobody look for garbage until `resume_collection`."""
+    """Disables the garbage collector until `resume_collection`."""
     gc.disable()
 
 
 def resume_collection() -> None:
-    """Looks for garbage again, if that was paused, but never through what was made until now."""
+    """Enables the collector again if it was paused; it never examines the objects that exist now."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
@@ -23,7 +23,7 @@ def resume_collection() -> None:
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Lets nobody look for garbage while the context lasts, nor through what was made in it later on."""
+    """Disables the collector within the context; it never examines the objects that were made there."""
     pause_collection()
     try:
         yield

@@ -33,7 +33,12 @@ KEY_OPTIONS: Final = {
     "limit": "--limit",
     "key_id": "KEY_ID",
 }
+USER_OPTIONS: Final = {"name": "NAME", "role": "--role"}
+APPROVAL_OPTIONS: Final = {"approval_id": "APPROVAL_ID", "comment": "--comment"}
+NAMED_OPTIONS: Final = {"workflow": "WORKFLOW", "name": "NAME", "resource": "NAME", "version": "--version", "q": "--q"}
+"""Of commands whose argument names what they show or change."""
 LIST_OPTIONS: Final = {
+    "key_id": "KEY_ID",
     "page_size": "--limit",
     "limit": "--limit",
     "page_token": "--cursor",

@@ -201,6 +201,7 @@ class Packages:
     resolve_seconds: float = field(default=_PACKAGES.resolve_seconds, metadata={CHECK: between(1, 600)})
     build_seconds: float = field(default=_PACKAGES.build_seconds, metadata={CHECK: between(1, 86400)})
     unpacked_mb: int = field(default=_PACKAGES.unpacked_mb, metadata={CHECK: between(16, 1_048_576)})
+    memory_mb: int = field(default=_PACKAGES.memory_mb, metadata={CHECK: between(256, 65_536)})
     keep_days: float = field(default=_PACKAGES.keep_days, metadata={CHECK: between(1, 3650)})
 
 
