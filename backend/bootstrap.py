@@ -31,6 +31,7 @@ from backend.redaction.process.redactor import Redactor
 from backend.reviews.service import Reviews
 from backend.reviews.servicer import ReviewsServicer
 from backend.rpc.interceptors import Handler, handlers_of
+from backend.run_changes import RunChanges
 from backend.runs import retention as runs_retention
 from backend.runs.servicer import RunsServicer
 from backend.runtime.bootstrap import (
@@ -177,6 +178,7 @@ class Backend:
         self.services, self.objects = services, objects
         self._database = parts.database
         self._changes = changes = KeyChanges()
+        self._run_changes = RunChanges(parts.database)
         self._runtime = _runtime(settings, parts, open_sandbox)
         self._logs = Logs(services, objects)
         self._reviews = Reviews(services, objects, parts.redactor, settings.data / "reviews")
@@ -189,10 +191,10 @@ class Backend:
             (caller_pb2.DESCRIPTOR, CallerServicer(services)),
             (keys_pb2.DESCRIPTOR, KeysServicer(services, changes)),
             (usage_pb2.DESCRIPTOR, UsageServicer(services)),
-            (edge_pb2.DESCRIPTOR, EdgeServicer(services, changes, settings.watch_poll_seconds)),
+            (edge_pb2.DESCRIPTOR, EdgeServicer(services, changes, settings.watch_poll_seconds, self._run_changes)),
             (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs, parts.packages)),
             (environments_pb2.DESCRIPTOR, EnvironmentsServicer(services)),
-            (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime)),
+            (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, self._run_changes)),
             (reviews_pb2.DESCRIPTOR, ReviewsServicer(self._reviews)),
             (logs_pb2.DESCRIPTOR, LogsServicer(self._logs)),
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
@@ -240,6 +242,7 @@ class Backend:
 
     def _end_streams(self) -> None:
         self._changes.end()
+        self._run_changes.end()
         self._logs.end()
 
 

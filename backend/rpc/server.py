@@ -12,6 +12,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from backend.rpc.access import Access, AccessInterceptor
 from backend.rpc.interceptors import Handler, generic_handler
+from backend.rpc.paused_streams import PausedStreams
 from backend.rpc.reflection import add_reflection
 from backend.rpc.unix_socket import claim_socket
 from backend.storage.database import Database
@@ -69,7 +70,8 @@ class GrpcServer:
             interceptors=[] if access is None else [AccessInterceptor(access)],
             options=_OPTIONS if credentials is None else (*_OPTIONS, *_RENEWED),
         )
-        self._server.add_generic_rpc_handlers((generic_handler(handlers, self._streams),))
+        self._paused = PausedStreams()
+        self._server.add_generic_rpc_handlers((generic_handler(handlers, self._streams, self._paused),))
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         add_reflection((*self._services, health.SERVICE_NAME), self._server)
@@ -106,6 +108,7 @@ class GrpcServer:
         # Not before: whoever watches would come back.
         end_watches()
         stopped.wait()
+        self._paused.stop()
         self._streams.shutdown(wait=False, cancel_futures=True)
 
     def _watch_health(self) -> None:

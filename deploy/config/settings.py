@@ -107,6 +107,7 @@ class Edge:
     body_seconds: float = field(default=_EDGE.body_seconds, metadata={CHECK: between(0.1, 3600)})
     idle_seconds: float = field(default=_EDGE.idle_seconds, metadata={CHECK: between(0.1, 3600)})
     stall_seconds: float = field(default=_EDGE.stall_seconds, metadata={CHECK: between(0.1, 3600)})
+    held_per_key: int = field(default=_EDGE.held_per_key, metadata={CHECK: between(1, 100_000)})
     drain_seconds: float = field(default=_EDGE.drain_seconds, metadata={CHECK: between(0, 3600)})
 
 
