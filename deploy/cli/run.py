@@ -1,6 +1,7 @@
 """`workflow-api run`: one run of a workflow in a file, without a server."""
 
 import os
+import signal
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,6 +15,7 @@ from deploy.cli.file_changes import changed_files
 from deploy.cli.option_names import START_OPTIONS, option_names
 from deploy.cli.options import Config, Json
 from deploy.cli.run_inputs import InputText, Params, split_assignment
+from deploy.cli.writable_folder import check_writable
 from deploy.config.settings import Settings
 from deploy.config.source import read_settings
 from deploy.failures import CommandFailed
@@ -64,6 +66,9 @@ def command(
     for name, folder in folders.items():
         if not folder.is_dir():
             raise typer.BadParameter(f"{name}: {folder} is no folder", param_hint="--input")
+    if out is not None:
+        # A run may take long, and what it leaves is gone with it.
+        check_writable("--out", out)
     settings = read_settings(os.environ, config=config)
     if settings.log_level == _DEFAULT_LEVEL:
         # What a service would warn its operator of, this command says itself.
@@ -72,6 +77,7 @@ def command(
     prepare_process(settings)
 
     try:
+        _end_as_interrupted()
         with option_names(START_OPTIONS), ExitStack() as stack:
             with collection_paused():
                 # What follows is heavy to import, and a mistake in the options need not wait for it.
@@ -91,6 +97,13 @@ def command(
         raise typer.Exit(INTERRUPTED) from None
     if not completed:
         raise typer.Exit(1)
+
+
+def _end_as_interrupted() -> None:
+    """Has SIGTERM and SIGHUP end the run as an interrupt does, so that no data of it stays; ignored ones stay so."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _run_and_watch(runs: "LocalRuns") -> bool:

@@ -1,6 +1,7 @@
 """Parameters and text of a run from options: `--param k=v`, `--param k=@file`, `--input-text T`."""
 
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -93,7 +94,7 @@ def _integer(text: str) -> int:
 
 def _number(text: str) -> object:
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
     except ValueError:
         value = None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -110,10 +111,18 @@ def _boolean(text: str) -> bool:
 
 def _json(text: str) -> RawJson:
     try:
-        json.loads(text)
+        json.loads(text, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError):
         raise ValueError("JSON") from None
     return RawJson(text)
+
+
+def _finite(text: str) -> float:
+    """Returns a number of JSON; Python reads NaN too, and what is too large as infinite."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
 
 
 def _shortened(text: str) -> str:

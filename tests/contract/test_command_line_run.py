@@ -121,14 +121,22 @@ def test_a_line_of_a_step_that_fails_is_shown_once(folder: Path, option: str) ->
     assert run(folder, "--workflow", "Fail", option).stderr.count("fail | about to fail\n") == 1
 
 
-def test_what_a_step_prints_is_shown_while_it_runs(folder: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_what_a_step_prints_is_shown_while_it_runs_and_an_interrupted_run_leaves_nothing(
+    folder: Path, number: signal.Signals
+) -> None:
     (folder / "flow.yaml").write_text(SLOW)
     command = [str(Path(sys.executable).parent / "workflow-api"), "run", "flow.yaml"]
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    variables = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert "wait | halfway\n" in iter(process.stderr.readline, "")
-        process.send_signal(signal.SIGINT)
+        assert list(temporary.iterdir())
+        process.send_signal(number)
     assert process.returncode == 130
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_run_imports_nothing_that_it_does_not_need(folder: Path) -> None:
@@ -172,6 +180,7 @@ def test_without_a_terminal_an_approval_needs_an_answer(folder: Path) -> None:
         ((*READ[:4], "--input", "documents=nowhere"), "documents: nowhere is no folder"),
         (READ[:2], "give --input documents=DIR"),
         ((*READ, "--param", "top=x"), "top is given twice"),
+        ((*READ, "--out", "flow.yaml/left"), "flow.yaml is no folder"),
         # Before its connector is asked, which would take longer.
         ((*READ[:2], "--param", "top=x", "--param", "documents=s3://b/"), "--param top: must be a whole number"),
         (("--workflow", "Read", "--param", "top=x", *READ[4:]), "--param top: must be a whole number, not 'x'"),
@@ -182,4 +191,5 @@ def test_a_mistake_is_told_in_words_of_the_options(folder: Path, arguments: tupl
     refused = run(folder, *arguments)
     assert refused.returncode in {1, 2}
     assert message in refused.stderr
+    assert "read  running" not in refused.stderr
     assert refused.stdout == ""

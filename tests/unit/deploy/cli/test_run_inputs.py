@@ -47,6 +47,16 @@ def test_every_parameter_that_cannot_be_read_is_named() -> None:
     ]
 
 
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "NaN", "Infinity"])
+def test_a_number_that_json_cannot_hold_is_refused_with_the_name_of_its_parameter(number: str) -> None:
+    with pytest.raises(CommandFailed) as failed:
+        read_parameters([f"share={number}", f'rates={{"USD": [{number}]}}'], DECLARED)
+    assert [line.partition(":")[0] for line in failed.value.to_text().splitlines()] == [
+        "--param share",
+        "--param rates",
+    ]
+
+
 @pytest.mark.parametrize("given", [["title"], ["=x"], ["title=a", "title=b"], ["title=@/no/such/file"]])
 def test_a_parameter_of_another_form_is_refused(given: list[str]) -> None:
     with pytest.raises(typer.BadParameter):
