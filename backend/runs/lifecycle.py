@@ -15,6 +15,8 @@ from backend.runs import lifecycle_sql, promotion_sql
 from backend.segment_state import SegmentState
 from backend.storage.database import Tx
 from backend.storage.tables.segments import ApprovalRow
+from backend.webhooks.events import Event
+from backend.webhooks.outbox_sql import add_messages
 
 EVENT_OF_STATUS: Final[Mapping[str, str]] = {
     RunStatus.COMPLETED: "run.completed",
@@ -139,6 +141,8 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
     lifecycle_sql.set_waiting(tx, run.run_id)
     if lifecycle_sql.has_decisions_to_continue(tx, run.run_id):
         continue_run(tx, run.run_id, at)
+    else:
+        add_messages(tx, Event.RUN_WAITING, run.run_id, at)
 
 
 def continue_run(tx: Tx, run_id: str, at: int) -> None:
@@ -238,6 +242,7 @@ def close_run(
         events += [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]
         append_events(tx, closing, at, events)
     lifecycle_sql.end_segments(tx, run_id, at)
+    add_messages(tx, Event.RUN_ENDED, run_id, at)
     tx.after_commit(lambda: metrics.RUNS_ENDED.add(status, error_code or metrics.NO_REASON))
     return True
 

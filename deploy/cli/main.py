@@ -48,6 +48,7 @@ COMMANDS: Final = (
     CommandModule("connectors", "List, show and test connectors."),
     CommandModule("graphs", "List, show and query knowledge graphs."),
     CommandModule("keys", "Create, list, change, rotate, revoke and delete API keys."),
+    CommandModule("webhooks", "Set up webhooks of keys, and see what was delivered to them."),
     CommandModule("approvals", "List, show, approve and reject pending approvals."),
     CommandModule("runs", "Start, list, show, follow, cancel and erase runs; fetch their outputs and logs."),
     CommandModule("users", "Add, list and disable people who sign in to the console, and reset passwords."),
