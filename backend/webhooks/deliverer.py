@@ -53,7 +53,7 @@ class Deliverer:
         self._claim_ms = round((settings.timeout_seconds + _CLAIM_ALLOWANCE_SECONDS) * 1000)
         self._threads = ThreadPoolExecutor(_DATABASE_THREADS, thread_name_prefix="webhooks-database")
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()
         self._ended = False
         self._sender: Sender | None = None
@@ -61,26 +61,24 @@ class Deliverer:
 
     def start(self) -> None:
         """Starts the thread."""
+        self._loop = asyncio.new_event_loop()
         self._thread.start()
 
     def stop(self) -> None:
         """Claims nothing more, lets attempts end for two seconds, and leaves the others to the next process."""
         self._ended = True
-        if self._thread.is_alive():
+        if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
             self._thread.join()
-        elif not self._loop.is_closed():
             self._loop.close()
+            self._loop = None
         self._threads.shutdown(wait=True)
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
+        assert self._loop is not None
         # Names are resolved in these; a name server that does not answer holds up nothing else.
         self._loop.set_default_executor(ThreadPoolExecutor(_NAME_THREADS, thread_name_prefix="webhooks-names"))
-        try:
-            self._loop.run_until_complete(self._serve())
-        finally:
-            self._loop.close()
+        self._loop.run_until_complete(self._serve())
 
     async def _serve(self) -> None:
         while not self._ended:
@@ -121,7 +119,7 @@ class Deliverer:
             rows = await self._in_thread(lambda: self._claim(webhook.webhook_id, claim_id, most))  # noqa: B023 - awaited
             room -= len(rows)
             for row in rows:
-                task = self._loop.create_task(self._deliver(webhook, row, claim_id))
+                task = asyncio.create_task(self._deliver(webhook, row, claim_id))
                 self._under_way[task] = row, claim_id
                 task.add_done_callback(self._done)
 
@@ -184,4 +182,4 @@ class Deliverer:
             _LOG.info("A claim could not be given back", exc_info=True)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await self._loop.run_in_executor(self._threads, work)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)

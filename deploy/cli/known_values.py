@@ -7,7 +7,7 @@ from typing import Final
 from deploy.cli.options import DEFAULT_GRPC, GRPC_VARIABLE
 from deploy.client.backend import Backend, connected
 from deploy.failures import CommandFailed
-from workflow_api.v1 import keys_pb2, runs_pb2, users_pb2, workflows_pb2
+from workflow_api.v1 import keys_pb2, runs_pb2, users_pb2, webhooks_pb2, workflows_pb2
 
 _SECONDS: Final = 1.5
 _PAGE: Final = 100
@@ -55,6 +55,12 @@ def _approvals(backend: Backend, typed: str) -> Iterator[Known]:  # noqa: ARG001
         yield item.approval.approval_id, f"{item.workflow_name}: {item.approval.title}"
 
 
+def _webhooks(backend: Backend, typed: str) -> Iterator[Known]:  # noqa: ARG001 - as above
+    request = webhooks_pb2.ListWebhooksRequest(page_size=_PAGE)
+    for item in backend.call(backend.webhooks.ListWebhooks, request, _SECONDS).items:
+        yield item.webhook_id, f"{item.key_id}, {item.state}"
+
+
 def _users(backend: Backend, typed: str) -> Iterator[Known]:  # noqa: ARG001 - as above
     request = users_pb2.ListUsersRequest(page_size=_PAGE)
     for item in backend.call(backend.users.ListUsers, request, _SECONDS).items:
@@ -75,6 +81,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "KEY_ID": _keys,
     "RUN_ID": _runs,
     "APPROVAL_ID": _approvals,
+    "WEBHOOK_ID": _webhooks,
     "users NAME": _users,
     "agents NAME": _resources(workflows_pb2.RESOURCE_KIND_AGENT),
     "environments NAME": _resources(workflows_pb2.RESOURCE_KIND_ENVIRONMENT),

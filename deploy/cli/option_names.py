@@ -33,6 +33,17 @@ KEY_OPTIONS: Final = {
     "limit": "--limit",
     "key_id": "KEY_ID",
 }
+WEBHOOK_OPTIONS: Final = {
+    "url": "--url",
+    "description": "--description",
+    "events": "--event",
+    "overlap_hours": "--overlap",
+    "overlap": "--overlap",
+    "key_id": "KEY_ID",
+    "webhook_id": "WEBHOOK_ID",
+    "message_id": "MESSAGE_ID",
+    "page_size": "--limit",
+}
 LIST_OPTIONS: Final = {
     "page_size": "--limit",
     "limit": "--limit",
