@@ -211,7 +211,7 @@ def close_run(
     result = result or RunResult()
     if promoted is None:
         promoted = promotion_sql.has_promoted(tx, run_id)
-    closed = lifecycle_sql.close(
+    has_webhooks = lifecycle_sql.close(
         tx,
         run_id,
         status,
@@ -229,7 +229,7 @@ def close_run(
         result_error_message=result.error_message,
         summary_markdown=result.summary_markdown,
     )
-    if not closed:
+    if has_webhooks is None:
         return False
     lifecycle_sql.withdraw_approvals(tx, run_id, at)
     lifecycle_sql.cancel_steps(tx, run_id, at)
@@ -242,7 +242,8 @@ def close_run(
         events += [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]
         append_events(tx, closing, at, events)
     lifecycle_sql.end_segments(tx, run_id, at)
-    add_messages(tx, Event.RUN_ENDED, run_id, at)
+    if has_webhooks:
+        add_messages(tx, Event.RUN_ENDED, run_id, at)
     tx.after_commit(lambda: metrics.RUNS_ENDED.add(status, error_code or metrics.NO_REASON))
     return True
 
