@@ -1,6 +1,6 @@
 """Wires the parts of the backend, those of the runtime by `backend.runtime.bootstrap`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -30,9 +30,7 @@ from backend.outputs.servicer import OutputsServicer
 from backend.redaction.process.redactor import Redactor
 from backend.reviews.service import Reviews
 from backend.reviews.servicer import ReviewsServicer
-from backend.rpc.access import Access
 from backend.rpc.interceptors import Handler, handlers_of
-from backend.rpc.server import GrpcServer
 from backend.runs import retention as runs_retention
 from backend.runs.servicer import RunsServicer
 from backend.runtime.bootstrap import (
@@ -45,11 +43,11 @@ from backend.runtime.bootstrap import (
 from backend.runtime.local import LocalRuntime
 from backend.runtime.scheduling.backlog import Backlog
 from backend.runtime.scheduling.upkeep import Upkeep
+from backend.sandbox import Sandbox
 from backend.schemas.judge import SchemaJudge
 from backend.services import Services
 from backend.settings import BackendSettings
 from backend.storage.database import Database
-from backend.storage.dialects.postgresql.shared_clock import SharedClock
 from backend.storage.factory import DataFolder, open_postgresql
 from backend.storage.objects import open_objects
 from backend.users import retention as users_retention
@@ -82,7 +80,9 @@ from workflow_api.v1 import (
 )
 
 if TYPE_CHECKING:
+    from backend.rpc.server import GrpcServer
     from backend.runtime.remote import RemoteRuntime
+    from backend.storage.dialects.postgresql.shared_clock import SharedClock
 
 GRACE_SECONDS: Final = 20.0
 
@@ -102,7 +102,7 @@ class _Parts:
             )
             undo.callback(self.database.close)
             deployment = self.database.write(lambda tx: deployment_sql.ensure(tx, settings.deployment_id))
-            self._shared_clock = None if settings.database is None or clock else SharedClock(self.database)
+            self._shared_clock = None if settings.database is None or clock else _shared_clock(self.database)
             undo.pop_all()
         models = Models(settings.secrets, settings.models)
         self.services = Services(
@@ -163,14 +163,23 @@ class Worker:
 
 
 class Backend:
-    """All domain services on one database, with the runtime that executes runs."""
+    """All domain services on one database, with the runtime that executes runs.
 
-    def __init__(self, settings: BackendSettings, clock: Clock | None = None) -> None:
+    `open_sandbox` gives a runtime in this process another sandbox than that of the settings.
+    """
+
+    def __init__(
+        self,
+        settings: BackendSettings,
+        clock: Clock | None = None,
+        *,
+        open_sandbox: Callable[[], Sandbox] | None = None,
+    ) -> None:
         self._parts = parts = _Parts(settings, clock)
         services, objects = parts.services, parts.objects
         self._database = parts.database
         self._changes = changes = KeyChanges()
-        self._runtime = _runtime(settings, parts)
+        self._runtime = _runtime(settings, parts, open_sandbox)
         self._logs = Logs(services, objects)
         self._reviews = Reviews(services, objects, parts.redactor, settings.data / "reviews")
         self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
@@ -210,6 +219,9 @@ class Backend:
 
     def serve_grpc(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Serves gRPC and returns the port; see `GrpcServer`. With credentials, `identities` say who may call what."""
+        from backend.rpc.access import Access
+        from backend.rpc.server import GrpcServer
+
         rpcs = {rpc: handler.rules for rpc, handler in self.handlers.items()}
         access = None if credentials is None else Access(rpcs, self._identities)
         self._server = GrpcServer(self.handlers, self._database, address, credentials, access)
@@ -234,14 +246,24 @@ class Backend:
         self._logs.end()
 
 
-def _runtime(settings: BackendSettings, parts: _Parts) -> "LocalRuntime | RemoteRuntime":
+def _shared_clock(database: Database) -> "SharedClock":
+    from backend.storage.dialects.postgresql.shared_clock import SharedClock
+
+    return SharedClock(database)
+
+
+def _runtime(
+    settings: BackendSettings, parts: _Parts, open_sandbox: Callable[[], Sandbox] | None
+) -> "LocalRuntime | RemoteRuntime":
     """Makes the runtime, with an upkeep that every service registers its retention with."""
     services, objects, publisher = parts.services, parts.objects, parts.publisher
     upkeep = Upkeep(services.database, services.clock)
     runtime = (
         new_remote_runtime(settings, settings.database, services, objects, publisher, upkeep)
         if settings.database is not None and settings.engine == "dbos"
-        else new_local_runtime(settings, services, objects, publisher, parts.redactor, parts.packages, upkeep)
+        else new_local_runtime(
+            settings, services, objects, publisher, parts.redactor, parts.packages, upkeep, open_sandbox
+        )
     )
     for rules in (
         runs_retention.rules(runtime),

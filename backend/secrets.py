@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -30,6 +31,11 @@ class Secrets:
     sources: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict, compare=False)
 
+    @property
+    def names(self) -> AbstractSet[str]:
+        """The names of all secrets."""
+        return self.sources.keys()
+
     def get(self, name: str) -> str:
         """Returns the secret's value, without the line end of a file.
 
@@ -38,17 +44,22 @@ class Secrets:
         """
         source = self.sources.get(name)
         if source is None:
-            raise SecretError(f"this deployment has no secret named '{name}'")
+            raise SecretError(f"this deployment has no secret named '{name}': {how_to_set(name)}")
         if source.startswith(ENVIRONMENT):
             value = self.environment.get(source.removeprefix(ENVIRONMENT), "")
         else:
             value = _read(name, Path(source.removeprefix(FILE)))
         if not value:
-            raise SecretError(f"the secret '{name}' is not set")
+            raise SecretError(f"the secret '{name}' is not set: what [secrets] of the settings names for it is empty")
         return value
 
     def __repr__(self) -> str:
         return f"Secrets({', '.join(sorted(self.sources))})"
+
+
+def how_to_set(name: str) -> str:
+    """Returns what an administrator does about a missing secret, as the second half of a sentence."""
+    return f'name where it is kept in the settings, as `{name} = "env:VARIABLE"` below [secrets]'
 
 
 def _read(name: str, path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from backend.capabilities import Capabilities
 from backend.clock import Clock
 from backend.cursors import Cursors
 from backend.revisioned_cache import RevisionedCache
@@ -27,3 +28,8 @@ class Services:
     cache: RevisionedCache = field(default_factory=RevisionedCache)
     model_providers: frozenset[str] = frozenset()
     schemas: SchemaJudge = field(default_factory=SchemaJudge)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the settings let workflows use."""
+        return Capabilities(self.model_providers, self.secrets.names)

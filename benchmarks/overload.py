@@ -67,11 +67,11 @@ def body(head: str, text: str) -> str:
 
 
 def durations(port: int, text: str, seconds: float) -> list[float]:
-    """Returns the sorted durations of one request, repeated on one connection."""
-    taken = []
+    """Returns the sorted durations of one request, repeated on one connection; at least one."""
+    taken: list[float] = []
     until = time.perf_counter() + seconds
     with socket.create_connection(("127.0.0.1", port), timeout=120) as connection, connection.makefile("rb") as file:
-        while time.perf_counter() < until:
+        while not taken or time.perf_counter() < until:
             began = time.perf_counter()
             connection.sendall(text.encode())
             if b" 200 " not in file.readline():

@@ -65,3 +65,10 @@ class Context(Protocol):
         Raises:
             LookupError: it declares none of that name.
         """
+
+    def secret(self, name: str) -> str:
+        """Returns the value of a secret that the agent declares, as it was when this attempt began.
+
+        Raises:
+            LookupError: it declares none of that name.
+        """

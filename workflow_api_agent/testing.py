@@ -50,6 +50,7 @@ def run_agent(
     inputs: Mapping[str, Folder] | None = None,
     files: Mapping[str, Folder] | None = None,
     connectors: Mapping[str, Mapping[str, Any]] | None = None,
+    secrets: Mapping[str, str] | None = None,
     attempt: int = 1,
 ) -> AgentRun:
     """Calls an agent's function, plain or async, with a context in temporary folders, and returns what it left.
@@ -65,6 +66,7 @@ def run_agent(
         inputs: Files of `s3_prefix` parameters, by parameter.
         files: Output files of the steps that it needs, by step.
         connectors: Connectors that the step declares, by name: `type`, `bucket` and `prefixes`.
+        secrets: Values of the secrets that the agent declares, by name; they are left in what the agent leaves.
         attempt: The number of the attempt.
 
     Raises:
@@ -84,7 +86,7 @@ def run_agent(
                 _fill(root / kind / key, content)
         for step in needs or {}:
             (root / "files" / step).mkdir(exist_ok=True)
-        context = _Context(root, parameters, input_text, needs, connectors, attempt)
+        context = _Context(root, parameters, input_text, needs, connectors, secrets, attempt)
         with contextlib.chdir(root / "workspace"):
             value = _checked(_finished(function(context)))
         outputs = {
@@ -103,6 +105,7 @@ class _Context:
         input_text: str | None,
         needs: Mapping[str, Any] | None,
         connectors: Mapping[str, Mapping[str, Any]] | None,
+        secrets: Mapping[str, str] | None,
         attempt: int,
     ) -> None:
         self.attempt = attempt
@@ -116,6 +119,7 @@ class _Context:
         self.events: list[Event] = []
         self.dropped = 0
         self._connectors = connectors or {}
+        self._secrets = secrets or {}
 
     def progress(self, message: Any, **data: Any) -> None:
         import json
@@ -143,6 +147,12 @@ class _Context:
             raise LookupError(f"the step declares no connector {name!r} (declared: {declared})")
         given = {"type": "s3", "bucket": None, "prefixes": [], **self._connectors[name], "name": name}
         return types.SimpleNamespace(**{field: given[field] for field in _FIELDS})
+
+    def secret(self, name: str) -> str:
+        if name not in self._secrets:
+            declared = ", ".join(sorted(self._secrets)) or "none"
+            raise LookupError(f"the agent declares no secret {name!r} (declared: {declared})")
+        return self._secrets[name]
 
 
 def _fill(folder: Path, content: Folder) -> None:

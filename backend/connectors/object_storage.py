@@ -46,7 +46,7 @@ def try_connection(connector: Mapping[str, Any], secrets: Secrets) -> tuple[bool
             list_page(client, connector["bucket"], prefix, MaxKeys=1)
     except failures() as error:
         failed = f"Listing {place} failed: {explain(error, connector)}"
-        hint = advice(error, connector)
+        hint = advice(error)
         return False, (f"{failed}. {hint}" if hint else failed)[:_LONGEST_MESSAGE]
     return True, f"Listed {', '.join(connector['prefixes']) or 'the whole bucket'} of {connector['bucket']}."[
         :_LONGEST_MESSAGE

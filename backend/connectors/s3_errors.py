@@ -25,10 +25,7 @@ _GIVE_CREDENTIALS: Final = (
     "Name a secret with an access key in the connector's field `secret`; or give the service credentials of its own, "
     "by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or the role of its machine."
 )
-_CONFIGURE_IT: Final = (
-    'Name where it is kept in the settings, as `{secret} = "env:VARIABLE"` below [secrets], with the value '
-    '{{"access_key_id": "...", "secret_access_key": "..."}}.'
-)
+_FORM_OF_KEY: Final = 'Its value is a JSON object {"access_key_id": "...", "secret_access_key": "..."}.'
 
 _LOG = logging.getLogger(__name__)
 
@@ -138,7 +135,7 @@ def _credentials_were(connector: Mapping[str, Any]) -> str:
     return "the service's own credentials were"
 
 
-def advice(error: Exception, connector: Mapping[str, Any]) -> str:
+def advice(error: Exception) -> str:
     """Returns what an administrator can do about a failure, as a sentence; "" where the failure says it."""
     from botocore import exceptions
 
@@ -152,7 +149,7 @@ def advice(error: Exception, connector: Mapping[str, Any]) -> str:
         case RoleError():
             return ""
         case CredentialsError():
-            return _CONFIGURE_IT.format(secret=connector["secret"])
+            return _FORM_OF_KEY
     return ""
 
 

@@ -4,12 +4,14 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 MOST_REQUIREMENTS: Final = 200
 LONGEST_REQUIREMENT: Final = 300
 LARGEST_FILE_BYTES: Final = 65_536
 
+_PINNED: Final = re.compile(
+    r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,100}[A-Za-z0-9])?==[1-9][0-9]{0,8}(?:\.(?:0|[1-9][0-9]{0,8})){0,5}(?:\.\*)?"
+)
+"""A release or all of its patches, in the standard spelling as it stands."""
 _MUST_BE: Final = "must be a requirement as pandas==2.3.*"
 _NOT_ALLOWED: Final = "must name a package of the index: no URL, path or option"
 _COMMENT: Final = re.compile(r"(^|\s)#.*$")
@@ -29,6 +31,11 @@ def normalised_requirement(text: str) -> str:
     stripped = text.strip()
     if stripped.startswith(("-", ".", "/")) or "://" in stripped:
         raise ValueError(_NOT_ALLOWED)
+    if _PINNED.fullmatch(text):
+        return text
+    # What is imported here takes as long to import as everything else that reads manifests.
+    from packaging.requirements import InvalidRequirement, Requirement
+
     try:
         requirement = Requirement(stripped)
     except InvalidRequirement as error:

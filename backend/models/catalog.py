@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.models.key_scrubbing import without_key
+from backend.secret_scrubbing import without_key
 from backend.secrets import SecretError, Secrets
 from backend.settings import ModelProvider
 

@@ -1,5 +1,6 @@
 """Finds, counts and replaces personal data in texts, JSON values, files and their names (docs/redaction.md).
 
+    from backend.redaction.engine import RedactionEngine
     engine = RedactionEngine(policy, model)             # a policy as pii_policy.normalise gives it; a model, or None
     engine.sweep_text(text)                    # "Mail [EMAIL_ADDRESS]"
     engine.sweep_value(value)                  # a JSON value: keys kept, strings and numbers swept
@@ -10,10 +11,3 @@
 Counts of several engines are summed by `Counts.add`. The engine uses neither database nor network, and compiles its
 rules at the first sweep. Modules import one another downwards only: process, engine, formats, sweep, search, rules.
 """
-
-from backend.redaction.counts import Counts
-from backend.redaction.engine import RedactionEngine
-from backend.redaction.formats.outcome import FileOutcome
-from backend.redaction.model import Mention, ModelError, ModelRecognizer
-
-__all__ = ["Counts", "FileOutcome", "Mention", "ModelError", "ModelRecognizer", "RedactionEngine"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from backend import json_text
-from backend.redaction import Counts
+from backend.redaction.counts import Counts
 from backend.redaction.formats.preview import FilePreview
 from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.reviews import sql

@@ -76,9 +76,10 @@ def new_local_runtime(
     redactor: Redactor,
     packages: PackageStore,
     upkeep: Upkeep,
+    open_sandbox: Callable[[], Sandbox] | None = None,
 ) -> LocalRuntime:
-    """Makes the runtime of a process that executes its runs itself."""
-    executor = new_executor(settings, services, objects, publisher, redactor, packages)
+    """Makes the runtime of a process that executes its runs itself; see `new_executor`."""
+    executor = new_executor(settings, services, objects, publisher, redactor, packages, open_sandbox)
     most = SEGMENTS_PER_SLOT * settings.step_slots
     removals = Removals(services.database, objects, executor.forget)
     return LocalRuntime(executor, _dispatcher(services, executor.sessions, lambda: most, upkeep, removals))
@@ -112,8 +113,9 @@ def new_executor(
     publisher: Publisher,
     redactor: Redactor,
     packages: PackageStore,
+    open_sandbox: Callable[[], Sandbox] | None = None,
 ) -> Executor:
-    """Makes what executes segments in this process."""
+    """Makes what executes segments in this process, with the sandbox of the settings unless another is given."""
     work = settings.data / "work"
     threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="runtime")
     # One for every segment and every step, so that none waits for another's files.
@@ -149,7 +151,7 @@ def new_executor(
 
     return Executor(
         sessions=WorkerSessions(lambda sandbox, on_free: _session(settings, new_context(sandbox), on_free)),
-        open_sandbox=partial(choose_sandbox, settings.sandbox),
+        open_sandbox=open_sandbox or partial(choose_sandbox, settings.sandbox),
         publisher=publisher,
         redactor=redactor,
         final_sweeps=FinalSweeps(

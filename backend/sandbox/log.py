@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Final
 
 from backend.bounded_log import BoundedLog
+from backend.secret_scrubbing import Scrubber
+from backend.secret_stream import ScrubbedStream
 
 OnText = Callable[[bytes], None]
 
@@ -23,11 +25,16 @@ class StepLog:
         self._log = BoundedLog(1)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._on_text: OnText = _ignore
+        self._scrubbed: ScrubbedStream | None = None
         os.set_blocking(fd, False)
 
-    def start(self, limit: int, on_text: OnText | None = None) -> None:
-        """Collects up to `limit` bytes on the running loop until `close`; `on_text` gets all bytes as they come."""
+    def start(self, limit: int, on_text: OnText | None = None, scrubber: Scrubber | None = None) -> None:
+        """Collects up to `limit` bytes on the running loop until `close`; `on_text` gets all bytes as they come.
+
+        What the scrubber finds is in neither.
+        """
         self._log = BoundedLog(limit)
+        self._scrubbed = ScrubbedStream(scrubber) if scrubber else None
         self._on_text = on_text or _ignore
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._fd, self._read_once)
@@ -39,6 +46,8 @@ class StepLog:
             if not self._read_once():
                 break
         self._add(trace)
+        if self._scrubbed is not None:
+            self._take(self._scrubbed.finish())
         return self._log.text()
 
     def close(self) -> None:
@@ -57,6 +66,9 @@ class StepLog:
         return bool(part)
 
     def _add(self, part: bytes) -> None:
+        self._take(part if self._scrubbed is None else self._scrubbed.add(part))
+
+    def _take(self, part: bytes) -> None:
         self._log.add(part)
         self._on_text(part)
 

@@ -13,10 +13,15 @@ from backend.output_paths import safe_path
 from backend.sandbox.frames import Frames, HostileFrameError
 from backend.sandbox.inside.protocol import MAX_PATH_BYTES
 from backend.sandbox.limits import Limits
+from backend.secret_scrubbing import Scrubber
+from backend.secret_stream import ScrubbedStream
 
 _BLOCK_BYTES: Final = 256 * 1024
 # Small files are written in batches: handing one to the thread costs more than writing it.
 _BATCH_FILES: Final = 64
+
+_Written = Callable[[memoryview, bool], bytes | memoryview]
+"""Returns the bytes to write of a block, and whether it is the last."""
 
 
 class WorkspaceFullError(Exception):
@@ -28,10 +33,10 @@ class OutputFolder:
 
     The step has no access to this folder, so there are no links to follow; sizes are checked before content is read,
     and files get safe names. Each step has a thread for its disk writes, one block or batch of small files at a time,
-    and the step waits for them.
+    and the step waits for them. What the scrubber finds in names and in files of text is not written.
     """
 
-    def __init__(self, root: Path, limits: Limits) -> None:
+    def __init__(self, root: Path, limits: Limits, scrubber: Scrubber | None = None) -> None:
         self._root = root
         self._limits = limits.outputs
         self._bytes_left = limits.workspace_bytes
@@ -40,6 +45,7 @@ class OutputFolder:
         self._batch: list[Callable[[], None]] = []
         self._batch_bytes = 0
         self._thread: ThreadPoolExecutor | None = None
+        self._scrubber = scrubber or None
 
     async def receive(self, announced: Any, frames: Frames) -> None:
         """Stores a file announced as `{path, size}`, whose bytes follow on `frames`; a small one as late as `finish`.
@@ -51,7 +57,7 @@ class OutputFolder:
             OSError: the host cannot store them.
         """
         given, size = _checked(announced, self._limits.levels)
-        path = safe_path(given)
+        path = safe_path(given if self._scrubber is None else self._scrubber.text(given))
         parents = list(accumulate(path.split("/")[:-1], "{}/{}".format))
         if path in self._directories or not self._files.isdisjoint([path, *parents]):
             raise HostileFrameError(f"the output path {path!r} is used twice")
@@ -61,14 +67,15 @@ class OutputFolder:
         self._directories.update(new)
         block = memoryview(bytearray(min(size, _BLOCK_BYTES)))
         await frames.fill(block)
-        self._batch.append(partial(self._create, path, new, block))
+        written = _written(self._scrubber, block)
+        self._batch.append(partial(self._create, path, new, written, block, last=len(block) == size))
         self._batch_bytes += len(block)
         if self._batch_bytes >= _BLOCK_BYTES or len(self._batch) == _BATCH_FILES:
             await self.finish()
         while size := size - len(block):
             block = block[:size]
             await frames.fill(block)
-            await self._in_thread(partial(_append, self._root / path, block))
+            await self._in_thread(partial(_append, self._root / path, written, block, last=len(block) == size))
 
     async def finish(self) -> None:
         """Stores the rest of the small files; raises as `receive`."""
@@ -95,12 +102,14 @@ class OutputFolder:
         if self._bytes_left < 0:
             raise WorkspaceFullError
 
-    def _create(self, path: str, directories: Sequence[str], block: memoryview) -> None:
+    def _create(
+        self, path: str, directories: Sequence[str], written: _Written, block: memoryview, *, last: bool
+    ) -> None:
         self._root.mkdir(parents=True, exist_ok=True)
         for directory in directories:
             (self._root / directory).mkdir()
         with (self._root / path).open("xb") as file:
-            file.write(block)
+            file.write(written(block, last))
 
     async def _in_thread(self, work: Callable[[], object]) -> None:
         if self._thread is None:
@@ -108,9 +117,21 @@ class OutputFolder:
         await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
-def _append(target: Path, block: memoryview) -> None:
+def _append(target: Path, written: _Written, block: memoryview, *, last: bool) -> None:
     with target.open("ab") as file:
-        file.write(block)
+        file.write(written(block, last))
+
+
+def _written(scrubber: Scrubber | None, first: memoryview) -> _Written:
+    """Returns what makes the bytes to write of each block, the first of which shows whether the file is text."""
+    if scrubber is None or b"\0" in first.tobytes():
+        return lambda block, _: block
+    stream = ScrubbedStream(scrubber)
+
+    def scrubbed(block: memoryview, last: bool) -> bytes:
+        return stream.add(bytes(block)) + (stream.finish() if last else b"")
+
+    return scrubbed
 
 
 def _checked(announced: Any, levels: int) -> tuple[str, int]:

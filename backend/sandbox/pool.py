@@ -28,6 +28,13 @@ class WarmPool:
 
     def take(self, limits: Limits) -> StepProcess | None:
         """Returns a started sandbox of these limits if there is one, and starts more for later steps."""
+        return self._take(limits, wanted=True)
+
+    def fill(self, limits: Limits) -> None:
+        """Starts sandboxes of these limits for later steps."""
+        self._take(limits, wanted=False)
+
+    def _take(self, limits: Limits, *, wanted: bool) -> StepProcess | None:
         if self._size == 0:
             return None
         taken = None
@@ -35,7 +42,7 @@ class WarmPool:
         with self._lock:
             waiting = self._waiting.setdefault(limits.fixed_at_start, [])
             self._waiting.move_to_end(limits.fixed_at_start)
-            while taken is None and waiting:
+            while wanted and taken is None and waiting:
                 first = waiting.pop(0)
                 if first.alive:
                     taken = first

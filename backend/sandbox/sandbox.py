@@ -54,9 +54,7 @@ class Sandbox:
 
     def prepare(self, limits: Limits) -> None:
         """Starts sandboxes in advance for an environment that will be used soon."""
-        process = self._pool.take(limits)
-        if process is not None:
-            self._discard(process)
+        self._pool.fill(limits)
 
     async def start(self, limits: Limits, readable: Readable) -> StepProcess:
         """Returns a process that waits for its request; the caller must `end` it.

@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from backend.storage.database import Database
 from backend.storage.dialects.sqlite import space
 from backend.storage.dialects.sqlite.database import SqliteDatabase
-from backend.storage.migrate import schema_digest, upgrade
+from backend.storage.migrate import is_newest_file, schema_digest, upgrade
 from backend.storage.private_folder import ForeignOwnerError, make_private, narrow_content
 
 _DATABASE: Final = "workflow-api.sqlite3"
@@ -86,13 +86,14 @@ class DataFolder:
         if new and empty is not None and empty.is_file():
             shutil.copyfile(empty, file)
         space.prepare(file)
-        engine = create_engine(f"sqlite:///{file}")
-        try:
-            upgrade(engine)
-        except RuntimeError as error:
-            raise DataFolderError(str(error)) from error
-        finally:
-            engine.dispose()
+        if not is_newest_file(file):
+            engine = create_engine(f"sqlite:///{file}")
+            try:
+                upgrade(engine)
+            except RuntimeError as error:
+                raise DataFolderError(str(error)) from error
+            finally:
+                engine.dispose()
         if new and empty is not None and not empty.is_file():
             _keep_copy(file, empty)
         return SqliteDatabase(file)

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from threading import BoundedSemaphore
-from typing import Final
-
-from argon2 import PasswordHasher
-from argon2.exceptions import VerifyMismatchError
+from typing import TYPE_CHECKING, Final
 
 from backend.errors import ApiError
 from workflow_api.v1 import errors_pb2
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
 
 MAX_CONCURRENT: Final = 2
 """Each takes 64 MiB and, for a tenth of a second, a core or more."""
@@ -38,9 +38,14 @@ class Passwords:
     """Hashes and verifies passwords; call it within a slot and outside of transactions, because it takes long."""
 
     def __init__(self) -> None:
-        self._hasher = PasswordHasher()
         self._slots = BoundedSemaphore(MAX_CONCURRENT)
         self._callers = BoundedSemaphore(MAX_CALLERS)
+
+    @cached_property
+    def _hasher(self) -> "PasswordHasher":
+        from argon2 import PasswordHasher
+
+        return PasswordHasher()
 
     @cached_property
     def decoy_hash(self) -> str:
@@ -76,6 +81,8 @@ class Passwords:
 
     def matches(self, kept: str, password: str) -> bool:
         """Returns whether a stored hash is of this password."""
+        from argon2.exceptions import VerifyMismatchError
+
         try:
             return self._hasher.verify(kept, _normal(password))
         except VerifyMismatchError:

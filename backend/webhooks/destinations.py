@@ -4,8 +4,6 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from yarl import URL
-
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -31,6 +29,9 @@ def is_private(address: Address, private: Sequence[Network]) -> bool:
 
 def url_problems(text: str, private: Sequence[Network]) -> Iterator[str]:
     """Yields what is wrong with the address of a webhook; names are resolved at each connection, not here."""
+    # As the client that connects reads it; imported here, because commands that start a backend do not need it.
+    from yarl import URL
+
     try:
         url = URL(text)
         host, port = url.host, url.port

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from yarl import URL
-
 from backend.audit import sql as audit
 from backend.errors import ApiError, invalid
 from backend.ids import new_id
@@ -199,4 +197,6 @@ def _flags(events: Iterable[Event]) -> dict[str, int]:
 
 def _shown(row: WebhookRow) -> dict[str, object]:
     """Returns what the audit trail shows; paths and queries of addresses may be secrets of their receivers."""
+    from yarl import URL
+
     return {"origin": str(URL(row.url).origin()), "events": [str(event) for event in events_of(row)]}

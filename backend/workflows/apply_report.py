@@ -2,25 +2,19 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
+from backend.capabilities import Capabilities
+from backend.secrets import how_to_set
 from backend.storage.database import Tx
 from backend.workflows import resources_sql, sql, versions_sql
 from backend.workflows.manifests.kinds import MANIFEST_KINDS, RESOURCE_KINDS
 from backend.workflows.pins import resources_of_version
-from backend.workflows.readiness import readiness
+from backend.workflows.readiness import readiness, secrets_of
 from backend.workflows.service import Applied
 from backend.workflows.versions_sql import Pin
 
 Definition = dict[str, Any]
-
-
-class Deployment(NamedTuple):
-    """What resources are judged by: the providers whose models can be called, and the names of the secrets."""
-
-    providers: AbstractSet[str]
-    secrets: AbstractSet[str]
 
 
 class Report(NamedTuple):
@@ -36,22 +30,22 @@ class Report(NamedTuple):
     after: Definition | None = None
 
 
-def reports(tx: Tx, applied: Iterable[Applied], deployment: Deployment, *, definitions: bool) -> list[Report]:
+def reports(tx: Tx, applied: Iterable[Applied], capabilities: Capabilities, *, definitions: bool) -> list[Report]:
     """Returns a report of each outcome, in the transaction that made it; `definitions` asks for both of them."""
     return [
-        _of_workflow(tx, one, deployment, definitions=definitions)
+        _of_workflow(tx, one, capabilities, definitions=definitions)
         if one.kind == "Workflow"
-        else _of_resource(tx, one, deployment, definitions=definitions)
+        else _of_resource(tx, one, capabilities, definitions=definitions)
         for one in applied
     ]
 
 
-def _of_workflow(tx: Tx, one: Applied, deployment: Deployment, *, definitions: bool) -> Report:
+def _of_workflow(tx: Tx, one: Applied, capabilities: Capabilities, *, definitions: bool) -> Report:
     row = sql.get(tx, one.id)
     definition = _definition(tx, one.id, one.version)
     assert row is not None, "it was applied in this transaction"
     found = resources_of_version(tx, one.id, one.version, definition)
-    not_ready = readiness(definition, found, row.status, deployment.providers)
+    not_ready = readiness(definition, found, row.status, capabilities)
     warnings = [
         f"Knowledge graph '{entry['knowledge_graph']}' does not exist: nothing is published to it."
         for entry in definition["publish"]
@@ -63,10 +57,10 @@ def _of_workflow(tx: Tx, one: Applied, deployment: Deployment, *, definitions: b
     return Report(one, not_ready, warnings, before, _described(tx, one.id, one.version, row.status))
 
 
-def _of_resource(tx: Tx, one: Applied, deployment: Deployment, *, definitions: bool) -> Report:
+def _of_resource(tx: Tx, one: Applied, capabilities: Capabilities, *, definitions: bool) -> Report:
     kind = RESOURCE_KINDS[one.kind]
     after = _resource(tx, one, one.version)
-    warnings = list(_secret_warnings(after, deployment))
+    warnings = list(_secret_warnings(after, capabilities))
     if kind == "connector":
         warnings += _test_warnings(tx, one)
     if not definitions or one.previous_version is None or one.outcome != "updated":
@@ -81,14 +75,15 @@ def _test_warnings(tx: Tx, one: Applied) -> Iterator[str]:
         yield f"The connection test of this version {state}: run `workflow-api connectors test '{one.name}'`."
 
 
-def _secret_warnings(definition: Definition, deployment: Deployment) -> Iterator[str]:
+def _secret_warnings(definition: Definition, capabilities: Capabilities) -> Iterator[str]:
     secret = definition.get("secret") or definition.get("api_key")
-    if secret is not None and secret not in deployment.secrets:
-        yield f"This deployment has no secret named '{secret}': add it to the setting `secrets`."
+    for name in (*([] if secret is None else [secret]), *secrets_of(definition)):
+        if name not in capabilities.secrets:
+            yield f"This deployment has no secret named '{name}': {how_to_set(name)}."
     model = definition.get("model")
     if model is not None and secret is None and definition.get("base_url") is None:
         provider = model.partition(":")[0]
-        if provider not in deployment.providers:
+        if provider not in capabilities.providers:
             yield f"This deployment names no api_key for models of '{provider}', and the agent names none."
 
 

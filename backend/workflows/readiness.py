@@ -1,12 +1,13 @@
 """Reasons why a workflow cannot run (contract 11.8)."""
 
 import sys
-from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from backend.capabilities import NO_CAPABILITIES, Capabilities
 from backend.environments.sql import PackageState
+from backend.secrets import how_to_set
 from backend.workflows.pii_policy import why_unusable
 
 Definition = Mapping[str, Any]
@@ -43,18 +44,19 @@ Resources = Mapping[ResourceKey, Resource]
 
 
 def readiness(
-    definition: Definition, resources: Resources, status: str, providers: AbstractSet[str] = frozenset()
+    definition: Definition, resources: Resources, status: str, capabilities: Capabilities = NO_CAPABILITIES
 ) -> list[str]:
     """Returns the reasons why a workflow version cannot run, each worded for a person; empty if it is ready.
 
-    `providers` are those whose models this deployment can call.
+    `capabilities` are those of this deployment.
     """
     return [
         *_BY_STATUS[status],
         *_step_reasons(definition, resources),
+        *_secret_reasons(definition, resources, capabilities),
         *_connector_reasons(definition, resources),
         *_environment_reasons(definition, resources),
-        *_policy_reasons(definition, providers),
+        *_policy_reasons(definition, capabilities),
     ]
 
 
@@ -79,6 +81,13 @@ def connectors(definition: Definition) -> list[str]:
 def environments(definition: Definition) -> list[str]:
     """Returns the environments that steps name, each once, in order."""
     return list(dict.fromkeys(step["environment"] for step in definition["steps"] if step["environment"] is not None))
+
+
+def secrets_of(agent: Definition) -> Sequence[str]:
+    """Returns the names of the secrets that the steps of an agent get."""
+    # Without any, the definition has no such field.
+    names: Sequence[str] = agent.get("secrets") or ()
+    return names
 
 
 def package_reasons(name: str, python: Definition, packages: PackageState) -> Iterator[str]:
@@ -109,6 +118,14 @@ def _step_reasons(definition: Definition, resources: Resources) -> Iterator[str]
             yield f"Step '{step['step']}' has no agent: there was no agent named '{step['agent']}' {_AT_THAT_TIME}."
 
 
+def _secret_reasons(definition: Definition, resources: Resources, capabilities: Capabilities) -> Iterator[str]:
+    for name in dict.fromkeys(step["agent"] for step in definition["steps"]):
+        agent = resources.get(("agent", name))
+        for secret in () if agent is None else secrets_of(agent.definition):
+            if secret not in capabilities.secrets:
+                yield f"Agent '{name}' needs the secret '{secret}', which is missing: {how_to_set(secret)}."
+
+
 def _connector_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
     for name in connectors(definition):
         connector = resources.get(("connector", name))
@@ -131,8 +148,8 @@ def _environment_reasons(definition: Definition, resources: Resources) -> Iterat
             yield from package_reasons(name, environment.definition["python"], environment.packages)
 
 
-def _policy_reasons(definition: Definition, providers: AbstractSet[str]) -> Iterator[str]:
+def _policy_reasons(definition: Definition, capabilities: Capabilities) -> Iterator[str]:
     policy = definition["pii_policy"] or {}
-    reason = why_unusable(policy, providers)
+    reason = why_unusable(policy, capabilities.providers)
     if reason is not None:
         yield f"The PII policy's model '{policy['model']}' cannot be used: {reason}."

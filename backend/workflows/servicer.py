@@ -18,7 +18,7 @@ from backend.storage.database import Tx
 from backend.storage.tables.workflows import WorkflowRow
 from backend.workflows import resources_sql, sql, versions_sql
 from backend.workflows.access import access_of
-from backend.workflows.apply_report import Deployment, Report, reports
+from backend.workflows.apply_report import Report, reports
 from backend.workflows.graph_queries import answer, knowledge_graph_message
 from backend.workflows.locking import lock_packages
 from backend.workflows.manifests.attachments import Attachments
@@ -121,11 +121,11 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         )
         actor = caller_of(context).audit_name
         now = self._services.clock()
-        deployment = Deployment(self._services.model_providers, self._services.secrets.sources.keys())
+        capabilities = self._services.capabilities
 
         def work(tx: Tx) -> list[Report]:
             applied = apply_manifests(tx, manifests, now=now, actor=actor)
-            found = reports(tx, applied, deployment, definitions=request.dry_run)
+            found = reports(tx, applied, capabilities, definitions=request.dry_run)
             if request.dry_run:
                 raise _TakenBackError(found)
             return found
@@ -263,7 +263,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         return self._services.database.snapshot(work)
 
     def _terms(self, tx: Tx, row: WorkflowRow) -> WorkflowTerms:
-        terms = load_terms(self._services.cache, tx, self._services.model_providers, row.workflow_id)
+        terms = load_terms(self._services.cache, tx, self._services.capabilities, row.workflow_id)
         assert terms is not None, "the row was read in the same transaction"
         return terms
 

@@ -1,10 +1,10 @@
 """A workflow version with its resources resolved, as starts and the runtime use it."""
 
 from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
+from backend.capabilities import NO_CAPABILITIES, Capabilities
 from backend.errors import ApiError
 from backend.workflows.manifests.kinds import ENVIRONMENT
 from backend.workflows.pii_policy import Policy
@@ -121,7 +121,7 @@ def resolve(
     version: int,
     definition: Definition,
     resources: Resources,
-    providers: AbstractSet[str] = frozenset(),
+    capabilities: Capabilities = NO_CAPABILITIES,
 ) -> WorkflowTerms:
     """Resolves the names in a definition; the reasons list those of resources that do not exist."""
     settings = definition["settings"]
@@ -130,7 +130,7 @@ def resolve(
         name=name,
         status=status,
         version=version,
-        reasons=tuple(readiness(definition, resources, status, providers)),
+        reasons=tuple(readiness(definition, resources, status, capabilities)),
         parameters=tuple(_parameter(declaration, resources) for declaration in definition["parameters"]),
         steps=tuple(_step(step, resources) for step in definition["steps"]),
         pii_policy=definition["pii_policy"],

@@ -1,8 +1,8 @@
 """Cache of resolved workflow versions, invalidated by the revision of workflows and resources."""
 
 import json
-from collections.abc import Set as AbstractSet
 
+from backend.capabilities import Capabilities
 from backend.revisioned_cache import RevisionedCache
 from backend.storage.database import Tx
 from backend.workflows import revision_sql, sql
@@ -14,7 +14,7 @@ from backend.workflows.versions_sql import definition_text
 def load_terms(
     cache: RevisionedCache,
     tx: Tx,
-    providers: AbstractSet[str],
+    capabilities: Capabilities,
     workflow_id: str,
     version: int | None = None,
     *,
@@ -23,7 +23,7 @@ def load_terms(
     """Returns a workflow version with its resources resolved; None if there is no such workflow.
 
     `version` None means the active one. `tx` is a change or a snapshot, so that all reads see the same state.
-    `providers` are those whose models this deployment can call. Cached terms cost one statement, which reads the
+    `capabilities` are those of this deployment. Cached terms cost one statement, which reads the
     revision, or none if that is given. `WorkflowTerms.refusal()` says why the version cannot be started.
     """
     if revision is None:
@@ -40,7 +40,7 @@ def load_terms(
         return WorkflowTerms(workflow_id, row.name, row.status, None)
     definition = json.loads(text)
     found = resources_of_version(tx, workflow_id, wanted, definition)
-    terms = resolve(workflow_id, row.name, row.status, wanted, definition, found, providers)
+    terms = resolve(workflow_id, row.name, row.status, wanted, definition, found, capabilities)
     size = len(text) + sum(resource.size for resource in found.values())
     cache.put((workflow_id, version), revision, terms, size)
     return terms

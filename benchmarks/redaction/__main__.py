@@ -18,7 +18,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from backend.models.catalog import Models
-from backend.redaction import RedactionEngine
+from backend.redaction.engine import RedactionEngine
 from backend.redaction.process.redactor import Redactor
 from backend.redaction.search.finder import Finder
 from backend.secrets import Secrets

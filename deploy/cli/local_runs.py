@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -12,35 +12,38 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from backend.sandbox import Sandbox
 from deploy.cli.approval_answers import Answer
 from deploy.cli.approvals import print_material
 from deploy.cli.failure_logs import FAILED, show_log
+from deploy.cli.folders_as_objects import FoldersAsObjects
 from deploy.cli.following import all_events, interruptible
+from deploy.cli.live_logs import LiveLogs
+from deploy.cli.parameter_check import check_parameters
 from deploy.cli.printing import Record, print_json
-from deploy.cli.raw_json import RawJson, json_text
+from deploy.cli.raw_json import RawJson
 from deploy.cli.records import record_of
-from deploy.cli.run_inputs import read_parameters
+from deploy.cli.run_inputs import file_of, read_parameters
 from deploy.cli.run_outputs import download_outputs, list_outputs, size_text
 from deploy.cli.run_progress import RunProgress
 from deploy.cli.run_start import opened, start_request, steps_of, workflow_definition
 from deploy.cli.terminal import in_status_colour, printable, shows_colours
 from deploy.cli.times import duration_text
+from deploy.cli.watched_files import watched_files
 from deploy.client.backend import in_process
 from deploy.client.manifests import STANDARD_INPUT, read_manifests
 from deploy.client.nearby_manifests import named_documents, nearby_manifests
 from deploy.config.settings import Settings
 from deploy.failures import CommandFailed
-from deploy.serve.folder_storage import FolderStorage, folder_storage
 from deploy.serve.temporary import default_cache, temporary_deployment
 from workflow_api.v1 import reviews_pb2, runs_pb2, workflows_pb2
 
 _FOLLOW_SECONDS: Final = 0.03
-_BUILD_SECONDS: Final = 0.1
+_BUILD_SECONDS: Final = 0.02
+_UNNOTED_SECONDS: Final = 0.3
+"""How long packages that are built already may take to be found."""
 _BEING_BUILT: Final = "being built"
-_ACCESS_KEY: Final = "folders-of-this-run"
-"""Name of the secret with which connectors read folders."""
-_WATCHED: Final = frozenset({".yaml", ".yml", ".py", ".txt", ".toml"})
-_MOST_WATCHED: Final = 2_000
+_ENDS_LOG: Final = frozenset({FAILED, "step.completed", "segment.ended"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class RunOptions:
     folders: Mapping[str, Path]
     out: Path | None
     answer: Answer
+    logs: bool
     as_json: bool
     umask: int
 
@@ -60,8 +64,11 @@ class RunOptions:
 class LocalRuns:
     """A temporary deployment in which the workflow of some files is run, once or again and again."""
 
-    def __init__(self, settings: Settings, files: list[str], options: RunOptions) -> None:
+    def __init__(
+        self, settings: Settings, files: list[str], options: RunOptions, open_sandbox: Callable[[], Sandbox]
+    ) -> None:
         self._settings = settings
+        self._open_sandbox = open_sandbox
         self._files = files
         self._options = options
         self._open = ExitStack()
@@ -71,7 +78,9 @@ class LocalRuns:
         # Folders are known by place before their parameters are: each is served below a prefix of its own.
         self._storage = FoldersAsObjects(self._options.folders, self._open)
         secrets = self._storage.secrets
-        handlers = self._open.enter_context(temporary_deployment(self._settings, default_cache(os.environ), secrets))
+        cache = default_cache(os.environ)
+        deployment = temporary_deployment(self._settings, cache, self._open_sandbox, secrets)
+        handlers = self._open.enter_context(deployment)
         self._backend = in_process(handlers)
         return self
 
@@ -81,17 +90,12 @@ class LocalRuns:
         self._open.close()
 
     def watched(self) -> Iterator[Path]:
-        """Yields the files whose change is a reason to run again: those given, and sources in the folders of these."""
+        """Yields the files whose change is a reason to run again: those given, and what they or the options name."""
         given = [Path(name) for name in self._files if name != STANDARD_INPUT]
-        yield from given
-        beside = (
-            path
-            for folder in sorted({path.resolve().parent for path in given})
-            for path in folder.rglob("*")
-            if path.suffix in _WATCHED and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-        )
-        for _, path in zip(range(_MOST_WATCHED), beside, strict=False):
-            yield path
+        values = (assignment.partition("=")[2] for assignment in self._options.parameters)
+        named = [file_of(value) for value in (*values, self._options.input_text or "")]
+        others = [*self._options.folders.values(), *(path for path in named if path is not None)]
+        return watched_files(given, others)
 
     def run(self) -> bool:
         """Applies the files, runs the workflow and shows what became of it; returns whether the run completed.
@@ -100,11 +104,12 @@ class LocalRuns:
             CommandFailed: the files, the parameters or the workflow do not allow a run.
         """
         definition = self._apply()
-        declared = record_of(definition)["definition"].value()["parameters"]
-        parameters = read_parameters([*self._options.parameters, *self._storage.assignments], declared)
-        request = start_request(
-            definition.workflow.workflow_id, parameters=parameters, input_text=self._options.input_text
-        )
+        fields = record_of(definition)["definition"].value()
+        # Before what may take long: connectors are asked over the network, and packages are built.
+        request = self._request(definition.workflow.workflow_id, fields["parameters"])
+        for connector in _connectors(fields):
+            self._test_connector(connector, fields["parameters"])
+        self._wait_until_ready(definition.workflow.name)
         started = self._backend.call(self._backend.runs.StartRun, request).run
         run = opened(self._backend, self._follow(started))
         outputs = list_outputs(self._backend, run.summary.run_id)
@@ -117,7 +122,7 @@ class LocalRuns:
         return run.summary.status == runs_pb2.RUN_STATUS_COMPLETED
 
     def _apply(self) -> workflows_pb2.WorkflowDefinition:
-        """Applies the files and what they need from beside them; returns the workflow to run, ready and active."""
+        """Applies the files and what they need from beside them; returns the workflow to run, which is active."""
         files = read_manifests(self._files)
         name = self._workflow_of(list(named_documents("Workflow", files)))
         nearby = nearby_manifests(files)
@@ -138,20 +143,29 @@ class LocalRuns:
         definition = workflow_definition(backend, name, None)
         fields = record_of(definition)["definition"].value()
         self._storage.serve(fields["parameters"], named_documents("Connector", [*files, *nearby.files]), backend)
-        for connector in _connectors(fields):
-            self._test_connector(connector, fields["parameters"])
+        return definition
+
+    def _request(self, workflow_id: str, declared: Sequence[Record]) -> runs_pb2.StartRunRequest:
+        """Returns the start that the options ask for, checked by the rules of a start."""
+        parameters = read_parameters([*self._options.parameters, *self._storage.assignments], declared)
+        check_parameters(parameters, declared)
+        return start_request(workflow_id, parameters=parameters, input_text=self._options.input_text)
+
+    def _wait_until_ready(self, name: str) -> None:
+        """Waits until the packages of a workflow are built, and says so where that takes a moment."""
+        noted_at = time.monotonic() + _UNNOTED_SECONDS
         noted = False
-        while not (definition := workflow_definition(backend, name, None)).workflow.readiness.ready:
+        while not (definition := workflow_definition(self._backend, name, None)).workflow.readiness.ready:
             reasons = list(definition.workflow.readiness.reasons)
             if not any(_BEING_BUILT in reason for reason in reasons):
                 raise CommandFailed(
                     f"The workflow {name} cannot run:", code="workflow_not_ready", details={"reasons": reasons}
                 )
-            if not noted and not self._options.as_json:
-                self._note("\n".join(reasons))
-            noted = True
+            if not noted and time.monotonic() > noted_at:
+                noted = True
+                if not self._options.as_json:
+                    self._note("\n".join(reasons))
             time.sleep(_BUILD_SECONDS)
-        return definition
 
     def _workflow_of(self, names: list[str]) -> str:
         wanted = self._options.workflow
@@ -186,12 +200,19 @@ class LocalRuns:
         backend, run_id = self._backend, run.summary.run_id
         latest = [run]
         progress = RunProgress([step["step"] for step in steps_of(backend, run_id)], quiet=self._options.as_json)
+        logs = LiveLogs(backend, run_id, progress) if self._options.logs and not self._options.as_json else None
+
+        def on_round(run: runs_pb2.Run) -> None:
+            latest[0] = run
+            if logs is not None:
+                logs.show_sometimes()
+
         with interruptible() as check, progress.shown():
-            for event in all_events(
-                backend, run_id, check, seconds=_FOLLOW_SECONDS, on_run=lambda run: latest.__setitem__(0, run)
-            ):
+            for event in all_events(backend, run_id, check, seconds=_FOLLOW_SECONDS, on_run=on_round):
+                if logs is not None and event["type"] in _ENDS_LOG:
+                    logs.show()
                 progress.on_event(event)
-                if event["type"] == FAILED and not self._options.as_json:
+                if event["type"] == FAILED and logs is None and not self._options.as_json:
                     show_log(backend, run_id, event, progress)
                 if event["type"] == "segment.ended":
                     self._decide(progress, run_id)
@@ -250,63 +271,6 @@ class LocalRuns:
 
     def _note(self, text: str) -> None:
         print(printable(text, lines=True), file=sys.stderr, flush=True)
-
-
-class FoldersAsObjects:
-    """The folders of `--input`, which the connectors of their parameters read as objects."""
-
-    def __init__(self, folders: Mapping[str, Path], opened: ExitStack) -> None:
-        self._folders = folders
-        self._opened = opened
-        self._prefixes: dict[str, Path] = {}
-        self._storage: FolderStorage | None = None
-        self._served = False
-        self.assignments: list[str] = []
-        """Values of the parameters, as `--param` gives them."""
-        self.secrets: dict[str, str] = {}
-        if folders:
-            # The prefixes are filled in once the workflow is known, and the server looks at them at each request.
-            self._storage = opened.enter_context(folder_storage(self._prefixes))
-            key = {
-                "access_key_id": self._storage.access_key_id,
-                "secret_access_key": self._storage.secret_access_key,
-            }
-            self.secrets = {_ACCESS_KEY: json.dumps(key)}
-
-    def serve(self, declared: Sequence[Record], connectors: Mapping[str, Any], backend: Any) -> None:
-        """Has the connectors of the folders' parameters read the folders; what they may read stays as it is.
-
-        Raises:
-            CommandFailed: a folder is given for what is no `s3_prefix` parameter, or its connector is missing.
-        """
-        if self._storage is None:
-            return
-        of = {each["name"]: each for each in declared if each["type"] == "s3_prefix"}
-        problems = []
-        changed: dict[str, dict[str, Any]] = {}
-        self.assignments.clear()
-        for name, folder in self._folders.items():
-            connector = connectors.get(of[name]["connector"]) if name in of else None
-            if connector is None:
-                allowed = ", ".join(of) or "none"
-                reason = "has no connector" if name in of else f"must be an s3_prefix parameter, of {allowed}"
-                problems.append({"name": f"--input {name}", "reason": reason})
-                continue
-            prefixes = connector.get("prefixes") or [""]
-            place = f"{connector['bucket']}/{prefixes[0]}{name}/"
-            self._prefixes[place] = folder.resolve()
-            self.assignments.append(f"{name}=s3://{place}")
-            changed[connector["name"]] = {
-                **connector,
-                "endpoint_url": self._storage.url,
-                "secret": _ACCESS_KEY,
-                "role_arn": None,
-            }
-        if problems:
-            raise CommandFailed("A folder cannot be used.", code="invalid_request", details=problems)
-        content = "\n---\n".join(json_text(each, indented=False, encoding="utf-8") for each in changed.values())
-        file = workflows_pb2.ManifestFile(name="--input", content=content)
-        backend.call(backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=[file]))
 
 
 def _connectors(definition: Mapping[str, Any]) -> list[str]:

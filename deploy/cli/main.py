@@ -11,6 +11,7 @@ import typer
 
 from deploy.cli.terminal import printable
 from deploy.failures import CommandFailed
+from deploy.garbage import pause_collection, resume_collection
 
 SUCCEEDED: Final = 0
 FAILED: Final = 1
@@ -60,6 +61,7 @@ COMMANDS: Final = (
 
 def main() -> None:
     """Runs the process's command line and exits with its code."""
+    pause_collection()
     # gRPC's core would print failures to standard error, which we also get as exceptions.
     os.environ["GRPC_VERBOSITY"] = "NONE"
     for stream in (sys.stdout, sys.stderr):
@@ -122,11 +124,13 @@ def _print_version(wanted: bool) -> None:
 
 def _root(
     *,
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback acts on it
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the release and exit.")
     ] = False,
 ) -> None:
     """Serve the Programmatic Workflow API and administer one deployment of it."""
+    # Its module and the command line's are imported now.
+    resume_collection()
 
 
 def _not_imported() -> None:

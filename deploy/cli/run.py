@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -16,6 +17,7 @@ from deploy.cli.run_inputs import InputText, Params, split_assignment
 from deploy.config.settings import Settings
 from deploy.config.source import read_settings
 from deploy.failures import CommandFailed
+from deploy.garbage import collection_paused
 from deploy.serve.lifecycle import prepare_process
 
 if TYPE_CHECKING:
@@ -43,6 +45,9 @@ def command(
         str,
         typer.Option("--approve", metavar="|".join(APPROVE), help="How approvals are decided; ask is at the terminal."),
     ] = APPROVE[0],
+    logs: Annotated[
+        bool, typer.Option("--logs/--no-logs", help="Show what steps print as they do, or only where one fails.")
+    ] = True,
     watch: Annotated[
         bool, typer.Option("--watch", help="Run again whenever a file changes, until interrupted.")
     ] = False,
@@ -66,12 +71,21 @@ def command(
     former_umask = os.umask(0)
     prepare_process(settings)
 
-    # Everything that follows is heavy to import, and a mistake in the options need not wait for it.
-    from deploy.cli.local_runs import LocalRuns, RunOptions
-
-    options = RunOptions(workflow, param or [], input_text, folders, out, answer, as_json, former_umask)
     try:
-        with option_names(START_OPTIONS), LocalRuns(settings, [str(file) for file in files], options) as runs:
+        with option_names(START_OPTIONS), ExitStack() as stack:
+            with collection_paused():
+                # What follows is heavy to import, and a mistake in the options need not wait for it.
+                from deploy.serve.early_sandbox import early_sandbox
+
+                open_sandbox = stack.enter_context(early_sandbox(settings.runtime.sandbox))
+
+                from deploy.cli.local_runs import LocalRuns, RunOptions
+
+                options = RunOptions(
+                    workflow, param or [], input_text, folders, out, answer, logs, as_json, former_umask
+                )
+                names = [str(file) for file in files]
+                runs = stack.enter_context(LocalRuns(settings, names, options, open_sandbox))
             completed = _run_and_watch(runs) if watch else runs.run()
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None

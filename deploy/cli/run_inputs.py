@@ -40,6 +40,12 @@ def text_or_file(option: str, value: str) -> str:
         raise typer.BadParameter(f"{name} is not UTF-8 at byte {error.start}", param_hint=option) from None
 
 
+def file_of(value: str) -> Path | None:
+    """Returns the file that the text of an option is read from, or None; see `text_or_file`."""
+    named = value.startswith(_FILE) and not value.startswith(_FILE * 2) and value != f"{_FILE}{_STANDARD_INPUT}"
+    return Path(value.removeprefix(_FILE)) if named else None
+
+
 def split_assignment(option: str, given: str) -> tuple[str, str]:
     """Returns name and value of `name=value`."""
     name, equals, value = given.partition("=")

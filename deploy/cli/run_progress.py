@@ -121,7 +121,7 @@ class RunProgress:
             shown.seconds = (at - shown.began_at).total_seconds() if at and shown.began_at else None
         else:
             shown.began, shown.began_at, shown.seconds = time.monotonic(), at, None
-        self._change(str(step), shown, status, _about(kind, event["data"]))
+        self._change(str(step), shown, status, _about(kind, event["data"], at))
 
     def on_steps(self, steps: Sequence[Record]) -> None:
         """Takes over the steps as the service shows them, which it does of some that have no event."""
@@ -182,12 +182,19 @@ class RunProgress:
         return text
 
 
-def _about(kind: str, data: Any) -> str:
-    """Returns what is said of a step beside its status: why it failed, or which attempt after the first has begun."""
-    attempt = _data(data).get("attempt")
+def _about(kind: str, data: Any, at: dt.datetime | None) -> str:
+    """Returns what is said of a step beside its status: why it failed and when it is tried again, or which attempt."""
+    about = _data(data)
+    attempt = about.get("attempt")
     if kind == "step.started" and isinstance(attempt, int) and attempt > 1:
         return f"attempt {attempt}"
-    return _message(data) if kind == "step.failed" else ""
+    if kind != "step.failed":
+        return ""
+    retry_at = about.get("retry_at")
+    if at is None or not isinstance(retry_at, str) or not isinstance(attempt, int):
+        return _message(data)
+    pause = dt.datetime.fromisoformat(retry_at) - at
+    return f"attempt {attempt + 1} in {duration_text(pause.total_seconds() * 1_000)}: {_message(data)}"
 
 
 def _message(data: Any) -> str:

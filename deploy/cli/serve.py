@@ -12,6 +12,7 @@ from deploy.config.addresses import Address
 from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
 from deploy.failures import CommandFailed
+from deploy.garbage import collection_paused
 from deploy.serve.lifecycle import default_data, prepare_process
 from edge.console.settings import ConsoleSettings
 
@@ -56,7 +57,8 @@ def command(
     prepare_process(settings)
     folder = settings.data or default_data(os.environ, demo=demo)
 
-    from deploy.serve.embedded import serve_embedded
+    with collection_paused():
+        from deploy.serve.embedded import serve_embedded
 
     def on_ready(ready: "Ready") -> None:
         announce(ready, settings.admin.backend_tls if demo else None, as_json=as_json)

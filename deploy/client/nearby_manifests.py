@@ -57,7 +57,7 @@ def nearby_manifests(files: Sequence[workflows_pb2.ManifestFile]) -> Nearby:
     if not missing:
         return Nearby([], places)
     own = {Path(file.name).resolve() for file in files}
-    for path in _files_beside(own):
+    for path in manifests_beside(own):
         try:
             text = path.read_bytes().decode()
         except (OSError, UnicodeDecodeError):
@@ -116,7 +116,8 @@ def _documents(text: str) -> Iterator[tuple[Reference, dict[str, Any], int, int]
         loader.dispose()
 
 
-def _files_beside(own: set[Path]) -> list[Path]:
+def manifests_beside(own: set[Path]) -> list[Path]:
+    """Returns the other YAML files in the folders of some, in order; at most 200, and none that is very large."""
     beside = sorted(
         path
         for folder in {path.parent for path in own}

@@ -36,6 +36,11 @@ def pack(folder: Path, text: str) -> Attachments:
     return Attachments(files, unreadable)
 
 
+def files_below(folder: Path) -> Iterator[str]:
+    """Yields the paths of the files in a folder, without what `pack` leaves out; what cannot be read has none."""
+    yield from _below(folder, ".", [])
+
+
 def _file(folder: Path, path: str) -> dict[str, bytes]:
     if not stat.S_ISREG(_found(folder, path).st_mode):
         raise _Unreadable(f"must name a file; {path} is none")

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Final
 
 from backend.bootstrap import Backend
 from backend.rpc.interceptors import Handler
+from backend.sandbox import Sandbox
 from backend.secrets import Secrets
 from backend.settings import ObjectSettings
 from deploy.config.settings import Settings, backend_settings
@@ -20,12 +21,16 @@ _LOCK_SECONDS: Final = 86_400.0
 
 @contextmanager
 def temporary_deployment(
-    settings: Settings, cache: Path, secrets: Mapping[str, str] | None = None
+    settings: Settings,
+    cache: Path,
+    open_sandbox: Callable[[], Sandbox] | None = None,
+    secrets: Mapping[str, str] | None = None,
 ) -> Iterator[Mapping[str, Handler]]:
     """Runs a deployment of its own in a temporary folder; yields the handlers of its RPCs.
 
     Of the settings it has those of steps, models and secrets. `cache` keeps what makes the next one start sooner;
-    `secrets` are values that connectors may name beside those of the settings.
+    `secrets` are values that connectors may name beside those of the settings. `open_sandbox` hands
+    over a sandbox that was chosen earlier.
 
     Raises:
         CommandFailed: steps cannot be isolated here as the settings ask; the message says why.
@@ -48,7 +53,7 @@ def temporary_deployment(
             secrets=_with_values(own.secrets, secrets or {}),
         )
         with startup_failures():
-            backend = Backend(own)
+            backend = Backend(own, open_sandbox=open_sandbox)
         try:
             with startup_failures():
                 backend.start()

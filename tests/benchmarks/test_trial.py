@@ -58,6 +58,13 @@ def test_a_trial_of_starts_on_postgresql_prints_a_line_of_each_wire_and_the_time
     assert re.fullmatch(r"start answered to first step running, idle: median \d+ ms, worst of \d+ \d+ ms", latency)
 
 
+def test_a_trial_of_commands_prints_the_start_of_each() -> None:
+    head, rule, *rows = trial("benchmarks.command_start")
+    assert head.count("|") == rule.count("|") == 7
+    assert [row.split(" | ")[0] for row in rows] == ["| run, until its first step", "| serve, until it is ready"]
+    assert all(re.fullmatch(r"\|[^|]+\|[^|]+\| \d+ \| \d+ to \d+ \| 1.00 \| \d+ \|", row) for row in rows)
+
+
 @two_cores
 def test_a_trial_of_overload_prints_ratios_of_every_load() -> None:
     head, rule, *rows, blank, idle = trial("benchmarks.overload")

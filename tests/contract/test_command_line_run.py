@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,29 @@ steps:
 """
 
 
+SLOW = """
+kind: Agent
+name: waiting
+type: python
+code: |
+  import time
+  def run(context):
+      print("halfway")
+      time.sleep(240)
+---
+kind: Workflow
+name: Wait
+steps: [{step: wait, agent: waiting, environment: elsewhere}]
+"""
+NEEDLESS = {
+    *("aiohttp", "alembic", "argon2", "boto3", "botocore", "cryptography", "dbos", "grpc_reflection.v1alpha"),
+    *("http.server", "httptools", "jinja2", "packaging", "prometheus_client", "psycopg", "pyarrow", "pydantic_ai"),
+    *("pyoxigraph", "redis", "rich", "sqlalchemy.dialects.postgresql", "yarl"),
+    *("backend.redaction.engine", "backend.rpc.server", "deploy.serve.embedded", "edge.console.app", "edge.server"),
+}
+"""Modules for what a run does only where it is asked to, and that take a while to import."""
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "flow.yaml").write_text(MANIFEST)
@@ -92,6 +116,43 @@ def test_a_step_that_fails_shows_its_log(folder: Path) -> None:
     assert "fail | ValueError: no good" in failed.stderr
 
 
+@pytest.mark.parametrize("option", ["--logs", "--no-logs"])
+def test_a_line_of_a_step_that_fails_is_shown_once(folder: Path, option: str) -> None:
+    assert run(folder, "--workflow", "Fail", option).stderr.count("fail | about to fail\n") == 1
+
+
+def test_what_a_step_prints_is_shown_while_it_runs(folder: Path) -> None:
+    (folder / "flow.yaml").write_text(SLOW)
+    command = [str(Path(sys.executable).parent / "workflow-api"), "run", "flow.yaml"]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "wait | halfway\n" in iter(process.stderr.readline, "")
+        process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
+
+
+def test_a_run_imports_nothing_that_it_does_not_need(folder: Path) -> None:
+    (folder / "flow.yaml").write_text(SLOW.replace("time.sleep(240)", "pass"))
+    code = (
+        "import json, sys; from deploy.cli.main import run; assert run(['run', 'flow.yaml']) == 0;"
+        "print(json.dumps([name for name in sys.modules]))"
+    )
+    for _ in range(2):
+        # The first fills the cache, by migrations.
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=folder,
+            env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+    imported = set(json.loads(done.stdout.splitlines()[-1]))
+    assert imported & NEEDLESS == set()
+
+
 def test_without_a_terminal_an_approval_needs_an_answer(folder: Path) -> None:
     asked = run(folder, *READ)
     assert (asked.returncode, "give --approve yes or --approve no" in asked.stderr) == (1, True)
@@ -111,6 +172,8 @@ def test_without_a_terminal_an_approval_needs_an_answer(folder: Path) -> None:
         ((*READ[:4], "--input", "documents=nowhere"), "documents: nowhere is no folder"),
         (READ[:2], "give --input documents=DIR"),
         ((*READ, "--param", "top=x"), "top is given twice"),
+        # Before its connector is asked, which would take longer.
+        ((*READ[:2], "--param", "top=x", "--param", "documents=s3://b/"), "--param top: must be a whole number"),
         (("--workflow", "Read", "--param", "top=x", *READ[4:]), "--param top: must be a whole number, not 'x'"),
         ((*READ[:2], *READ[4:]), "--param top: is required"),
     ],

@@ -16,7 +16,9 @@ from typing import Any
 import pytest
 
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
+from tests.support.planted import plant
 from tests.support.poll import until
+from tests.support.ports import answers, reserved_port
 from tests.support.s3_server import S3Server
 from tests.support.service import Service
 from workflow_api.v1 import runs_pb2
@@ -27,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 HERE, SERVER = "Run it here", "On a server"
 COMMAND_SECONDS = 400
 MODEL_KEY = "sk-planted-7c2"
+RATES_KEY = "try-4f1D7cQxZ09aLm"
 
 BRIGHTWATER = {
     "supplier": "Brightwater Supplies Ltd",
@@ -246,3 +249,58 @@ def test_a_folder_of_documents_is_a_graph_that_answers_across_them(s3_server: S3
     assert "Tomasz Zieliński" in queried
     # The same documents have the same names in each run.
     assert queried_again == queried
+
+
+@contextmanager
+def exchange_rates(reader: Reader) -> Iterator[str]:
+    """Starts the API of the example as its README says, on a free port; yields the command that runs the workflow."""
+    start, run = reader.scripts(HERE)
+    folder = reader.folder / "examples" / reader.example
+    with reserved_port() as port:
+        for name in ("api.py", "agents/rates.py"):
+            (folder / name).write_text((folder / name).read_text().replace(":8099", f":{port}"))
+        # Without a shell in between, which would be ended in its place.
+        api = reader.starts(f"exec env {start}")
+        try:
+            until(lambda: answers(port), "the API")
+            yield run
+        finally:
+            api.kill()
+            api.communicate()
+
+
+def test_rates_are_asked_with_a_secret_that_nothing_quotes(tmp_path: Path) -> None:
+    plant(RATES_KEY)
+    reader = reader_of("exchange-rates", tmp_path)
+    with exchange_rates(reader) as run:
+        assert RATES_KEY in run
+        printed = reader.does(run)
+        wrong = reader.starts(run.replace(RATES_KEY, "some-other-key"))
+        _, said = wrong.communicate(timeout=COMMAND_SECONDS)
+        settings = str(tmp_path / "examples" / "exchange-rates" / "settings.toml")
+        keeping = Reader(reader.example, tmp_path, {**reader.variables, "RATES_API_KEY": RATES_KEY})
+        with served(keeping, "--config", settings) as (service, at_server):
+            start, audit = at_server.scripts(SERVER)
+            at_server.does(start)
+            (found,) = service.admin.runs.ListRuns(runs_pb2.ListRunsRequest()).items
+            audited = at_server.does(f"{audit.strip()} --json", RUN=found.run_id)
+            logged = at_server.does(f"workflow-api runs logs {found.run_id}")
+    result = json.loads(printed)
+    assert result == {
+        "date": "2026-03-31",
+        "base": "EUR",
+        "total": 888.76,
+        "converted": 5,
+        "without_rate": ["Guest house"],
+    }
+    rows = list(csv.DictReader(reader.text("converted/convert/amounts.csv").splitlines()))
+    assert (rows[0]["description"], rows[0]["amount_eur"]) == ("Hosting", "110.68")
+    assert wrong.returncode == 1
+    assert "the API refused the key in the secret 'rates-api' (HTTP 401)" in said
+    assert "some-other-key" not in said
+    assert found.status == runs_pb2.RUN_STATUS_COMPLETED
+    (used,) = [record for record in json.loads(audited)["items"] if record["action"] == "secret.used"]
+    assert used["details"]["secrets"] == ["rates-api"]
+    assert RATES_KEY not in printed + audited + logged
+    assert service.files_holding(RATES_KEY) == service.databases_holding(RATES_KEY) == []
+    assert RATES_KEY not in service.log()

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from backend.redaction import RedactionEngine
+from backend.redaction.engine import RedactionEngine
 from backend.workflows import pii_policy
 from tests.fuzz.target import Target
 from tests.support.redaction.corpus import prose

@@ -17,10 +17,12 @@ from typing import Any, Final
 from backend import json_text
 from backend.confined import JobFailedError
 from backend.models.catalog import Models, ModelUnusableError
-from backend.redaction import Mention, ModelError, RedactionEngine
+from backend.redaction.engine import RedactionEngine
 from backend.redaction.formats.outcome import MACHINE_ERRORS, WithheldError
 from backend.redaction.formats.preview import preview_of
-from backend.redaction.process.model_recognizer import MODEL_RETRY, LanguageModelRecognizer, ModelFailedError
+from backend.redaction.model import Mention, ModelError
+from backend.redaction.process.model_failures import MODEL_RETRY, ModelFailedError
+from backend.redaction.process.model_recognizer import LanguageModelRecognizer
 from backend.retry import Backoff, RetryPolicy
 from backend.secrets import Secrets
 from backend.settings import ModelProvider

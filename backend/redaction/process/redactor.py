@@ -16,9 +16,10 @@ from backend import json_text, metrics
 from backend.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.json_text import JsonText
 from backend.models.catalog import Models
-from backend.redaction import Counts, FileOutcome
+from backend.redaction.counts import Counts
+from backend.redaction.formats.outcome import FileOutcome
 from backend.redaction.formats.preview import FilePreview
-from backend.redaction.process.model_recognizer import MODEL_RETRY
+from backend.redaction.process.model_failures import MODEL_RETRY
 from backend.retry import RetryPolicy
 from backend.secrets import SecretError
 from backend.settings import ModelProvider, RedactionLimits

@@ -42,7 +42,7 @@ class Starts:
         self._database = services.database
         self._clock = services.clock
         self._cache = services.cache
-        self._providers = services.model_providers
+        self._capabilities = services.capabilities
         self._runtime = runtime
         single_round_trip = services.database.single_round_trip
         self._optimistic = None if single_round_trip is None else OptimisticStart(single_round_trip, services.cache)
@@ -74,7 +74,7 @@ class Starts:
             terms = self._database.snapshot(lambda tx: self._load_terms(tx, start))
         if terms is None or terms.refusal() is not None:
             return None
-        return judge_inputs(start, terms, self._providers)
+        return judge_inputs(start, terms, self._capabilities.providers)
 
     def _start_optimistically(self, start: ParsedStart, inputs: Inputs | None) -> _Decided | None:
         new = None if self._optimistic is None or inputs is None else self._optimistic.start(start, inputs)
@@ -104,7 +104,7 @@ class Starts:
             return _Decided(replayed)
         terms = self._load_terms(tx, start, facts.resource_revision)
         if terms is not None and terms.refusal() is None and (inputs is None or inputs.terms is not terms):
-            inputs = judge_inputs(start, terms, self._providers)
+            inputs = judge_inputs(start, terms, self._capabilities.providers)
         refusal = first_refusal(StartContext(start, facts, terms, inputs))
         bound = idempotency.is_bound(facts, start.at)
         first_used_at = (facts.first_used_at if bound else None) or start.at
@@ -129,7 +129,7 @@ class Starts:
         return _Decided(new.run_id, new.run)
 
     def _load_terms(self, tx: Tx, start: ParsedStart, revision: int | None = None) -> WorkflowTerms | None:
-        return load_terms(self._cache, tx, self._providers, start.workflow_id, start.version, revision=revision)
+        return load_terms(self._cache, tx, self._capabilities, start.workflow_id, start.version, revision=revision)
 
     def _while_being_decided(self, start: ParsedStart) -> runs_pb2.StartRunResponse:
         """Answers a start whose idempotency key another start is deciding on."""

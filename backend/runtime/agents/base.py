@@ -29,7 +29,7 @@ class StepRequest:
     `inputs` is the run's folder of inputs. All folders are read-only to the step. `outputs` is the step's own folder on
     the host, made with the first output file and removed if the step fails. Of a connector only type, bucket and
     prefixes reach the step. `events` counts what the attempt reports. `on_text` gets what the step prints, and the
-    traceback of its failure, as they come.
+    traceback of its failure, as they come. `secrets` are the values of those that the agent names, by name.
     """
 
     step: str
@@ -47,6 +47,7 @@ class StepRequest:
     events: EventBudget = field(default_factory=lambda: event_budget(StepDataLimits()))
     source: Mapping[str, bytes] | None = None
     on_text: Callable[[bytes], None] | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)

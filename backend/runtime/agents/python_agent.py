@@ -12,6 +12,7 @@ from backend.json_text import JsonText
 from backend.runtime.agents import failures
 from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult, ValueReader
 from backend.runtime.agents.progress import MAX_DROPPED_BYTES, MAX_DROPPED_FRAMES, pause_clock, record_dropped
+from backend.runtime.agents.scrubbing import Scrubbing
 from backend.runtime.agents.values import require_levels
 from backend.sandbox import Readable, Sandbox
 from backend.sandbox.frames import EndOfStepError, Frames, HostileFrameError
@@ -19,6 +20,7 @@ from backend.sandbox.inside.nesting import deeper_than
 from backend.sandbox.inside.protocol import DROPPED, FAILURE, FILE, PROGRESS, READY, RESULT, SKIPPED, SKIPPED_KINDS
 from backend.sandbox.outputs import OutputFolder, WorkspaceFullError
 from backend.sandbox.process import StepProcess
+from backend.secret_scrubbing import Scrubber
 from backend.settings import StepDataLimits
 from backend.strict_json import NotJsonError, parse, parse_replacing_nul
 
@@ -42,23 +44,25 @@ async def run_python_step(
     """Runs the agent's `run(context)` in a sandbox of its own, within the environment's limits (contract 25.1, 25.9).
 
     When this returns or raises, also by cancellation, every process of the step is dead and reaped. Raises StepFailed;
-    exceptions of `on_progress` pass through.
+    exceptions of `on_progress` pass through. Nothing that it reports or leaves quotes a secret that it was given.
     """
+    scrubbing = await Scrubbing.of(request.secrets)
     try:
         process = await sandbox.start(request.limits, Readable(request.inputs, request.files))
     except OSError as error:
         raise StepFailed("SandboxFailed", "the step's sandbox could not be started", f"{error}\n".encode()) from error
-    process.log.start(request.data_limits.log_bytes, request.on_text)
-    outputs = OutputFolder(request.outputs, request.limits)
+    process.log.start(request.data_limits.log_bytes, request.on_text, scrubbing.words)
+    outputs = OutputFolder(request.outputs, request.limits, scrubbing.data)
     try:
         try:
-            value, skipped = await _run(process, request, outputs, on_progress, read_value)
+            value, skipped = await _run(process, request, outputs, on_progress, read_value, scrubbing)
         finally:
             await sandbox.end(process)
         return StepResult(value, process.log.text(), skipped)
     except BaseException as error:
         if isinstance(error, StepFailed):
             error.log = process.log.text(error.log)
+            error.type, error.message = scrubbing.words.text(error.type), scrubbing.words.text(error.message)
         await outputs.discard()
         raise
     finally:
@@ -72,6 +76,7 @@ async def _run(
     outputs: OutputFolder,
     on_progress: OnProgress,
     read_value: ValueReader,
+    scrubbing: Scrubbing,
 ) -> tuple[Any, Mapping[str, int]]:
     frames = Frames(process.channel)
     try:
@@ -83,7 +88,7 @@ async def _run(
     try:
         async with asyncio.timeout(request.limits.timeout_seconds) as clock:
             await frames.send_request(_payload(process, request))
-            return await _converse(frames, request, outputs, pause_clock(on_progress, clock), read_value)
+            return await _converse(frames, request, outputs, pause_clock(on_progress, clock), read_value, scrubbing)
     except TimeoutError as error:
         if clock.expired():
             raise failures.time_limit(request.limits) from error
@@ -118,6 +123,7 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
                 "files": layout.files,
                 "code": layout.code,
             },
+            "secrets": dict(request.secrets),
             "limits": request.limits.for_runner(processes=process.processes),
             "data_limits": asdict(request.data_limits),
         }
@@ -145,7 +151,12 @@ def _while_running(limits: StepDataLimits) -> Mapping[int, int]:
 
 
 async def _converse(
-    frames: Frames, request: StepRequest, outputs: OutputFolder, on_progress: OnProgress, read_value: ValueReader
+    frames: Frames,
+    request: StepRequest,
+    outputs: OutputFolder,
+    on_progress: OnProgress,
+    read_value: ValueReader,
+    scrubbing: Scrubbing,
 ) -> tuple[Any, Mapping[str, int]]:
     """Reads the step's frames until its result; returns that, and how many entries are not outputs, by kind."""
     allowed = _while_running(request.data_limits)
@@ -155,7 +166,7 @@ async def _converse(
         kind, payload = await frames.next(allowed)
         if kind == RESULT:
             await _stored(outputs.finish())
-            return await _result(payload, request.data_limits, read_value), skipped
+            return await _result(payload, request.data_limits, read_value, scrubbing.data), skipped
         if kind == FAILURE:
             raise await _parsed(failures.reported, payload, request.limits)
         if kind == FILE:
@@ -172,7 +183,7 @@ async def _converse(
         else:
             if not request.events.admit(len(payload)):
                 raise HostileFrameError("more progress events than the runner lets through")
-            message, data = await _parsed(_event, payload, request.data_limits)
+            message, data = await _parsed(_event, payload, request.data_limits, scrubbing.words)
             awaitable = on_progress(message, data)
             if awaitable is not None:
                 await awaitable
@@ -191,13 +202,14 @@ async def _parsed(
     return parse_payload(payload, *args, **kwargs)
 
 
-async def _result(payload: bytes, limits: StepDataLimits, read_value: ValueReader) -> Any:
+async def _result(payload: bytes, limits: StepDataLimits, read_value: ValueReader, scrubber: Scrubber) -> Any:
     """Returns the value; for a large one its text, after it was parsed in a process that can be killed."""
     await _parsed(require_levels, payload, limits.json_levels, "the return value")
     try:
         if len(payload) <= json_text.LARGEST_SHARED:
-            return await _parsed(parse, payload)
-        return await read_value(_decoded(payload))
+            return await _parsed(lambda text: scrubber.value(parse(text)), payload)
+        value = await read_value(_decoded(payload))
+        return await asyncio.to_thread(scrubber.value, value) if scrubber else value
     except NotJsonError as error:
         raise StepFailed("InvalidResult", f"the return value {failures.plain(error)}") from error
 
@@ -235,12 +247,12 @@ def _skipped(payload: bytes) -> Mapping[str, int]:
     return counts
 
 
-def _event(payload: bytes, limits: StepDataLimits) -> tuple[str, dict[str, Any]]:
+def _event(payload: bytes, limits: StepDataLimits, scrubber: Scrubber) -> tuple[str, dict[str, Any]]:
     # An event keeps its message among its data: one level less than the frame.
     if deeper_than(payload, limits.json_levels + 1):
         raise StepFailed("InvalidEvent", f"a progress event is nested more than {limits.json_levels} levels deep")
     try:
-        progress = parse_replacing_nul(payload)
+        progress = scrubber.value(parse_replacing_nul(payload))
     except NotJsonError as error:
         raise HostileFrameError(f"a progress event {error}") from error
     match progress:

@@ -45,9 +45,7 @@ def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegment | 
     def read(tx: Tx) -> tuple[str, WorkflowTerms] | None:
         run = sql.find_run_of_segment(tx, segment_id)
         terms = (
-            None
-            if run is None
-            else load_terms(context.cache, tx, context.models.callable_providers, run.workflow_id, run.version)
+            None if run is None else load_terms(context.cache, tx, context.capabilities, run.workflow_id, run.version)
         )
         return None if run is None or terms is None else (run.run_id, terms)
 

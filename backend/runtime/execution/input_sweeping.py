@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from backend.redaction import Counts
+from backend.redaction.counts import Counts
 from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.redaction.run_redaction import RunRedaction
 

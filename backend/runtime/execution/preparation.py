@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from backend import json_text
-from backend.redaction import Counts
+from backend.redaction.counts import Counts
 from backend.redaction.process.redactor import RedactionError
 from backend.run_status import RunStatus
 from backend.runs.redaction_manifest import COMPLETED

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from backend.capabilities import Capabilities
 from backend.clock import Clock
 from backend.environments.builder import PackageBuilder
 from backend.models.catalog import Models
@@ -60,6 +61,11 @@ class SegmentContext:
     schemas: SchemaJudge
     sources: AgentSources
     packages: PackageBuilder
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the settings of this process let workflows use."""
+        return Capabilities(self.models.callable_providers, self.secrets.names)
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Runs work that blocks for a moment."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from backend.outputs.sql import outputs_of
-from backend.redaction import Counts
+from backend.redaction.counts import Counts
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.runtime.redaction.stages import STEPS

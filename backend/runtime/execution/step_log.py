@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from backend.logs import sql
-from backend.redaction import Counts
+from backend.redaction.counts import Counts
 from backend.redaction.process.redactor import RedactionError
 from backend.redaction.rules.rule import line_above
 from backend.runs import erase_sql

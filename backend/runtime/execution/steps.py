@@ -23,6 +23,7 @@ from backend.runtime.execution.limits import limits_of, memory_of
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.step_files import files_of, keep_files
 from backend.runtime.execution.step_log import StepLogRecorder
+from backend.runtime.execution.step_secrets import step_secrets
 from backend.runtime.promotion.skipped_outputs import skipped_warning
 from backend.runtime.promotion.step_outputs import discard, store_outputs
 from backend.runtime.redaction import manifest_sql
@@ -147,6 +148,7 @@ class StepWork:
             events=events,
             source=await self._source(agent),
             on_text=log.add,
+            secrets=await step_secrets(self.context, self.run_id, self.step, self.attempt),
         )
         deps = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value)
         result = await run_step(deps, request, self._on_progress)

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from backend import json_text
 from backend.outputs.sql import outputs_of
-from backend.redaction import Counts
+from backend.redaction.counts import Counts
 from backend.redaction.process.redactor import RedactionError, Redactor, SweptText
 from backend.runs import redaction_manifest
 from backend.runtime.final_sweep import sql

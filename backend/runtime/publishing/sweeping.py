@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from backend import json_text
 from backend.graphs.graph import GraphRefusedError, GraphUnavailableError, Statement
 from backend.graphs.triple_spool import TripleSpool
-from backend.redaction import Counts
+from backend.redaction.counts import Counts
 from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.runtime.publishing import sql
 from backend.runtime.redaction import manifest_sql

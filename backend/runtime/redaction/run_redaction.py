@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from backend.json_text import JsonText
-from backend.redaction import Counts
+from backend.redaction.counts import Counts
 from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.runtime.redaction.stages import OUTPUTS, STEPS
 from backend.runtime.redaction.sweep_warnings import sweep_warning

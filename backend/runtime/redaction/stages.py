@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from backend.redaction import Counts
+from backend.redaction.counts import Counts
 
 INPUTS: Final = "inputs"
 STEPS: Final = "steps"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from backend.redaction import FileOutcome
+from backend.redaction.formats.outcome import FileOutcome
 from backend.redaction.process.redactor import OVER_LIMIT, SWEEP_FAILED
 
 _REASONS: Final[Mapping[str, str]] = {

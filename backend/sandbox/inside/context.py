@@ -40,6 +40,7 @@ class Context:
             # The sandbox has no folder for a step without files.
             os.makedirs(f"{self._folders['files']}/{need}", exist_ok=True)  # noqa: PTH103 - pathlib takes long to import
         self._connectors: dict[str, dict[str, Any]] = request["connectors"]
+        self._secrets: dict[str, str] = request["secrets"]
         self._events = events
         self._json_levels: int = request["data_limits"]["json_levels"]
         self._process = os.getpid()
@@ -104,6 +105,13 @@ class Context:
         found = self._connectors[name]
         prefixes = list(found.get("prefixes") or [])
         return Connector(name=name, type=found.get("type"), bucket=found.get("bucket"), prefixes=prefixes)
+
+    def secret(self, name: str) -> str:
+        """Returns the value of a secret that the agent declares, as it was when this attempt began."""
+        if name not in self._secrets:
+            declared = ", ".join(sorted(self._secrets)) or "none"
+            raise LookupError(f"the agent declares no secret {name!r} (declared: {declared})")
+        return self._secrets[name]
 
 
 def _path(folder: str) -> Path:

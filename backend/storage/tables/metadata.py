@@ -1,6 +1,8 @@
-"""SQLAlchemy's catalogue of all tables."""
+"""SQLAlchemy's catalogue of all tables, and indexes of some rows only."""
 
-from sqlalchemy import MetaData
+from typing import Any, Final
+
+from sqlalchemy import Index, MetaData, Table, event, text
 
 METADATA = MetaData(
     naming_convention={
@@ -10,3 +12,19 @@ METADATA = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+_WHERE: Final = "where"
+
+
+def partial_index(name: str, *columns: str, where: str) -> Index:
+    """Returns an index of the rows that meet a condition, on both databases.
+
+    `postgresql_where` would import the dialect of PostgreSQL, which takes 30 ms, wherever a table is known.
+    """
+    return Index(name, *columns, sqlite_where=text(where), info={_WHERE: where})
+
+
+@event.listens_for(Table, "before_create")
+def _add_conditions(table: Table, *_: Any, **__: Any) -> None:
+    for index in table.indexes:
+        if _WHERE in index.info:
+            index.dialect_options["postgresql"][_WHERE] = text(index.info[_WHERE])

@@ -1,8 +1,8 @@
 """Table of what runs publish to knowledge graphs: the publisher's queue and record."""
 
-from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text
 
-from backend.storage.tables.metadata import METADATA
+from backend.storage.tables.metadata import METADATA, partial_index
 
 # No foreign key to the run: a requested removal outlives it.
 publications = Table(
@@ -19,11 +19,10 @@ publications = Table(
     Column("requested_at", BigInteger, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("next_attempt_at", BigInteger, nullable=False),
-    Index(
+    partial_index(
         "ix_publications_open",
         "next_attempt_at",
-        sqlite_where=text("state IN ('pending', 'landed', 'removing')"),
-        postgresql_where=text("state IN ('pending', 'landed', 'removing')"),
+        where="state IN ('pending', 'landed', 'removing')",
     ),
     Index(None, "graph_id"),
 )

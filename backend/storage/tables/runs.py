@@ -13,11 +13,10 @@ from sqlalchemy import (
     Text,
     literal_column,
     or_,
-    text,
 )
 
 from backend.run_status import FINISHED, IN_FLIGHT
-from backend.storage.tables.metadata import METADATA
+from backend.storage.tables.metadata import METADATA, partial_index
 
 # A partial index serves a query only if both have the same condition as text. With IN, SQLite builds a table of the
 # list at each change of a row.
@@ -25,10 +24,6 @@ _IN_FLIGHT: Final = " OR ".join(f"status = '{status}'" for status in IN_FLIGHT)
 _FINISHED: Final = " OR ".join(f"status = '{status}'" for status in FINISHED)
 _REFERENCED: Final = f"client_reference IS NOT NULL AND ({_FINISHED})"
 _KEPT: Final = "finished_at IS NOT NULL AND data_purged_at IS NULL"
-
-
-def _partial_index(name: str, *columns: str, where: str) -> Index:
-    return Index(name, *columns, sqlite_where=text(where), postgresql_where=text(where))
 
 
 runs = Table(
@@ -86,16 +81,16 @@ runs = Table(
     Column("redaction_state", Text, nullable=False),
     Index("ix_runs_newest_of_key", "key_id", "created_at", "run_id"),
     Index("ix_runs_newest", "created_at", "run_id"),
-    _partial_index("ix_runs_unswept", "finished_at", where="redaction_state = 'pending'"),
-    _partial_index("ix_runs_expiring", "finished_at", where=_KEPT),
+    partial_index("ix_runs_unswept", "finished_at", where="redaction_state = 'pending'"),
+    partial_index("ix_runs_expiring", "finished_at", where=_KEPT),
     # Of each key there are at most as many as it may have in flight.
-    _partial_index("ix_runs_in_flight", "key_id", "status", "created_at", "run_id", where=_IN_FLIGHT),
+    partial_index("ix_runs_in_flight", "key_id", "status", "created_at", "run_id", where=_IN_FLIGHT),
     # What the list filters by, then its order; entries are written once, when a run finishes.
-    _partial_index("ix_runs_finished", "key_id", "status", "created_at", "run_id", where=_FINISHED),
-    _partial_index(
+    partial_index("ix_runs_finished", "key_id", "status", "created_at", "run_id", where=_FINISHED),
+    partial_index(
         "ix_runs_finished_of_workflow", "key_id", "workflow_id", "status", "created_at", "run_id", where=_FINISHED
     ),
-    _partial_index(
+    partial_index(
         "ix_runs_finished_of_reference",
         "client_reference",
         "key_id",

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
 
-from backend.storage.tables.metadata import METADATA
+from backend.storage.tables.metadata import METADATA, partial_index
 from backend.storage.tables.runs import runs
 
 # A segment in state `queued` that was not handed over is the outbox of the launcher.
@@ -24,12 +24,11 @@ segments = Table(
     Column("ended_at", BigInteger),
     Column("last_seq", Integer, nullable=False),
     Index(None, "run_id", "ordinal", unique=True),
-    Index(
+    partial_index(
         "ix_segments_open",
         "state",
         "created_at",
-        sqlite_where=text("state <> 'ended'"),
-        postgresql_where=text("state <> 'ended'"),
+        where="state <> 'ended'",
     ),
 )
 
@@ -139,11 +138,10 @@ approvals = Table(
     # The segment that goes on after the decision; null while the segment that asked still runs.
     Column("continued_in", Text),
     Index(None, "run_id", "requested_at"),
-    Index(
+    partial_index(
         "ix_approvals_pending",
         "requested_at",
-        sqlite_where=text("state = 'pending'"),
-        postgresql_where=text("state = 'pending'"),
+        where="state = 'pending'",
     ),
 )
 

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, Table, Text
 
-from backend.storage.tables.metadata import METADATA
+from backend.storage.tables.metadata import METADATA, partial_index
 from backend.storage.tables.runs import runs
 
 step_logs = Table(
@@ -34,11 +34,10 @@ step_log_parts = Table(
     Column("text", Text, nullable=False),
     # When the stored object took its place; whoever follows may still read it.
     Column("superseded_at", BigInteger),
-    Index(
+    partial_index(
         "ix_step_log_parts_superseded",
         "superseded_at",
-        sqlite_where=text("superseded_at IS NOT NULL"),
-        postgresql_where=text("superseded_at IS NOT NULL"),
+        where="superseded_at IS NOT NULL",
     ),
 )
 

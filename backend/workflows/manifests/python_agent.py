@@ -20,11 +20,12 @@ from backend.workflows.manifests.attachments import (
 )
 from backend.workflows.manifests.nodes import Node, Problem
 from backend.workflows.manifests.python_code import ENTRY, PythonCode, code_problem, module_file
-from backend.workflows.manifests.records import Field, Record
-from backend.workflows.manifests.shapes import INVALID, Checked, JsonSchema, Text
+from backend.workflows.manifests.records import Field, ListOf, Record
+from backend.workflows.manifests.shapes import INVALID, SECRET_NAME, Checked, JsonSchema, Text
 from backend.workflows.manifests.texts import name_field
 
 _WAYS: Final = ("code", "code_file", "source")
+_MOST_SECRETS: Final = 10
 _LONGEST_NAME_BYTES: Final = 255
 # What the sandbox provides, and what an import of a name in the folder would hide.
 _TAKEN: Final = frozenset({*sys.stdlib_module_names, "workflow_api_agent"})
@@ -60,6 +61,7 @@ class _PythonAgent(Record):
             problems.append(Problem(node.line, "entrypoint", "is required beside source"))
         # Agents that were applied before these fields existed have the same definition as now.
         absent = {*_WAYS, "entrypoint"} - {*given, *(["entrypoint"] if named else [])}
+        absent |= set() if values["secrets"] else {"secrets"}
         return {field: value for field, value in values.items() if field not in absent}
 
     def json_schema(self) -> JsonSchema:
@@ -97,6 +99,12 @@ PYTHON_AGENT: Final = _PythonAgent(
             ),
             about="The function of `source` that is called with the context, as `module:function`.",
             example="main:run",
+        ),
+        "secrets": Field(
+            ListOf(SECRET_NAME, most=_MOST_SECRETS, unique=True),
+            default=[],
+            about="Names of secrets of the deployment, whose values `context.secret(name)` returns.",
+            example=["rates-api"],
         ),
     }
 )

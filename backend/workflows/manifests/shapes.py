@@ -66,7 +66,7 @@ class Text:
 
 
 HTTP_ADDRESS: Final = Text(2_048, pattern=addresses.HTTP_ADDRESS, must_be="an http or https address")
-SECRET_NAME: Final = Text(64, pattern=secrets.NAME, must_be="the name of a secret")
+SECRET_NAME: Final = Text(64, pattern=secrets.NAME, must_be="the name of a secret, of A-Z a-z 0-9 _ -")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from backend.json_text import JsonText
-from backend.redaction import Counts, FileOutcome
+from backend.redaction.counts import Counts
+from backend.redaction.formats.outcome import FileOutcome
 from backend.redaction.process.redactor import OVER_LIMIT, RedactionError, SweptText
 from backend.runs import lifecycle
 from backend.runtime.final_sweep.scheduler import CONCURRENT_SWEEPS, FinalSweeps

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backend.secrets import Secrets
+from backend.secrets import Secrets, how_to_set
 from backend.settings import ModelProvider
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
@@ -107,7 +107,9 @@ def test_a_secret_that_this_deployment_does_not_know_fails_the_step(asking: Runt
     run_id = asking.run("Unknown", [agent_step("ask", "asker")])
     row = asking.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "node_failed")
-    assert row.error_message == "Step 'ask' failed: this deployment has no secret named 'theirs'"
+    assert (
+        row.error_message == f"Step 'ask' failed: this deployment has no secret named 'theirs': {how_to_set('theirs')}"
+    )
 
 
 def test_a_run_is_cancelled_while_the_model_thinks(asking: RuntimeWorld, server: OpenAIServer) -> None:

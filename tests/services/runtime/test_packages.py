@@ -51,7 +51,7 @@ class Packages:
     def reasons(self, version: int | None = None) -> list[str]:
         services, workflow = self.world.services, self.world.workflows["Uses"]
         terms = services.database.snapshot(
-            lambda tx: load_terms(services.cache, tx, services.model_providers, workflow, version)
+            lambda tx: load_terms(services.cache, tx, services.capabilities, workflow, version)
         )
         assert terms is not None
         return list(terms.reasons)

@@ -13,7 +13,7 @@ import pytest
 
 from backend.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.models.catalog import Models
-from backend.redaction import Counts
+from backend.redaction.counts import Counts
 from backend.redaction.process.redactor import OVER_LIMIT, RedactionError, Redactor
 from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.secrets import Secrets

@@ -91,7 +91,7 @@ class Workflows:
 
     def terms(self, workflow_id: str, version: int | None = None) -> Any:
         return self.services.database.snapshot(
-            lambda tx: load_terms(self.services.cache, tx, self.services.model_providers, workflow_id, version)
+            lambda tx: load_terms(self.services.cache, tx, self.services.capabilities, workflow_id, version)
         )
 
     def record_test(self, name: str, *, passed: bool) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from backend.audit import sql as audit
+from backend.secrets import how_to_set
 from tests.services.calls import RefusedError
 from tests.services.conftest import TestClock
 from tests.services.workflows.conftest import READY, RESOURCES, Workflows
@@ -206,18 +207,36 @@ def test_an_apply_tells_what_is_not_ready_and_what_will_not_work(workflows: Work
     """
     connector, agent, graph, workflow = workflows.apply(text)
     assert list(connector.warnings) == [
-        "This deployment has no secret named 'nowhere-kept': add it to the setting `secrets`.",
+        f"This deployment has no secret named 'nowhere-kept': {how_to_set('nowhere-kept')}.",
         "The connection test of this version is missing: run `workflow-api connectors test 'outbox'`.",
     ]
     assert list(agent.warnings) == [
         "This deployment names no api_key for models of 'anthropic', and the agent names none."
     ]
-    assert list(graph.warnings) == [
-        "This deployment has no secret named 'graph-token': add it to the setting `secrets`."
-    ]
+    assert list(graph.warnings) == [f"This deployment has no secret named 'graph-token': {how_to_set('graph-token')}."]
     assert list(workflow.not_ready) == list(workflows.get(workflow.id).readiness.reasons)
     assert len(workflow.not_ready) == 3
     assert list(workflow.warnings) == ["Knowledge graph 'absent' does not exist: nothing is published to it."]
     workflows.record_test("outbox", passed=False)
     connector, *_ = workflows.apply(text)
     assert connector.warnings[1].startswith("The connection test of this version has failed: ")
+
+
+def test_a_missing_secret_of_an_agent_keeps_its_workflow_from_running(workflows: Workflows) -> None:
+    agent, workflow = workflows.apply(
+        """
+        kind: Agent
+        name: caller
+        type: python
+        secrets: [rates-api]
+        code: "def run(context): pass"
+        ---
+        kind: Workflow
+        name: Calls
+        steps: [{step: a, agent: caller}]
+        """
+    )
+    assert list(agent.warnings) == [f"This deployment has no secret named 'rates-api': {how_to_set('rates-api')}."]
+    reason = f"Agent 'caller' needs the secret 'rates-api', which is missing: {how_to_set('rates-api')}."
+    assert reason in workflow.not_ready
+    assert list(workflow.not_ready) == list(workflows.get(workflow.id).readiness.reasons)

@@ -210,9 +210,9 @@ def test_without_credentials_the_outcome_says_what_to_do(
         assert "Name a secret with an access key in the connector's field `secret`; or give the service" in message
     workflows.apply("kind: Connector\nname: inbox\ntype: s3\nbucket: docs\nsecret: inbox-key\n")
     assert outcome_of(workflows).message == (
-        "Listing s3://docs/ failed: this deployment has no secret named 'inbox-key'. Name where it is kept in the "
-        'settings, as `inbox-key = "env:VARIABLE"` below [secrets], with the value {"access_key_id": "...", '
-        '"secret_access_key": "..."}.'
+        "Listing s3://docs/ failed: this deployment has no secret named 'inbox-key': name where it is kept in the "
+        'settings, as `inbox-key = "env:VARIABLE"` below [secrets]. Its value is a JSON object '
+        '{"access_key_id": "...", "secret_access_key": "..."}.'
     )
 
 

@@ -19,10 +19,16 @@ def test_a_secret_is_looked_up_at_each_use(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("other", "this deployment has no secret named 'other'"),
-        ("unset", "the secret 'unset' is not set"),
+        (
+            "other",
+            (
+                "this deployment has no secret named 'other': name where it is kept in the settings, as "
+                '`other = "env:VARIABLE"` below [secrets]'
+            ),
+        ),
+        ("unset", "the secret 'unset' is not set: what [secrets] of the settings names for it is empty"),
         ("gone", "the secret 'gone' cannot be read: No such file or directory"),
-        ("empty", "the secret 'empty' is not set"),
+        ("empty", "the secret 'empty' is not set: what [secrets] of the settings names for it is empty"),
         ("large", "the secret 'large' has more than 65,536 bytes"),
         ("bytes", "the secret 'bytes' is not UTF-8 text"),
     ],

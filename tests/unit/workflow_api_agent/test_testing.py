@@ -110,6 +110,12 @@ def test_a_connector_that_is_not_declared_is_refused() -> None:
         run_agent(lambda context: context.connector("outbox"), connectors={"inbox": {}})
 
 
+def test_a_secret_is_given_and_one_that_is_not_declared_is_refused() -> None:
+    assert run_agent(lambda context: len(context.secret("api")), secrets={"api": "12345678"}).value == 8
+    with pytest.raises(LookupError, match=r"declares no secret 'other' \(declared: api\)"):
+        run_agent(lambda context: context.secret("other"), secrets={"api": "12345678"})
+
+
 def test_files_stay_below_their_folder() -> None:
     with pytest.raises(ValueError, match="must be a path below its folder"):
         run_agent(lambda _: None, inputs={"documents": {"../a.txt": "alpha"}})

@@ -86,7 +86,7 @@ def test_a_secret_of_the_wrong_form_is_told_and_not_shown(s3_server: S3Server, v
 def test_a_secret_that_there_is_not_is_told(s3_server: S3Server) -> None:
     passed, message = try_connection(connector(s3_server, secret="other"), one_secret(""))
     assert not passed
-    assert message.startswith("Listing s3://docs/ failed: this deployment has no secret named 'other'. Name where")
+    assert message.startswith("Listing s3://docs/ failed: this deployment has no secret named 'other': name where")
 
 
 @pytest.mark.parametrize(

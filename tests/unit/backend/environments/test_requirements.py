@@ -1,4 +1,5 @@
 import pytest
+from packaging.requirements import Requirement
 
 from backend.environments.requirements import lines_of_file, normalised_requirement
 
@@ -13,6 +14,11 @@ from backend.environments.requirements import lines_of_file, normalised_requirem
 )
 def test_a_requirement_gets_its_standard_spelling(given: str, standard: str) -> None:
     assert normalised_requirement(given) == standard
+
+
+@pytest.mark.parametrize("given", ["pandas==2.3.*", "zope.interface==7", "a==1.10.0", "A_b-1==2024.1.*", "a==0.5"])
+def test_a_pinned_release_is_in_its_standard_spelling(given: str) -> None:
+    assert normalised_requirement(given) == str(Requirement(given)) == given
 
 
 @pytest.mark.parametrize(

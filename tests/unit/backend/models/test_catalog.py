@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from backend.models.catalog import Models, ModelUnusableError
-from backend.secrets import Secrets
+from backend.secrets import Secrets, how_to_set
 from backend.settings import ModelProvider
 
 SECRETS = Secrets({"ours": "env:OURS", "theirs": "env:THEIRS"}, {"OURS": "sk-ours", "THEIRS": "sk-theirs"})
@@ -59,7 +59,7 @@ def test_a_model_that_cannot_be_called_is_told(model: str, cause: str, message: 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gone", "this deployment has no secret named 'gone'"),
+        ("gone", f"this deployment has no secret named 'gone': {how_to_set('gone')}"),
         ("odd", "the secret 'odd' holds something other than a key"),
     ],
 )

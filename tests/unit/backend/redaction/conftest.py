@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from backend.redaction import FileOutcome, RedactionEngine
+from backend.redaction.engine import RedactionEngine
+from backend.redaction.formats.outcome import FileOutcome
 from backend.workflows import pii_policy
 
 SweepFile = Callable[..., tuple[FileOutcome, bytes | None]]

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.redaction import Counts
+from backend.redaction.counts import Counts
 from backend.redaction.rules.labels import LABEL_RULES
 from backend.redaction.search.finder import RULES
 from backend.workflows.entity_types import ENTITY_TYPES

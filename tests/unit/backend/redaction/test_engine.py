@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backend import json_text
-from backend.redaction import Counts, Mention, RedactionEngine
+from backend.redaction.counts import Counts
+from backend.redaction.engine import RedactionEngine
+from backend.redaction.model import Mention
 from backend.redaction.rules.rule import line_above
 from backend.workflows import pii_policy
 from tests.unit.backend.redaction.conftest import engine_of
@@ -200,7 +202,7 @@ def test_threads_share_an_engine(engine: RedactionEngine) -> None:
 
 def test_nothing_heavy_is_imported_before_the_first_sweep() -> None:
     code = (
-        "import sys; from backend.redaction import RedactionEngine; from backend.workflows import pii_policy;"
+        "import sys; from backend.redaction.engine import RedactionEngine; from backend.workflows import pii_policy;"
         "RedactionEngine(pii_policy.normalise({'mode': 'redact'}));"
         "sys.exit(bool({'backend.redaction.search.finder', 'pyarrow'} & set(sys.modules)))"
     )

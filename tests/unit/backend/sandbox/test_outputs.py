@@ -16,6 +16,7 @@ import pytest
 from backend.sandbox import Limits
 from backend.sandbox.frames import Frames, HostileFrameError
 from backend.sandbox.outputs import OutputFolder, WorkspaceFullError
+from backend.secret_scrubbing import Scrubber
 from backend.settings import OutputLimits
 
 LIMITS = Limits(memory_mb=256, timeout_seconds=120, workspace_mb=64)
@@ -85,9 +86,9 @@ async def receive(folder: OutputFolder, sent: Sequence[bytes]) -> int:
     return most
 
 
-def received(root: Path, sent: Sequence[bytes], limits: Limits = LIMITS) -> list[str]:
+def received(root: Path, sent: Sequence[bytes], limits: Limits = LIMITS, scrubber: Scrubber | None = None) -> list[str]:
     """Returns the paths on the disk after the folder has received the files that fit."""
-    folder = OutputFolder(root, limits)
+    folder = OutputFolder(root, limits, scrubber)
     try:
         asyncio.run(receive(folder, sent))
     finally:
@@ -194,3 +195,20 @@ def test_files_get_safe_names_and_stay_apart(tmp_path: Path) -> None:
     files = {path.read_bytes(): len(path.name.encode()) for path in tmp_path.rglob("*") if path.is_file()}
     assert set(files) == {b"1", b"2", b"3", b"4"}
     assert max(files.values()) <= 255
+
+
+def test_secrets_are_in_no_name_and_no_file_of_text(tmp_path: Path) -> None:
+    """Also where a block of 256 KiB ends inside of one; other files stay as they are."""
+    key, block = b"tok-Live-4f1D7cQxZ09a", 256 * 1024
+    long = b"x" * (block - 7) + key + b"y" * block + key
+    sent = [
+        frame(f"of-{key.decode()}/a.txt", b"<" + key + b">"),
+        frame("long.csv", long),
+        frame("data.bin", b"\0" + key),
+        frame("empty"),
+    ]
+    paths = received(tmp_path, sent, scrubber=Scrubber([key.decode()]))
+    assert paths == ["data.bin", "empty", "long.csv", "of-[secret]", "of-[secret]/a.txt"]
+    assert (tmp_path / "of-[secret]" / "a.txt").read_bytes() == b"<[secret]>"
+    assert (tmp_path / "long.csv").read_bytes() == long.replace(key, b"[secret]")
+    assert (tmp_path / "data.bin").read_bytes() == b"\0" + key

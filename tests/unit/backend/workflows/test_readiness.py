@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from backend.capabilities import Capabilities
 from backend.schemas.rules import schema_problem
 from backend.workflows.manifests.loader import load_manifests
 from backend.workflows.readiness import Resource, readiness
@@ -63,7 +64,19 @@ def test_each_gap_of_the_workflow_is_a_reason(fields: dict[str, Any], reason: st
     ],
 )
 def test_a_policys_model_must_be_one_that_the_deployment_can_call(policy: dict[str, Any], reasons: list[str]) -> None:
-    assert readiness(definition(pii_policy=policy), RESOURCES, "active", {"openai"}) == reasons
+    assert readiness(definition(pii_policy=policy), RESOURCES, "active", Capabilities({"openai"})) == reasons
+
+
+def test_an_agents_secret_must_be_one_that_the_settings_have() -> None:
+    agent = Resource("agt_1", 1, {"type": "python", "secrets": ["ours", "theirs"]})
+    found = {**RESOURCES, ("agent", "counter"): agent}
+    twice = definition(steps=[{"step": name, "agent": "counter", "environment": "standard"} for name in ("a", "b")])
+    (reason,) = readiness(twice, found, "active", Capabilities(secrets={"ours"}))
+    assert reason == (
+        "Agent 'counter' needs the secret 'theirs', which is missing: "
+        'name where it is kept in the settings, as `theirs = "env:VARIABLE"` below [secrets].'
+    )
+    assert readiness(twice, found, "active", Capabilities(secrets={"ours", "theirs"})) == []
 
 
 @pytest.mark.parametrize(

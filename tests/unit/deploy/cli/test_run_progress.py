@@ -50,6 +50,15 @@ def test_an_attempt_after_the_first_has_its_number(capsys: pytest.CaptureFixture
     assert lines == [["count", "running"], ["count", "running", "attempt", "2"]]
 
 
+def test_a_failure_says_when_it_is_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = RunProgress(["count"])
+    data = '{"message": "no", "attempt": 1, "retry_at": "2026-09-24T10:00:04.500+00:00"}'
+    with progress.shown():
+        progress.on_event(event("step.started", "count", 1, '{"attempt": 1}'))
+        progress.on_event(event("step.failed", "count", 2, data))
+    assert capsys.readouterr().err.splitlines()[1].split("  ")[-1] == "attempt 2 in 2.5 s: no"
+
+
 def test_quiet_progress_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     progress = RunProgress(["count"], quiet=True)
     with progress.shown():

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backend.redaction import RedactionEngine
+from backend.redaction.engine import RedactionEngine
 from backend.redaction.formats.bounds import ArchiveBounds
 from backend.workflows import pii_policy
 from tests.unit.backend.redaction.conftest import SweepFile

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backend.redaction import RedactionEngine
+from backend.redaction.engine import RedactionEngine
 from backend.redaction.formats import csv_text
 from backend.redaction.formats.csv_text import sweep_csv
 from tests.unit.backend.redaction.conftest import SweepFile

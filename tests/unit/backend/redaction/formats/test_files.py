@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from backend.redaction import Mention, ModelError, RedactionEngine
+from backend.redaction.engine import RedactionEngine
+from backend.redaction.model import Mention, ModelError
 from tests.unit.backend.redaction.conftest import SweepFile, engine_of
 from tests.unit.backend.redaction.malformed import MALFORMED
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backend.redaction import RedactionEngine
+from backend.redaction.engine import RedactionEngine
 from backend.redaction.formats import json_text
 from backend.redaction.formats.json_text import NotJsonError, sweep_json
 from tests.unit.backend.redaction.conftest import SweepFile

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backend.redaction import RedactionEngine
+from backend.redaction.engine import RedactionEngine
 from backend.redaction.sweep import Sweep
 from backend.workflows import pii_policy
 from tests.unit.backend.redaction.conftest import SweepFile, engine_of

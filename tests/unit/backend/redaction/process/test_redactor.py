@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backend.models.catalog import Models
-from backend.redaction.process.model_recognizer import MODEL_RETRY
+from backend.redaction.process.model_failures import MODEL_RETRY
 from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.retry import Backoff
 from backend.runtime.redaction.run_redaction import RunRedaction

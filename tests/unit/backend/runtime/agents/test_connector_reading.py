@@ -8,7 +8,7 @@ from backend.connectors.s3_errors import RoleError
 from backend.runtime.agents import StepFailed
 from backend.runtime.agents.connector_reading import OUTSIDE, list_objects, read_object
 from backend.runtime.agents.reading import READ_BYTES
-from backend.secrets import Secrets
+from backend.secrets import Secrets, how_to_set
 from tests.unit.backend.runtime.bucket import Bucket, serve_bucket
 
 __all__ = ["serve_bucket"]
@@ -62,7 +62,7 @@ def test_only_connectors_of_the_step_are_there(connectors: Connectors) -> None:
             {"secret": "theirs"},
             "SecretUnavailable",
             True,
-            "connector 'inbox': this deployment has no secret named 'theirs'",
+            f"connector 'inbox': this deployment has no secret named 'theirs': {how_to_set('theirs')}",
         ),
         (
             {"role_arn": "arn:role"},

@@ -47,6 +47,7 @@ def test_everything_in_the_context_is_documented() -> None:
         "needs": {},
         "large_needs": {},
         "connectors": {},
+        "secrets": {},
         "folders": folders,
     }
     context = Context(events, {**request, "data_limits": asdict(StepDataLimits())})

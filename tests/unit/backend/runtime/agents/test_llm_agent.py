@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from backend.runtime.agents import Limits, run_llm_step
+from backend.secrets import how_to_set
 from backend.settings import StepDataLimits
 from tests.support.answers import mismatch_of_answer
 from tests.support.openai_server import INPUT_TOKENS, OUTPUT_TOKENS, OpenAIServer, Reply, ToolCall
@@ -331,7 +332,7 @@ def test_a_connector_whose_secret_is_missing_fails_the_step(asked: Asked) -> Non
     call = Reply(calls=(ToolCall("list_connector_objects", {"connector": "inbox", "prefix": "in/"}),))
     failed = asked.failure(call, agent={"tools": ["connectors"]}, connectors={"inbox": inbox | {"secret": "theirs"}})
     assert (failed.type, failed.final) == ("SecretUnavailable", True)
-    assert failed.message == "connector 'inbox': this deployment has no secret named 'theirs'"
+    assert failed.message == f"connector 'inbox': this deployment has no secret named 'theirs': {how_to_set('theirs')}"
 
 
 def test_only_the_declared_tools_are_offered(once: Asked) -> None:

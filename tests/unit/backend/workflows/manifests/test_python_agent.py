@@ -41,6 +41,25 @@ def test_code_in_the_manifest_is_defined_as_before_there_were_files() -> None:
     assert definition(code=RUN.decode()) == {"name": "a", "type": "python", "code": RUN.decode()}
 
 
+def test_without_secrets_it_is_defined_as_before_there_were_any() -> None:
+    assert "secrets" not in definition(code=RUN.decode(), secrets=[])
+    assert definition(code=RUN.decode(), secrets=["b", "a"])["secrets"] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("secrets", "found"),
+    [
+        ("api", ("secrets", "must be a list")),
+        (["a", "a"], ("secrets[1]", "must not be there twice")),
+        (["two words"], ("secrets[0]", "must be the name of a secret, of A-Z a-z 0-9 _ -")),
+        (["x" * 65], ("secrets[0]", "must have 1 to 64 characters")),
+        ([f"s{number}" for number in range(11)], ("secrets", "must have at most 10 entries")),
+    ],
+)
+def test_secrets_are_up_to_ten_different_names(secrets: Any, found: tuple[str, str]) -> None:
+    assert problems(code=RUN.decode(), secrets=secrets) == [found]
+
+
 def test_a_file_is_part_of_the_definition() -> None:
     assert definition({"sub/digest.py": b"\xef\xbb\xbf" + RUN}, code_file="./sub/digest.py") == {
         "name": "a",

@@ -1,0 +1,59 @@
+"""The secrets that an attempt of a step gets: read anew for each attempt, and audited by name."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from backend.audit import sql as audit
+from backend.models.catalog import SECRET_UNAVAILABLE
+from backend.runtime.agents import StepFailed
+from backend.runtime.execution import retries
+from backend.runtime.execution.segment_context import SegmentContext
+from backend.secret_scrubbing import SHORTEST_PART
+from backend.secrets import SecretError, Secrets
+from backend.workflows.readiness import secrets_of
+from backend.workflows.terms import StepTerms
+
+ACTOR: Final = "system"
+USED: Final = "secret.used"
+LARGEST_BYTES: Final = 8_192
+
+
+async def step_secrets(context: SegmentContext, run_id: str, step: StepTerms, attempt: int) -> dict[str, str]:
+    """Returns the values of the secrets that the step's agent names; which ones it gets is audited before.
+
+    Raises:
+        StepFailed: one is missing, or cannot be read or given to a step.
+    """
+    names = () if step.agent is None else secrets_of(step.agent)
+    if not names:
+        return {}
+    try:
+        values = await context.in_thread(lambda: _read(context.secrets, names))
+    except SecretError as error:
+        raise StepFailed(SECRET_UNAVAILABLE, str(error), final=True) from None
+    details = {"step": step.step, "attempt": attempt, "agent": step.agent_name, "secrets": list(names)}
+    at = context.clock()
+    await retries.DATABASE.run(
+        lambda: context.in_thread(
+            lambda: context.database.write(
+                lambda tx: audit.record(tx, at=at, actor=ACTOR, action=USED, target=run_id, details=details)
+            )
+        ),
+        f"The audit record of step {step.step} of run {run_id}",
+    )
+    return values
+
+
+def _read(secrets: Secrets, names: Sequence[str]) -> dict[str, str]:
+    values = {name: secrets.get(name) for name in names}
+    for name, value in values.items():
+        if len("".join(value.split())) < SHORTEST_PART:
+            raise SecretError(
+                f"the secret '{name}' has fewer than {SHORTEST_PART} characters: it could not be told from other text "
+                "in logs and outputs, so no step gets it"
+            )
+        if len(value.encode(errors="surrogatepass")) > LARGEST_BYTES:
+            raise SecretError(
+                f"the secret '{name}' has more than {LARGEST_BYTES:,} bytes, which is too many for a step"
+            )
+    return values
