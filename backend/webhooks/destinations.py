@@ -49,7 +49,7 @@ def url_problems(text: str, private: Sequence[Network]) -> Iterator[str]:
         yield "must begin with https://; http is for the networks of webhooks.private_networks"
     address = _literal(host)
     if address is not None and not is_allowed(address, private):
-        yield "must not be a private address outside the networks of webhooks.private_networks"
+        yield "must be a public address, or one in the networks of webhooks.private_networks"
 
 
 def _literal(host: str) -> Address | None:

@@ -28,13 +28,18 @@ class Received:
 
 @dataclass
 class Receiver:
-    """What arrived so far, and how the next messages are answered: by a status, or by what `answer` writes."""
+    """What arrived so far, and how the next messages are answered: by a status, or by what `answer` writes.
+
+    Those that `refuses` picks are answered 503; `accepted` has what a status of success was sent for, in that order.
+    """
 
     url: str = ""
     received: list[Received] = field(default_factory=list)
     status: int = 204
     location: str | None = None
     answer: Callable[[BaseHTTPRequestHandler], None] | None = None
+    refuses: Callable[[Received], bool] = lambda _: False
+    accepted: list[Received] = field(default_factory=list)
 
     @property
     def types(self) -> list[str]:
@@ -50,11 +55,15 @@ def receiving() -> Iterator[Receiver]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            receiver.received.append(Received(self.path, headers, body))
+            message = Received(self.path, headers, body)
+            receiver.received.append(message)
             if receiver.answer is not None:
                 receiver.answer(self)
                 return
-            self.send_response(receiver.status)
+            status = 503 if receiver.refuses(message) else receiver.status
+            if status < 300:
+                receiver.accepted.append(message)
+            self.send_response(status)
             if receiver.location is not None:
                 self.send_header("location", receiver.location)
             self.end_headers()
