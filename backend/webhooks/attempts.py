@@ -12,7 +12,7 @@ from backend.storage.database import Tx
 from backend.webhooks import delivery_sql
 from backend.webhooks.delivery_sql import ClaimedRow
 from backend.webhooks.events import DeliveryState, PausedReason
-from backend.webhooks.sender import Outcome
+from backend.webhooks.outcome import Outcome
 
 _SECOND_MS: Final = 1_000
 _MINUTE_MS: Final = 60_000

@@ -72,8 +72,6 @@ _SOME_DUE = (
     .where(webhook_deliveries.c.webhook_id == _WEBHOOK, *_IS_DUE)
     .order_by(webhook_deliveries.c.due_at)
     .limit(bindparam("most"))
-    # Several processes claim side by side; SQLite, which has one at a time, leaves it out.
-    .with_for_update(skip_locked=True)
 )
 _TAKE = Command(
     update(webhook_deliveries)
@@ -194,7 +192,7 @@ def active_with_due(tx: Tx, at: int) -> list[WebhookRow]:
 def claim(tx: Tx, webhook_id: str, claim_id: str, at: int, lapses_at: int, most: int) -> list[ClaimedRow]:
     """Claims up to `most` due messages of an active webhook until `lapses_at`, those that waited longest first.
 
-    A message that another process claims in the meantime is left to it.
+    Claims of one webhook are made under one lock, so that no two processes get the same message.
     """
     taken = tx.run(_TAKE, of_webhook_id=webhook_id, of_claim=claim_id, at_ms=at, lapses_at=lapses_at, most=most)
     return tx.all(_TAKEN, of_webhook_id=webhook_id, of_claim=claim_id, lapses_at=lapses_at) if taken else []

@@ -5,24 +5,18 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import aiohttp
 from yarl import URL
 
 from backend.webhooks.destinations import Network, is_allowed, is_private
+from backend.webhooks.outcome import Outcome
 from contract.versions import RELEASE
 
 _AGENT: Final = f"workflow-api/{RELEASE}"
 _HEADER_BYTES: Final = 8_190
 _HEADERS: Final = 64
-
-
-class Outcome(NamedTuple):
-    """What came of an attempt: the status of an answer, and a word for what failed, None where nothing did."""
-
-    status: int | None
-    error: str | None
 
 
 class _RefusedAddressError(OSError):

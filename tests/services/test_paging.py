@@ -29,9 +29,11 @@ from backend.reviews.service import Reviews
 from backend.reviews.servicer import ReviewsServicer
 from backend.runs.servicer import RunsServicer
 from backend.services import Services
+from backend.settings import WebhookSettings
 from backend.users import sql as users_sql
 from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
+from backend.webhooks.servicer import WebhooksServicer
 from backend.workflows.environments_servicer import EnvironmentsServicer
 from backend.workflows.servicer import WorkflowsServicer
 from contract.times import to_timestamp
@@ -40,7 +42,7 @@ from tests.services.calls import Caller, RefusedError
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 from tests.support.wheels import package_store
-from workflow_api.v1 import edge_pb2, runs_pb2, usage_pb2, workflows_pb2
+from workflow_api.v1 import edge_pb2, runs_pb2, usage_pb2, webhooks_pb2, workflows_pb2
 
 METHODS = {
     method.name: method
@@ -59,6 +61,7 @@ class Lists:
     world: World
     call: Caller
     run_id: str = ""
+    webhook_id: str = ""
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def page(self, method: str, **asked: Any) -> Any:
@@ -123,6 +126,21 @@ class Lists:
         if waiting:
             self.world.decide(waiting[0].approval_id, approve=True)
 
+    def add_webhook(self) -> None:
+        self.world.clock.advance(seconds=next(self.numbers) % 2)
+        url = f"https://example.org/{next(self.numbers)}"
+        made: Any = self.call("CreateWebhook", webhooks_pb2.CreateWebhookRequest(key_id=self.world.key, url=url))
+        self.webhook_id = self.webhook_id or made.webhook.webhook_id
+
+    def add_delivery(self) -> None:
+        if not self.webhook_id:
+            self.add_webhook()
+        self.world.clock.advance(seconds=next(self.numbers) % 2)
+        self.world.finished()
+
+    def of_webhook(self) -> dict[str, Any]:
+        return {"webhook_id": self.webhook_id}
+
     def add_log(self) -> None:
         self.run_id = self.run_id or self.world.started()
         number, at = next(self.numbers), self.world.clock()
@@ -178,6 +196,8 @@ LISTS = {
     "ListUsageHours": Listing(Lists.add_usage),
     "ListUsageRecords": Listing(Lists.add_usage),
     "ListUsers": Listing(Lists.add_user),
+    "ListWebhookDeliveries": Listing(Lists.add_delivery, Lists.of_webhook),
+    "ListWebhooks": Listing(Lists.add_webhook),
     "ListWorkflows": Listing(Lists.add_workflow),
 }
 INTERNAL = {
@@ -192,12 +212,14 @@ INTERNAL = {
     "ListUsageHours",
     "ListUsageRecords",
     "ListUsers",
+    "ListWebhookDeliveries",
+    "ListWebhooks",
 }
 
 
 @pytest.fixture
 def lists(services: Services, clock: TestClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lists:
-    monkeypatch.setattr("backend.users.passwords.PasswordHasher", partial(PasswordHasher, time_cost=1, memory_cost=32))
+    monkeypatch.setattr("argon2.PasswordHasher", partial(PasswordHasher, time_cost=1, memory_cost=32))
     world = World(services, clock, tmp_path)
     changes = KeyChanges()
     servicers: dict[str, object] = {
@@ -212,6 +234,7 @@ def lists(services: Services, clock: TestClock, tmp_path: Path, monkeypatch: pyt
         "RunsService": RunsServicer(services, world.runtime),
         "UsageService": UsageServicer(services),
         "UsersService": UsersServicer(services, Passwords(), 3),
+        "WebhooksService": WebhooksServicer(services, WebhookSettings()),
         "WorkflowsService": WorkflowsServicer(services, world.graphs, package_store(tmp_path)),
     }
     described = {name: service for file in FILES for name, service in file.services_by_name.items()}

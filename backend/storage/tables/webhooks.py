@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
 
 from backend.storage.tables.keys import api_keys
-from backend.storage.tables.metadata import METADATA
+from backend.storage.tables.metadata import METADATA, partial_index
 from backend.storage.tables.runs import runs
 
 webhooks = Table(
@@ -87,21 +87,8 @@ webhook_deliveries = Table(
     Index(None, "occurred_at"),
     # Foreign keys are looked up by it when a run is deleted.
     Index(None, "run_id"),
-    Index(
-        "ix_webhook_deliveries_due",
-        "webhook_id",
-        "due_at",
-        sqlite_where=text("due_at IS NOT NULL"),
-        postgresql_where=text("due_at IS NOT NULL"),
-    ),
-    Index(
-        "ix_webhook_deliveries_pending",
-        "webhook_id",
-        "run_id",
-        "ordinal",
-        sqlite_where=text("state = 'pending'"),
-        postgresql_where=text("state = 'pending'"),
-    ),
+    partial_index("ix_webhook_deliveries_due", "webhook_id", "due_at", where="due_at IS NOT NULL"),
+    partial_index("ix_webhook_deliveries_pending", "webhook_id", "run_id", "ordinal", where="state = 'pending'"),
 )
 
 
